@@ -1,0 +1,70 @@
+# `make demo` and `make test` are all a newcomer needs: each sets up what it uses.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EMPTY := build/empty-env
+OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
+
+.PHONY: help setup demo test test-all lint unit wheel-test bench constraints clean
+help:
+	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
+	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
+	@echo "make test-all    the same with the slow tests (browser, servers, 1.8 million rows)"
+	@echo "make bench       run the benchmarks"
+	@echo "make constraints write constraints.txt anew from pyproject.toml"
+	@echo "make clean       remove everything that make made"
+
+setup: $(READY)
+
+# uv is only a faster pip: where it cannot install, pip does.
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "biasgate needs Python 3.11 or newer; found none. Install one, or run: make PYTHON=/path/to/python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "uv>=0.5" || true
+	$(call install,$(BIN)/python,-e ".[app,dev]")
+	touch $@
+
+# $(call install,PYTHON,REQUIREMENTS)
+install = { test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(1) -c constraints.txt $(2); } \
+	|| $(1) -m pip install --quiet -c constraints.txt $(2)
+
+demo: $(READY)
+	$(OFFLINE) $(BIN)/biasgate demo
+
+test: lint wheel-test unit
+
+unit: $(READY)
+	$(OFFLINE) $(BIN)/pytest -m "not slow"
+
+test-all: lint wheel-test
+	$(OFFLINE) $(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The built wheel in an empty environment: first with numpy alone, then with the extra.
+wheel-test: $(READY)
+	rm -rf build dist $(EMPTY)
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
+	@rm -f build.log
+	$(PYTHON) -m venv $(EMPTY)
+	$(call install,$(EMPTY)/bin/python,dist/*.whl pytest hypothesis)
+	$(BIN)/python .ci/check_wheel.py numpy-only $(EMPTY)
+	$(call install,$(EMPTY)/bin/python,"$$(ls $(CURDIR)/dist/*.whl)[app]")
+	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
+	rm -rf build
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+constraints: $(READY)
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+		--no-annotate --no-header --upgrade --output-file constraints.txt
+	@grep -q '^torch==' constraints.txt || echo 'torch==2.13.0' >>constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

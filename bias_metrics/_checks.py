@@ -1,0 +1,82 @@
+"""Input checks shared by every metric: refuse early, say which argument and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating]
+
+
+def check_mask(name: str, values: npt.ArrayLike, n: int | None = None) -> BoolArray:
+    """Return `values` as a boolean array of shape (n,); 0/1 numbers are accepted."""
+    array = np.asarray(values)
+    _check_shape(name, array, n)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind in "iuf":
+        wrong = np.flatnonzero((array != 0) & (array != 1))
+        if wrong.size == 0:
+            return array.astype(np.bool_)
+        msg = (
+            f"`{name}` must be boolean (or 0 and 1); got {array[wrong[0]]} "
+            f"(row {wrong[0]}). Threshold fractions first: `fraction >= 0.5`."
+        )
+        raise ValueError(msg)
+    msg = f"`{name}` must be boolean (or 0 and 1); got dtype {array.dtype}."
+    raise TypeError(msg)
+
+
+def check_scores(name: str, values: npt.ArrayLike, n: int | None = None) -> FloatArray:
+    """Return `values` as a finite floating array of shape (n,); float32 stays float32."""
+    array = np.asarray(values)
+    _check_shape(name, array, n)
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f":
+        msg = f"`{name}` must be numbers; got dtype {array.dtype}."
+        raise TypeError(msg)
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        msg = f"`{name}` must be finite; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    return array
+
+
+def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
+    """Return weights as float64 of shape (n,), or None; negative weights are refused."""
+    if values is None:
+        return None
+    array = check_scores("sample_weight", values, n).astype(np.float64)
+    if (array < 0).any():
+        row = int(np.flatnonzero(array < 0)[0])
+        msg = f"`sample_weight` must be at least 0; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    return array
+
+
+def check_subgroups(subgroups: Mapping[str, npt.ArrayLike], n: int) -> dict[str, BoolArray]:
+    """Return the masks as boolean arrays of shape (n,), in the order given."""
+    if not isinstance(subgroups, Mapping):
+        msg = (
+            "`subgroups` must map a name to a boolean array, as in "
+            f"{{'muslim': mask}}; got {type(subgroups).__name__}."
+        )
+        raise TypeError(msg)
+    return {
+        str(name): check_mask(f"subgroups[{name!r}]", mask, n) for name, mask in subgroups.items()
+    }
+
+
+def _check_shape(name: str, array: np.ndarray, n: int | None) -> None:
+    if array.ndim != 1:
+        msg = f"`{name}` must have shape (n,); got shape {array.shape}."
+        raise ValueError(msg)
+    if n is not None and array.size != n:
+        msg = f"`{name}` must have {n} rows like `y_true`; got {array.size}."
+        raise ValueError(msg)

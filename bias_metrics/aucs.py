@@ -1,0 +1,295 @@
+"""One function per metric of Borkan et al. (2019).
+
+D+ and D- are the positive and negative rows of the background (all rows outside the
+subgroup), Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2.
+To measure many subgroups use `evaluate_bias`, which sorts the scores once for all of them.
+"""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from bias_metrics._cells import Cells, measure_cells, pair_auc
+from bias_metrics._checks import check_mask, check_scores, check_weights
+from bias_metrics._ranks import sort_classes
+from bias_metrics._values import MetricValue
+
+
+def roc_auc(
+    y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
+) -> MetricValue:
+    """Probability that a random positive row scores above a random negative one.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1, 0.5 for scores without information; undefined without positives
+        or without negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    Examples
+    --------
+    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8]).value
+    0.875
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
+    return pair_auc(classes.negative, classes.positive)
+
+
+def subgroup_auc(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> MetricValue:
+    """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
+
+    Low: the model separates badly among rows that mention the identity. It compares no
+    subgroup row with the background, so a shift of the whole subgroup leaves it unchanged;
+    BPSN, BNSP and the AEGs see that.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup positives or negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 1.
+
+    Examples
+    --------
+    >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
+    0.0
+    """
+    return _cells(y_true, y_score, in_subgroup, sample_weight).subgroup_auc
+
+
+def bpsn_auc(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> MetricValue:
+    """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
+
+    Low: non-toxic rows that mention the identity score like toxic rows that do not, so a
+    threshold produces false positives for the subgroup. The mirror image is `bnsp_auc`.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup negatives or background positives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 2.
+
+    Examples
+    --------
+    >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
+    0.0
+    """
+    return _cells(y_true, y_score, in_subgroup, sample_weight).bpsn_auc
+
+
+def bnsp_auc(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> MetricValue:
+    """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
+
+    Low: toxic rows that mention the identity score like non-toxic rows that do not, so a
+    threshold produces false negatives for the subgroup. The mirror image is `bpsn_auc`.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup positives or background negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 3.
+
+    Examples
+    --------
+    >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
+    0.0
+    """
+    return _cells(y_true, y_score, in_subgroup, sample_weight).bnsp_auc
+
+
+def positive_aeg(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> MetricValue:
+    """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
+
+    Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
+    The sign is that of definitions 3 and 4 and of Table 2; the integral of definition 2,
+    taken literally, has the opposite one. 0 means P = 1/2, not equal means or equal
+    distributions: a subgroup that is only spread wider has an AEG of 0.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [-1/2, 1/2], ideal 0; undefined without subgroup or background positives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Borkan et al. (2019), definitions 3 and 4.
+
+    Examples
+    --------
+    >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
+    0.5
+    """
+    return _cells(y_true, y_score, in_subgroup, sample_weight).positive_aeg
+
+
+def negative_aeg(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+) -> MetricValue:
+    """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
+
+    Positive: harmless mentions of the identity score higher than other harmless rows, the
+    usual direction of harm. Sign and meaning of 0 as in `positive_aeg`.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    MetricValue
+        In [-1/2, 1/2], ideal 0; undefined without subgroup or background negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Borkan et al. (2019), definitions 3 and 4.
+
+    Examples
+    --------
+    >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
+    0.0
+    """
+    return _cells(y_true, y_score, in_subgroup, sample_weight).negative_aeg
+
+
+def _cells(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    sample_weight: npt.ArrayLike | None,
+) -> Cells:
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    mask = check_mask("in_subgroup", in_subgroup, labels.size)
+    weights = check_weights(sample_weight, labels.size)
+    own_weights = None if weights is None else weights[mask]
+    return measure_cells(
+        sort_classes(labels, scores, weights), sort_classes(labels[mask], scores[mask], own_weights)
+    )
