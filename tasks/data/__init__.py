@@ -1,0 +1,1 @@
+"""Evaluation sets: where they come from and how they are frozen."""

@@ -1,0 +1,237 @@
+"""Frozen evaluation sets: one Parquet file of rows and one record of where they came from.
+
+Every source ends here, whatever it read. All rows are kept, also those that no identity
+rater saw; which rows count and what counts as positive is decided when measuring. Columns of
+`rows.parquet`, in this order, those marked optional only where the source has them:
+
+==================  =============  =======================================================
+`id`                string         unique
+`text`              large_string   optional; the comment, never logged
+`label`             double         fraction of raters, 0 to 1
+`cluster`           string         optional; rows of one cluster are not independent
+`identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
+`slice/<name>`      bool           optional; membership of a slice such as short comments
+==================  =============  =======================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.errors import InputError, place
+from tasks.files import file_digest, whole_folder, write_json
+
+ROWS, RECORD = "rows.parquet", "record.json"
+IDENTITY, SLICE = "identity/", "slice/"
+DIGEST_FORMAT = "biasgate evaluation set 1"
+_ROWS_A_STEP = 100_000
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """A frozen set on disk.
+
+    Attributes
+    ----------
+    folder : Path
+        Holds `rows.parquet` and `record.json`.
+    record : dict
+        `name`, `digest`, `n_rows`, `split`, `source` and `file_sha256`.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> EvaluationSet:
+        """Open a frozen set.
+
+        Raises
+        ------
+        InputError
+            If the folder holds no set, or the rows are not the ones that were frozen.
+        """
+        try:
+            record = json.loads((folder / RECORD).read_text("utf-8"))
+            altered = file_digest(folder / ROWS) != record["file_sha256"]
+        except (OSError, ValueError, KeyError) as error:
+            msg = f"{folder} must be a frozen evaluation set; got {type(error).__name__}."
+            raise InputError(msg) from error
+        if altered:
+            msg = (
+                f"{folder / ROWS} has changed since it was frozen. Delete {folder} to make it anew."
+            )
+            raise InputError(msg)
+        return cls(folder, record)
+
+    @property
+    def name(self) -> str:
+        """Name given in the configuration."""
+        return str(self.record["name"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over split, schema and values in id order."""
+        return str(self.record["digest"])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.record["n_rows"])
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names of the rows."""
+        return list(pq.read_schema(self.folder / ROWS).names)
+
+    @property
+    def identities(self) -> list[str]:
+        """Names of the identity columns."""
+        return [name.removeprefix(IDENTITY) for name in self.columns if name.startswith(IDENTITY)]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows carry text."""
+        return "text" in self.columns
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read one column, whole, in row order."""
+        return pq.read_table(self.folder / ROWS, columns=[name]).column(0)
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """Read some columns in row order, at most `size` rows at a time."""
+        with pq.ParquetFile(self.folder / ROWS) as file:
+            yield from file.iter_batches(batch_size=size, columns=list(columns))
+
+
+def freeze_rows(
+    chunks: Iterable[pa.Table],
+    folder: Path,
+    *,
+    name: str,
+    split: str,
+    source: Mapping[str, Any],
+) -> EvaluationSet:
+    """Write checked chunks of rows as a frozen set; the folder appears whole or not at all.
+
+    Parameters
+    ----------
+    chunks : iterable of pyarrow.Table
+        With the columns listed at the top of this module, all of one schema; values already
+        checked by the source, which knows file and row. Memory use is one chunk, and later
+        one column.
+    folder : Path
+        Where the set is to be.
+    name, split : str
+        Name of the set; which split of its source it is (part of the digest).
+    source : mapping
+        What the set was made from, for the record: kind, files with digests, choices.
+
+    Returns
+    -------
+    EvaluationSet
+        The frozen set.
+
+    Raises
+    ------
+    InputError
+        If there are no rows or an id occurs twice.
+    """
+    with whole_folder(folder) as temporary:
+        n_rows = _write_rows(chunks, temporary / ROWS)
+        if n_rows == 0:
+            msg = (
+                f"evaluation set {name!r} must have rows; its source has none "
+                f"{place(**_files(source))}."
+            )
+            raise InputError(msg)
+        order = _order_by_id(temporary / ROWS, name)
+        record = {
+            "name": name,
+            "digest": digest_rows(temporary / ROWS, split, order),
+            "n_rows": n_rows,
+            "split": split,
+            "source": dict(source),
+            "file_sha256": file_digest(temporary / ROWS),
+        }
+        write_json(temporary / RECORD, record)
+    return EvaluationSet(folder, record)
+
+
+def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
+    """SHA-256 over split, schema and column values in id order.
+
+    Independent of row order, compression and row groups; a null differs from 0 and from
+    an empty text. Reads one column at a time.
+    """
+    schema = pq.read_schema(rows)
+    columns = sorted((field.name, _type_name(field.type)) for field in schema)
+    digest = hashlib.sha256()
+    digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
+    for name, kind in columns:
+        column = pq.read_table(rows, columns=[name]).column(0)
+        for start in range(0, len(order), _ROWS_A_STEP):
+            part = column.take(pa.array(order[start : start + _ROWS_A_STEP])).combine_chunks()
+            digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+            if kind == "text":
+                part = pc.fill_null(part, "")
+                digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
+                digest.update("".join(part.to_pylist()).encode())
+            else:
+                values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
+                digest.update(values.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def _type_name(kind: pa.DataType) -> str:
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "text"
+    return "bool" if pa.types.is_boolean(kind) else "number"
+
+
+def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
+    writer: pq.ParquetWriter | None = None
+    n_rows = 0
+    try:
+        for chunk in chunks:
+            if writer is None:
+                writer = pq.ParquetWriter(
+                    path, chunk.schema, compression="zstd", write_page_checksum=True
+                )
+            writer.write_table(chunk)
+            n_rows += chunk.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return n_rows
+
+
+def _order_by_id(rows: Path, name: str) -> np.ndarray:
+    ids = pq.read_table(rows, columns=["id"]).column(0)
+    order = pc.sort_indices(ids).to_numpy()
+    in_order = ids.take(pa.array(order)).combine_chunks()
+    same = pc.equal(in_order[1:], in_order[:-1]).to_numpy(zero_copy_only=False)
+    if same.any():
+        at = int(np.flatnonzero(same)[0])
+        first, second = sorted((int(order[at]), int(order[at + 1])))
+        msg = (
+            f"ids of evaluation set {name!r} must be unique; id {in_order[at].as_py()} stands in "
+            f"rows {first} and {second} ({int(same.sum())} repeated in all)."
+        )
+        raise InputError(msg)
+    return np.asarray(order)
+
+
+def _files(source: Mapping[str, Any]) -> dict[str, object]:
+    files = source.get("files") or {}
+    return {"file": ", ".join(files)} if files else {}

@@ -1,0 +1,48 @@
+"""First step of every evaluation: from a section of the configuration to a frozen set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from tasks.data.table import TableSource
+from tasks.files import json_digest
+from tasks.orchestration import task
+
+Source = Annotated[TableSource, Field(discriminator="source")]
+SOURCES: TypeAdapter[Any] = TypeAdapter(Source)
+
+
+def freeze(source: TableSource, store: Path) -> EvaluationSet:
+    """Return the frozen set of a source, made once per content of its files and options.
+
+    Parameters
+    ----------
+    source : SourceSettings
+        Checked section of a configuration.
+    store : Path
+        The set is kept below `store/sets`.
+
+    Returns
+    -------
+    EvaluationSet
+        The set, verified if it was there already.
+    """
+    source.check()
+    provenance = source.provenance()
+    key = json_digest([source.name, provenance, source.split_name()])[:16]
+    folder = store / "sets" / f"{source.name}-{key}"
+    if folder.exists():
+        return EvaluationSet.load(folder)
+    return freeze_rows(
+        source.chunks(), folder, name=source.name, split=source.split_name(), source=provenance
+    )
+
+
+@task(name="freeze evaluation set")
+def freeze_evaluation_set(source: dict[str, Any], store: str) -> str:
+    """Read the source, write the frozen set, return its folder. Safe to retry."""
+    return str(freeze(SOURCES.validate_python(source), Path(store)).folder)

@@ -1,0 +1,83 @@
+"""The seam of evaluation set sources, and the choices that apply when measuring.
+
+A further source is a module beside this one with a subclass of `SourceSettings`, named in
+`SOURCES` of `tasks.data.freezing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from tasks.files import file_digest
+from tasks.settings import Name, Settings
+
+Threshold = Annotated[float, Field(gt=0, le=1)]
+
+
+class SourceSettings(Settings):
+    """One evaluation set of a configuration; each source adds its own options.
+
+    Attributes
+    ----------
+    name : str
+        Name of the set: its folder in the output, its name in MLflow.
+    label_threshold, identity_threshold : float
+        A row is positive, or mentions an identity, when its fraction is at least this.
+    identity_rows : {"rated", "all"}
+        `rated` measures only rows whose measured identities were all rated; `all` counts
+        an unrated identity as not mentioned. The two are never to be compared.
+    power_mean_groups : list of str, optional
+        The identities under the power means; default all that are measured.
+    required : bool
+        Whether a candidate must pass on this set to be promoted.
+    """
+
+    not_frozen: ClassVar[frozenset[str]] = frozenset(
+        {
+            "name",
+            "label_threshold",
+            "identity_threshold",
+            "identity_rows",
+            "power_mean_groups",
+            "required",
+            "path",
+        }
+    )
+    """Options that leave the frozen rows as they are (a file counts by content, not by path)."""
+
+    name: Name
+    source: str
+    label_threshold: Threshold = 0.5
+    identity_threshold: Threshold = 0.5
+    identity_rows: Literal["rated", "all"] = "rated"
+    power_mean_groups: list[str] | None = None
+    required: bool = True
+
+    def files(self) -> list[Path]:
+        """Return the local files that the set is made from."""
+        return []
+
+    def check(self) -> None:
+        """Refuse what can be refused before any work: missing files, missing columns."""
+
+    def split_name(self) -> str:
+        """Return which split of the source this is; part of the set's digest."""
+        return "all"
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the checked rows, in the columns of `tasks.data.evaluation_set`."""
+        raise NotImplementedError
+
+    def measured_identities(self, available: list[str]) -> list[str]:
+        """Return the identities to measure, of those that the frozen set has."""
+        return available
+
+    def provenance(self) -> dict[str, Any]:
+        """Say what the frozen rows depend on: options, and files by content."""
+        options = self.model_dump(mode="json", exclude=set(self.not_frozen))
+        return options | {"files": {path.name: file_digest(path) for path in self.files()}}

@@ -1,0 +1,154 @@
+"""Evaluation sets from any CSV (gz too) or Parquet file, by a mapping of columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, field_validator, model_validator
+
+from tasks.data import reading
+from tasks.data.evaluation_set import IDENTITY, SLICE
+from tasks.data.source import SourceSettings
+from tasks.data.terms import Matching, TermMatcher
+from tasks.settings import ConfigPath
+
+Terms = dict[str, list[str]]
+
+
+class TableSource(SourceSettings):
+    """A table of labelled comments.
+
+    Attributes
+    ----------
+    path : Path
+        CSV, gzipped CSV or Parquet.
+    id : str
+        Column of the ids, or `row_number` to number the rows from 0.
+    label : str
+        Column of the label: a fraction of raters, 0 or 1, or true or false.
+    label_values : dict of str to float, optional
+        What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`.
+    text, cluster : str, optional
+        Columns of the comment and of the cluster (article, thread, template).
+    identities : list or dict, optional
+        Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
+    terms : list or dict, optional
+        Identities found in the text, as in `{muslim: [muslim, muslims]}`.
+    matching : {"longest", "overlap"}
+        See `TermMatcher`.
+    slices : list or dict, optional
+        Boolean columns that mark slices of the set.
+    split : {"all", "train", "test"}
+        A part of the rows, chosen by a hash of the id.
+    test_fraction : float
+        Share of the rows in `test`.
+    """
+
+    source: Literal["table"]
+    path: ConfigPath
+    id: str = "id"
+    label: str = "label"
+    label_values: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
+    text: str | None = None
+    cluster: str | None = None
+    identities: dict[str, str] = Field(default_factory=dict)
+    terms: Terms = Field(default_factory=dict)
+    matching: Matching = "longest"
+    slices: dict[str, str] = Field(default_factory=dict)
+    split: Literal["all", "train", "test"] = "all"
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+
+    @field_validator("identities", "slices", mode="before")
+    @classmethod
+    def _name_columns(cls, value: Any) -> Any:
+        return {name: name for name in value} if isinstance(value, list) else value
+
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _name_terms(cls, value: Any) -> Any:
+        return {term: [term] for term in value} if isinstance(value, list) else value
+
+    @field_validator("label_values", mode="before")
+    @classmethod
+    def _yaml_keys_as_written(cls, value: Any) -> Any:
+        return {str(k): v for k, v in value.items()} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if not self.identities and not self.terms:
+            msg = "name the identities: `identities` (columns) or `terms` (found in `text`)"
+            raise ValueError(msg)
+        if self.terms and self.text is None:
+            msg = "`terms` are found in the text: name its column with `text`"
+            raise ValueError(msg)
+        both = sorted(set(self.identities) & set(self.terms))
+        if both:
+            msg = f"{', '.join(both)} must be in `identities` or in `terms`, not in both"
+            raise ValueError(msg)
+        return self
+
+    def files(self) -> list[Path]:
+        """Return the table's file."""
+        return [self.path]
+
+    def check(self) -> None:
+        """Refuse a file that is missing or lacks a column."""
+        reading.require_columns(self.path, self._columns())
+
+    def split_name(self) -> str:
+        """Return the part of the rows."""
+        return self.split if self.split == "all" else f"{self.split} of {self.test_fraction}"
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the checked rows."""
+        matcher = TermMatcher(self.terms, self.matching) if self.terms else None
+        for chunk in reading.read_chunks(self.path, self._columns()):
+            yield self._part(self._converted(chunk, matcher))
+
+    def _columns(self) -> list[str]:
+        wanted = [self.id, self.label, self.text, self.cluster]
+        wanted += [*self.identities.values(), *self.slices.values()]
+        return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
+
+    def _converted(self, chunk: reading.Chunk, matcher: TermMatcher | None) -> pa.Table:
+        ids = reading.to_ids(chunk, self.id)
+        columns = {"id": ids}
+        if self.text is not None:
+            columns["text"] = reading.to_text(chunk, self.text, ids)
+        columns["label"] = self._labels(chunk, ids)
+        if self.cluster is not None:
+            columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
+        for name, column in self.identities.items():
+            columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
+        if matcher is not None:
+            found = matcher.mentions(columns["text"].to_pylist()).astype(np.float64)
+            for position, name in enumerate(matcher.identities):
+                columns[IDENTITY + name] = pa.array(np.ascontiguousarray(found[:, position]))
+        for name, column in self.slices.items():
+            fractions = reading.to_fractions(chunk, column, ids, nullable=False)
+            columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
+        return pa.table(columns)
+
+    def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> pa.Array:
+        if self.label_values is not None:
+            return reading.to_mapped(chunk, self.label, ids, self.label_values)
+        return reading.to_fractions(chunk, self.label, ids, nullable=False)
+
+    def _part(self, table: pa.Table) -> pa.Table:
+        if self.split == "all":
+            return table
+        in_test = np.array(
+            [_uniform(value) < self.test_fraction for value in table["id"].to_pylist()], dtype=bool
+        )
+        return table.filter(pa.array(in_test if self.split == "test" else ~in_test))
+
+
+def _uniform(row_id: str) -> float:
+    """Map an id to [0, 1), the same on every machine and whatever rows are added later."""
+    return int.from_bytes(hashlib.blake2b(row_id.encode(), digest_size=8).digest()) / 2.0**64

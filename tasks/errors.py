@@ -1,0 +1,17 @@
+"""The errors that mean "your input, not our code"."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Input that must be mended by its owner: a file, a configuration, a score.
+
+    The text says what the rule is, what was found, where (file, column, row, id) and, where
+    it is not obvious, what to do next. It never contains a comment's text. Rows count from 0.
+    """
+
+
+def place(**parts: object) -> str:
+    """Format where something was found, as in `(file a.csv, column score, row 3)`."""
+    named = [f"{name} {value}" for name, value in parts.items() if value is not None]
+    return f"({', '.join(named)})" if named else ""

@@ -1,0 +1,54 @@
+"""Files that are either whole or absent, and their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; move it to `path` only if the body succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder; it becomes `path` only if the body succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        yield temporary
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write strict JSON (no NaN), whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def json_digest(content: Any) -> str:
+    """SHA-256 of a JSON-ready value, independent of key order."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

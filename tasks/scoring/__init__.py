@@ -1,0 +1,1 @@
+"""Candidates: how each kind gives scores, and where scores are kept."""
