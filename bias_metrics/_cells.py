@@ -17,6 +17,9 @@ from functools import partial
 from bias_metrics._ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._values import MetricValue, undefined
 
+# Below this share of its class's weight, the background is lost in the subtraction above.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -87,7 +90,10 @@ def _against(
     }
     if lack := lacks(**background):
         return undefined(lack)
-    pairs = (everyone.total - own.total) * searched.total
+    background_weight = everyone.total - own.total
+    if background_weight < ROUNDING * everyone.total:
+        return undefined(f"background {background_class} without weight to speak of")
+    pairs = background_weight * searched.total
     wins = doubled_wins(everyone, searched) - own_wins
     return _ratio(2 * pairs - wins if flip else wins, pairs, None)
 

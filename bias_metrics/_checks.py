@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
+MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
 
 
 def check_mask(name: str, values: npt.ArrayLike, n: int | None = None) -> BoolArray:
@@ -57,6 +58,14 @@ def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
         row = int(np.flatnonzero(array < 0)[0])
         msg = f"`sample_weight` must be at least 0; got {array[row]} (row {row})."
         raise ValueError(msg)
+    extreme = (array > MAX_WEIGHT) | ((array > 0) & (array < 1 / MAX_WEIGHT))
+    if extreme.any():
+        row = int(np.flatnonzero(extreme)[0])
+        msg = (
+            f"`sample_weight` must be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}; "
+            f"got {array[row]} (row {row})."
+        )
+        raise ValueError(msg)
     return array
 
 
@@ -68,9 +77,31 @@ def check_subgroups(subgroups: Mapping[str, npt.ArrayLike], n: int) -> dict[str,
             f"{{'muslim': mask}}; got {type(subgroups).__name__}."
         )
         raise TypeError(msg)
-    return {
-        str(name): check_mask(f"subgroups[{name!r}]", mask, n) for name, mask in subgroups.items()
-    }
+    for name in subgroups:
+        if not isinstance(name, str):
+            msg = f"`subgroups` must have strings for names; got {name!r}."
+            raise TypeError(msg)
+    return {name: check_mask(f"subgroups[{name!r}]", mask, n) for name, mask in subgroups.items()}
+
+
+def check_power_mean_groups(
+    groups: Sequence[str] | None, subgroups: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Return the groups of the power means, all by default; refuse unknown and repeated ones."""
+    if groups is None:
+        return tuple(subgroups)
+    names = tuple(groups)
+    if isinstance(groups, str) or len(set(names)) != len(names):
+        msg = f"`power_mean_groups` must be a list of different names; got {groups!r}."
+        raise ValueError(msg)
+    unknown = [name for name in names if name not in subgroups]
+    if unknown:
+        msg = (
+            f"`power_mean_groups` must name subgroups; got {', '.join(map(repr, unknown))} "
+            f"(known: {', '.join(subgroups) or 'none'})."
+        )
+        raise ValueError(msg)
+    return names
 
 
 def _check_shape(name: str, array: np.ndarray, n: int | None) -> None:

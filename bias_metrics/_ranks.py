@@ -87,3 +87,14 @@ def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
     weight = np.diff(upper.cumulative_weight)
     below = lower.cumulative_weight[left] + lower.cumulative_weight[right]
     return float(weight @ below)
+
+
+def check_ranked(name: str, everyone: SortedScores, own: SortedScores) -> None:
+    """Refuse rows of a subgroup that cannot be among the ranked ones."""
+    if own.n > everyone.n:
+        msg = f"`y_true` must hold at most the {everyone.n} ranked {name}; got {own.n}."
+        raise ValueError(msg)
+    # The float64 0.1 is not the float32 0.1: between dtypes no tie would be found.
+    if own.n and own.scores.dtype != everyone.scores.dtype:
+        msg = f"`y_score` must be {everyone.scores.dtype} as ranked; got {own.scores.dtype}."
+        raise TypeError(msg)

@@ -111,6 +111,12 @@ def final_score(overall_auc: MetricValue, power_means: Mapping[str, MetricValue]
     References
     ----------
     Jigsaw Unintended Bias in Toxicity Classification (2019), evaluation page.
+
+    Examples
+    --------
+    >>> means = {name: MetricValue(0.5) for name in ("subgroup_auc", "bpsn_auc", "bnsp_auc")}
+    >>> final_score(MetricValue(0.9), means).value
+    0.6
     """
     parts = {"overall auc": overall_auc}
     parts |= {f"power mean of {name}": power_means[name] for name in FINAL_SCORE_PARTS}

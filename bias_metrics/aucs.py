@@ -40,6 +40,11 @@ def roc_auc(
     ValueError, TypeError
         As `evaluate_bias`.
 
+    References
+    ----------
+    Hanley and McNeil (1982), The Meaning and Use of the Area under a Receiver Operating
+    Characteristic (ROC) Curve.
+
     Examples
     --------
     >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8]).value

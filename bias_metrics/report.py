@@ -10,11 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._cells import Cells, measure_cells, pair_auc
-from bias_metrics._checks import check_mask, check_scores, check_subgroups, check_weights
-from bias_metrics._ranks import SortedClasses, sort_classes
+from bias_metrics._checks import (
+    check_mask,
+    check_power_mean_groups,
+    check_scores,
+    check_subgroups,
+    check_weights,
+)
+from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics._values import MetricValue
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
 
@@ -120,7 +127,8 @@ def evaluate_bias(
     subgroups : mapping of str to bool array of shape (n,)
         Name and membership of each subgroup; they may overlap.
     sample_weight : float array of shape (n,), optional
-        At least 0. An integer weight equals that many repetitions of the row.
+        0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
+        the row.
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
@@ -164,14 +172,16 @@ def evaluate_bias(
     check_power(power)
     groups = check_power_mean_groups(power_mean_groups, masks)
     everyone = sort_classes(labels, scores, weights)
+    # Row numbers, because picking few rows by number is faster than by mask.
+    rows_of = {name: np.flatnonzero(mask) for name, mask in masks.items()}
     measured = {
         name: measure_subgroup(
             everyone,
-            labels[mask],
-            scores[mask],
-            sample_weight=None if weights is None else weights[mask],
+            labels[rows],
+            scores[rows],
+            sample_weight=None if weights is None else weights[rows],
         )
-        for name, mask in masks.items()
+        for name, rows in rows_of.items()
     }
     return summarise_bias(everyone, measured, power=power, power_mean_groups=groups)
 
@@ -221,12 +231,15 @@ def measure_subgroup(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if only one of the two steps had weights.
+        As `evaluate_bias`; and if only one of the two steps had weights, or these rows
+        cannot be among the ranked ones (another dtype, or too many).
     """
     own = rank_scores(y_true, y_score, sample_weight=sample_weight)
     if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
         msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
         raise ValueError(msg)
+    check_ranked("positives", everyone.positive, own.positive)
+    check_ranked("negatives", everyone.negative, own.negative)
     return SubgroupBias(
         n_positive=own.positive.n, n_negative=own.negative.n, cells=measure_cells(everyone, own)
     )
@@ -279,23 +292,3 @@ def summarise_bias(
         power_means=means,
         final_score=final_score(overall, means),
     )
-
-
-def check_power_mean_groups(
-    groups: Sequence[str] | None, subgroups: Mapping[str, object]
-) -> tuple[str, ...]:
-    """Return the groups of the power means, all by default; refuse unknown and repeated ones."""
-    if groups is None:
-        return tuple(subgroups)
-    names = tuple(groups)
-    if isinstance(groups, str) or len(set(names)) != len(names):
-        msg = f"`power_mean_groups` must be a list of different names; got {groups!r}."
-        raise ValueError(msg)
-    unknown = [name for name in names if name not in subgroups]
-    if unknown:
-        msg = (
-            f"`power_mean_groups` must name subgroups; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
-        )
-        raise ValueError(msg)
-    return names
