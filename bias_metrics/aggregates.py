@@ -59,7 +59,7 @@ def power_mean(values: Iterable[float], power: float = -5.0) -> float:
     Examples
     --------
     >>> round(power_mean([0.9, 0.5]), 4)
-    0.5695
+    0.5685
     >>> power_mean([0.9, 0.0])
     0.0
     """

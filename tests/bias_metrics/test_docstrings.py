@@ -1,0 +1,68 @@
+"""Every example in the documentation runs, and the index lists every public function."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import bias_metrics
+
+README = Path(bias_metrics.__file__).with_name("README.md")
+MODULES = ["bias_metrics"] + [
+    module.name for module in pkgutil.walk_packages(bias_metrics.__path__, "bias_metrics.")
+]
+FUNCTIONS = [
+    name for name in bias_metrics.__all__ if inspect.isfunction(getattr(bias_metrics, name))
+]
+STEPS = {"rank_scores", "measure_subgroup", "summarise_bias"}
+ROW = re.compile(r"^\| \[?`(\w+)`", re.MULTILINE)
+
+
+def test_no_module_is_forgotten():
+    files = Path(bias_metrics.__file__).parent.glob("*.py")
+    assert {name.rpartition(".")[2] for name in MODULES[1:]} == {
+        file.stem for file in files if file.stem != "__init__"
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_the_module_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_the_examples_of_the_index_run():
+    results = doctest.testfile(str(README), module_relative=False)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - STEPS))
+def test_every_metric_has_an_executed_example_and_a_source(name):
+    function = getattr(bias_metrics, name)
+    [found] = doctest.DocTestFinder(recurse=False).find(function, name)
+    assert found.examples
+    assert "References\n" in inspect.getdoc(function)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_documents_its_parameters_and_what_it_returns(name):
+    text = inspect.getdoc(getattr(bias_metrics, name))
+    assert "Returns\n-------" in text
+    if "Parameters and errors are those of `evaluate_bias`" not in text:
+        for parameter in inspect.signature(getattr(bias_metrics, name)).parameters:
+            assert parameter in text
+
+
+def test_the_index_lists_every_metric_and_no_other():
+    assert sorted(ROW.findall(README.read_text(encoding="utf-8"))) == sorted(set(FUNCTIONS) - STEPS)
+
+
+def test_every_test_that_the_index_names_exists():
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", README.read_text(encoding="utf-8"))
+    assert named
+    for file, test in named:
+        assert f"def {test}(" in (Path(__file__).parent / file).read_text(encoding="utf-8")
