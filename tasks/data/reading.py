@@ -1,4 +1,4 @@
-"""Reading CSV and Parquet in chunks, and turning raw columns into checked ones.
+"""Turning the raw columns of a file into checked ones.
 
 Numbers in CSV files are read as text and converted here, so that a bad one is named with its
 place and no digit is lost. Error texts never quote a comment.
@@ -6,95 +6,36 @@ place and no digit is lost. Error texts never quote a comment.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import suppress
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from tasks.data.chunks import Chunk, file_columns, is_parquet, read_chunks, require_columns
 from tasks.errors import InputError, place
 
+__all__ = [
+    "ROW_NUMBER",
+    "Chunk",
+    "file_columns",
+    "is_parquet",
+    "read_chunks",
+    "require_columns",
+    "to_fractions",
+    "to_ids",
+    "to_mapped",
+    "to_numbers",
+    "to_scores",
+    "to_strings",
+    "to_text",
+]
+
 ROW_NUMBER = "row_number"
-ROWS_A_CHUNK = 100_000
+_WRONG = "not a number"
+_BOOLEANS = {"true": 1.0, "false": 0.0}
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Some consecutive rows of a file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    first_row : int
-        Row number, from 0, of the first row.
-    table : pyarrow.Table
-        The raw columns asked for; from CSV all of type string.
-    """
-
-    path: Path
-    first_row: int
-    table: pa.Table
-
-    def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
-        """Say where a value stands."""
-        found = None if ids is None else ids[offset].as_py()
-        return place(file=self.path, column=column, row=self.first_row + offset, id=found)
-
-
-def file_columns(path: Path) -> list[str]:
-    """Return the column names of a CSV (gz too) or Parquet file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, empty or unreadable.
-    """
-    if is_parquet(path):
-        with _named_errors(path):
-            return list(pq.read_schema(path).names)
-    with _named_errors(path):
-        return [str(name) for name in pd.read_csv(path, nrows=0, dtype=str).columns]
-
-
-def require_columns(path: Path, wanted: Sequence[str]) -> None:
-    """Refuse a file that lacks a column."""
-    present = file_columns(path)
-    missing = [name for name in wanted if name not in present]
-    if missing:
-        msg = (
-            f"file {path} must have the column{'s' * (len(missing) > 1)} "
-            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, present))}."
-        )
-        raise InputError(msg)
-
-
-def read_chunks(path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or the file is truncated, malformed or not UTF-8.
-    """
-    wanted = list(dict.fromkeys(columns))
-    require_columns(path, wanted)
-    first_row = 0
-    with _named_errors(path):
-        for table in _parquet(path, wanted, size) if is_parquet(path) else _csv(path, wanted, size):
-            yield Chunk(path, first_row, table)
-            first_row += table.num_rows
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether the name says Parquet; anything else is read as CSV."""
-    return path.suffix in {".parquet", ".pq"}
 
 
 def to_ids(chunk: Chunk, column: str) -> pa.Array:
@@ -135,7 +76,8 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names (a cluster, say) as strings; a missing one is refused."""
     raw = _one(chunk, column).cast(pa.string())
-    _refuse(chunk, column, pc.is_null(raw), "a value must not be missing", ids)
+    absent = pc.fill_null(pc.equal(raw, ""), fill_value=True)
+    _refuse(chunk, column, absent, "a value must not be missing", ids)
     return raw
 
 
@@ -146,14 +88,13 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
         raw = pc.utf8_trim_whitespace(raw)
         absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
-        try:
+        # Outside the handler: Arrow's error quotes the value, which may be a comment.
+        with suppress(pa.ArrowInvalid):
             return raw.cast(pa.float64())
-        except pa.ArrowInvalid:
-            wrong = pa.array([not _is_number(value) for value in raw.to_pylist()])
-            _refuse(chunk, column, wrong, "a value must be a number", ids)
-            return pa.array(
-                [None if v is None else float(v) for v in raw.to_pylist()], pa.float64()
-            )
+        values = [_number(value) for value in raw.to_pylist()]
+        wrong = pa.array([value is _WRONG for value in values])
+        _refuse(chunk, column, wrong, "a value must be a number, true or false", ids)
+        return pa.array(values, pa.float64())
     numbers = raw.cast(pa.float64()) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
 
@@ -173,6 +114,20 @@ def to_fractions(chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool) ->
     return numbers
 
 
+def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
+    """Return finite scores.
+
+    Raises
+    ------
+    InputError
+        At the first score that is missing, NaN or infinite.
+    """
+    numbers = to_numbers(chunk, column, ids)
+    wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
+    _refuse(chunk, column, wrong, "a score must be a finite number", ids, numbers)
+    return numbers
+
+
 def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float]) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
 
@@ -188,32 +143,6 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 
-def _parquet(path: Path, columns: list[str], size: int) -> Iterator[pa.Table]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=size, columns=columns):
-            yield pa.Table.from_batches([batch]).select(columns)
-
-
-def _csv(path: Path, columns: list[str], size: int) -> Iterator[pa.Table]:
-    with pd.read_csv(
-        path,
-        usecols=columns or None,
-        dtype=str,
-        keep_default_na=False,
-        chunksize=size,
-        encoding="utf-8",
-    ) as reader:
-        for frame in reader:
-            arrays = [
-                pa.array(frame[name], pa.large_string(), from_pandas=True) for name in columns
-            ]
-            yield pa.table(arrays, names=columns) if columns else _bare(len(frame))
-
-
-def _bare(n_rows: int) -> pa.Table:
-    return pa.table({"": pa.nulls(n_rows)})
-
-
 def _one(chunk: Chunk, column: str) -> pa.Array:
     array = chunk.table.column(column).combine_chunks()
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -223,12 +152,15 @@ def _from_bool(raw: pa.Array) -> pa.Array:
     return raw.cast(pa.int8()).cast(pa.float64())
 
 
-def _is_number(value: str | None) -> bool:
+def _number(value: str | None) -> float | str | None:
+    if value is None:
+        return None
+    if value.lower() in _BOOLEANS:
+        return _BOOLEANS[value.lower()]
     try:
-        float(value or 0)
+        return float(value)
     except ValueError:
-        return False
-    return True
+        return _WRONG
 
 
 def _refuse(
@@ -249,45 +181,3 @@ def _refuse(
 
 def _shown(value: object) -> str:
     return "nothing" if value is None else str(value)
-
-
-class _named_errors:  # noqa: N801 - used like a function
-    """Turn what readers raise into an InputError that names the file and what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
-        reason = _reason(error)
-        if reason is not None:
-            msg = f"file {self.path} {reason}"
-            raise InputError(msg) from error
-
-
-def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911 - one line per cause
-    match error:
-        case None | InputError():
-            return None
-        case FileNotFoundError():
-            return "does not exist."
-        case IsADirectoryError():
-            return "must be a file; it is a folder."
-        case PermissionError():
-            return "must be readable; permission is denied."
-        case pd.errors.EmptyDataError():
-            return "must not be empty."
-        case UnicodeDecodeError():
-            return f"must be UTF-8; byte {error.start} of a block is not. Convert it first."
-        case EOFError() | zlib.error():
-            return "is truncated: its compressed data end too early. Fetch it again."
-        case pd.errors.ParserError():
-            return f"is malformed CSV: {error}"
-        case pa.ArrowInvalid():
-            return "is not a readable Parquet file; it may be truncated. Fetch it again."
-        case OSError():
-            return f"cannot be read: {error.strerror or type(error).__name__}."
-        case _:
-            return None
