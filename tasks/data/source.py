@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import Field
@@ -57,6 +57,13 @@ class SourceSettings(Settings):
     identity_rows: Literal["rated", "all"] = "rated"
     power_mean_groups: list[str] | None = None
     required: bool = True
+
+    def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
+        """Fetch what is not on this machine into `cache`; return the source of local files.
+
+        Idempotent: what is there, whole and verified, is not fetched again.
+        """
+        return self
 
     def files(self) -> list[Path]:
         """Return the local files that the set is made from."""

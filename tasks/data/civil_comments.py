@@ -1,0 +1,233 @@
+"""Civil Comments with Jigsaw's labels (the Kaggle 2019 task), from its published forms.
+
+Two million comments of news sites with fractions of raters for toxicity, its subtypes and,
+for about a fifth of the rows, 24 identities (Borkan et al. 2019, arXiv:1903.04561; CC0).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+
+from tasks.data import reading
+from tasks.data.archives import archived_files, extract_file
+from tasks.data.civil_comments_release import (
+    IDENTITIES,
+    JIGSAW_NINE,
+    KNOWN_ARCHIVES,
+    LAYOUTS,
+    OFFICIAL_URL,
+    Identity,
+    Label,
+    Layout,
+    Split,
+)
+from tasks.data.download import download
+from tasks.data.evaluation_set import IDENTITY, SLICE
+from tasks.data.source import SourceSettings
+from tasks.errors import InputError, place
+from tasks.settings import ConfigPath
+
+SHORT = 100
+"""Borkan's short comments have fewer characters than this."""
+
+_OTHERWISE = (
+    "Where there is no network, fetch the archive elsewhere, unpack it and give its folder "
+    "as `folder:`."
+)
+
+
+class CivilCommentsSource(SourceSettings):
+    """Civil Comments from its public archive or from a folder.
+
+    Attributes
+    ----------
+    folder : Path, optional
+        Holds `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or one
+        of `civil_comments.csv`, `all_data.csv`, `all_data_with_identities.csv` (WILDS).
+    url : str, optional
+        A zip or tar archive of such files; default the public one.
+    size, sha256 : optional
+        What the archive must be; known for the public ones.
+    split : list of {"train", "val", "test", "test_public", "test_private"}, optional
+        Default the test rows, in whatever splits they come.
+    label : str
+        `toxicity` or one of its subtypes.
+    identities : list of str or "all"
+        Those to measure; the frozen set has all 24. Default the nine of the Kaggle task.
+    """
+
+    not_frozen: ClassVar[frozenset[str]] = SourceSettings.not_frozen | {
+        "folder",
+        "url",
+        "size",
+        "sha256",
+        "split",
+        "identities",
+    }
+
+    source: Literal["civil_comments"]
+    folder: ConfigPath | None = None
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^/]+/.*[^/]$")] | None = None
+    size: Annotated[int, Field(gt=0)] | None = None
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)] | None = None
+    split: Annotated[list[Split], Field(min_length=1)] | None = None
+    label: Label = "toxicity"
+    identities: Literal["all"] | Annotated[tuple[Identity, ...], Field(min_length=1)] = JIGSAW_NINE
+    _archive: dict[str, str] | None = PrivateAttr(default=None)
+
+    @field_validator("split", mode="before")
+    @classmethod
+    def _one_split(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.folder is not None and (self.url or self.size or self.sha256):
+            msg = "give `folder`, or `url` with its `size` and `sha256`, not both"
+            raise ValueError(msg)
+        return self
+
+    def prepare(self, cache: Path) -> Self:
+        """Fetch the archive and take the needed files out of it; return the local source."""
+        if self.folder is not None:
+            return self
+        url = self.url or OFFICIAL_URL
+        size, sha256 = KNOWN_ARCHIVES.get(url, (None, None))
+        home = cache / hashlib.sha256(url.encode()).hexdigest()[:16]
+        archive = home / PurePosixPath(urlsplit(url).path).name
+        digest = download(
+            url,
+            archive,
+            size=self.size or size,
+            sha256=self.sha256 or sha256,
+            otherwise=_OTHERWISE,
+        )
+        folder = home / digest[:16]
+        layout, splits = self._fitting(archived_files(archive), archive)
+        for name in sorted({layout.files[split] for split in splits}):
+            if not (folder / name).exists():
+                extract_file(archive, name, folder / name)
+        local = self.model_copy(update={"folder": folder, "url": None})
+        local._archive = {"name": archive.name, "sha256": digest}  # noqa: SLF001 - its own class
+        return local
+
+    def files(self) -> list[Path]:
+        """Return the files that hold the chosen splits."""
+        layout, splits = self._chosen()
+        return sorted({self._local / layout.files[split] for split in splits})
+
+    def check(self) -> None:
+        """Refuse a folder that lacks a file or a column; an archive is checked once fetched."""
+        if self.folder is not None:
+            for path in self.files():
+                reading.require_columns(path, self._columns(path))
+
+    def split_name(self) -> str:
+        """Return the chosen splits, whatever their order."""
+        return "+".join(self._chosen()[1])
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the checked rows of the chosen splits."""
+        layout, splits = self._chosen()
+        clustered = all("article_id" in reading.file_columns(path) for path in self.files())
+        seen: Counter[str] = Counter()
+        for path in self.files():
+            wanted = [*self._columns(path), *["article_id"] * clustered]
+            for chunk in reading.read_chunks(path, wanted):
+                if layout.by_column:
+                    chunk_splits = chunk.table.column("split")
+                    seen.update(chunk_splits.to_pylist())
+                    wanted_rows = pc.is_in(
+                        chunk_splits, value_set=pa.array(splits, chunk_splits.type)
+                    )
+                    yield self._converted(chunk, clustered=clustered).filter(wanted_rows)
+                else:
+                    yield self._converted(chunk, clustered=clustered)
+        if layout.by_column:
+            self._refuse_absent(splits, seen)
+
+    def measured_identities(self, available: list[str]) -> list[str]:
+        """Return the identities to measure."""
+        return available if self.identities == "all" else list(dict.fromkeys(self.identities))
+
+    def provenance(self) -> dict[str, Any]:
+        """Say what the frozen rows depend on."""
+        archive = {} if self._archive is None else {"archive": self._archive}
+        return super().provenance() | archive
+
+    @property
+    def _local(self) -> Path:
+        if self.folder is None:
+            msg = "prepare() must come first: it says where the files of an archive are"
+            raise RuntimeError(msg)
+        return self.folder
+
+    def _chosen(self) -> tuple[Layout, tuple[str, ...]]:
+        if not self._local.is_dir():
+            msg = f"`folder` must be a folder; {self._local} is none."
+            raise InputError(msg)
+        return self._fitting([path.name for path in self._local.iterdir()], self._local)
+
+    def _fitting(self, names: Collection[str], where: Path) -> tuple[Layout, tuple[str, ...]]:
+        """Choose the first layout that has the chosen splits, by the names of files."""
+        reasons = []
+        for layout in LAYOUTS:
+            if not set(layout.files.values()) & set(names):
+                continue
+            splits = layout.resolve(self.split)
+            if splits is None:
+                reasons.append(f"{layout.described} has the splits {', '.join(layout.files)}")
+                continue
+            missing = sorted({layout.files[split] for split in splits} - set(names))
+            if not missing:
+                return layout, splits
+            reasons.append(f"for {', '.join(splits)} it lacks {', '.join(missing)}")
+        if not reasons:
+            reasons = ["it has none of " + "; ".join(layout.described for layout in LAYOUTS)]
+        asked = "the test rows" if self.split is None else f"split {', '.join(self.split)}"
+        msg = f"{where} must hold {asked} of Civil Comments; {'; '.join(reasons)}."
+        raise InputError(msg)
+
+    def _columns(self, path: Path) -> list[str]:
+        split = ["split"] * self._chosen()[0].by_column
+        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *split]
+
+    def _label_column(self, path: Path) -> str:
+        """Return the label's column: `train.csv` calls toxicity `target`."""
+        renamed = self.label == "toxicity" and "toxicity" not in (
+            columns := reading.file_columns(path)
+        )
+        return "target" if renamed and "target" in columns else self.label
+
+    def _converted(self, chunk: reading.Chunk, *, clustered: bool) -> pa.Table:
+        ids = reading.to_ids(chunk, "id")
+        text = reading.to_text(chunk, "comment_text", ids)
+        label = self._label_column(chunk.path)
+        columns = {
+            "id": ids,
+            "text": text,
+            "label": reading.to_fractions(chunk, label, ids, nullable=False),
+        }
+        if clustered:
+            columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
+        for name in IDENTITIES:
+            columns[IDENTITY + name] = reading.to_fractions(chunk, name, ids, nullable=True)
+        columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)
+        return pa.table(columns)
+
+    def _refuse_absent(self, splits: tuple[str, ...], seen: Counter[str]) -> None:
+        absent = [split for split in splits if not seen[split]]
+        if absent:
+            found = ", ".join(f"{split or '(empty)'} ({n} rows)" for split, n in seen.items())
+            where = place(file=self.files()[0], column="split")
+            msg = f"split {', '.join(absent)} must have rows; the file has {found} {where}."
+            raise InputError(msg)

@@ -1,0 +1,138 @@
+"""What was published of Civil Comments: columns, file layouts, archives.
+
+Columns and archives as in the Kaggle 2019 task and the catalogue of TensorFlow Datasets; the
+single file with its splits train, val and test is that of WILDS (Koh et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Identity = Literal[
+    "male",
+    "female",
+    "transgender",
+    "other_gender",
+    "heterosexual",
+    "homosexual_gay_or_lesbian",
+    "bisexual",
+    "other_sexual_orientation",
+    "christian",
+    "jewish",
+    "muslim",
+    "hindu",
+    "buddhist",
+    "atheist",
+    "other_religion",
+    "black",
+    "white",
+    "asian",
+    "latino",
+    "other_race_or_ethnicity",
+    "physical_disability",
+    "intellectual_or_learning_disability",
+    "psychiatric_or_mental_illness",
+    "other_disability",
+]
+IDENTITIES: tuple[Identity, ...] = get_args(Identity)
+JIGSAW_NINE: tuple[Identity, ...] = (
+    "male",
+    "female",
+    "homosexual_gay_or_lesbian",
+    "christian",
+    "jewish",
+    "muslim",
+    "black",
+    "white",
+    "psychiatric_or_mental_illness",
+)
+"""The identities of the Kaggle task: those with more than 500 mentions in its test set."""
+
+Label = Literal[
+    "toxicity",
+    "severe_toxicity",
+    "obscene",
+    "identity_attack",
+    "insult",
+    "threat",
+    "sexual_explicit",
+]
+Split = Literal["train", "val", "test", "test_public", "test_private"]
+
+_HOME = "https://storage.googleapis.com/jigsaw-unintended-bias-in-toxicity-classification"
+OFFICIAL_URL = f"{_HOME}/civil_comments_v1.2.zip"
+KNOWN_ARCHIVES: Mapping[str, tuple[int, str]] = {
+    f"{_HOME}/civil_comments.zip": (
+        414_947_977,
+        "767b71a3d9dc7a2eceb234d0c3e7e38604e11f59c12ba1cbb888ffd4ce6b6271",
+    ),
+    f"{_HOME}/civil_comments_v1.1.zip": (
+        417_158_441,
+        "73641ce4b370c55316fef4ba5210853d4100695604f968dae424e7c80c05d228",
+    ),
+    OFFICIAL_URL: (
+        448_174_578,
+        "89a60573acbbfaf189b2c77278115eefcbc1654dbd8235dd8fbecc1b83f1585c",
+    ),
+}
+"""Size and SHA-256 of the public archives, as TensorFlow Datasets publishes them."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One published form of the data.
+
+    Attributes
+    ----------
+    files : mapping of str to str
+        File of each split.
+    tests : tuple of str
+        The splits that `test`, and no choice at all, stand for.
+    by_column : bool
+        Whether one file holds all splits, told apart by its column `split`.
+    """
+
+    files: Mapping[str, str]
+    tests: tuple[str, ...]
+    by_column: bool = True
+
+    @property
+    def described(self) -> str:
+        """The names of its files."""
+        return " + ".join(dict.fromkeys(self.files.values()))
+
+    def resolve(self, chosen: Collection[Split] | None) -> tuple[str, ...] | None:
+        """Return the chosen splits in one fixed order; None if this layout lacks one."""
+        found: set[str] = set()
+        for split in chosen or ["test"]:
+            if split in self.files:
+                found.add(split)
+            elif split == "test":
+                found |= set(self.tests)
+            else:
+                return None
+        return tuple(sorted(found))
+
+
+def _one_file(name: str, *splits: str) -> Layout:
+    tests = tuple(split for split in splits if split.startswith("test"))
+    return Layout(dict.fromkeys(splits, name), tests)
+
+
+LAYOUTS: tuple[Layout, ...] = (
+    Layout(
+        {
+            "train": "train.csv",
+            "test_public": "test_public_expanded.csv",
+            "test_private": "test_private_expanded.csv",
+        },
+        tests=("test_public", "test_private"),
+        by_column=False,
+    ),
+    _one_file("civil_comments.csv", "train", "test_public", "test_private"),
+    _one_file("all_data.csv", "train", "test"),
+    _one_file("all_data_with_identities.csv", "train", "val", "test"),
+)
+"""Kaggle's files, the public archive, Kaggle's single file, and WILDS; the first that fits."""
