@@ -1,0 +1,57 @@
+"""Start of the command: says what is missing or in the way before anything is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+OURS = ("bias_metrics", "tasks", "flows", "deployments")
+# One package of the extra `app` that no other dependency brings along.
+_APP = ("prefect", "mlflow", "pandas", "pyarrow", "sklearn", "typer")
+USAGE = 2
+
+
+def main() -> None:
+    """Run the command `biasgate`."""
+    problem = shadowed() or missing_extra()
+    if problem:
+        sys.stderr.write(f"biasgate: {problem}\n")
+        raise SystemExit(USAGE)
+    from biasgate.cli import app  # noqa: PLC0415
+
+    app()
+
+
+def shadowed() -> str | None:
+    """Say so if a package of ours would be imported from somewhere else.
+
+    `tasks` and `flows` are common names; a `tasks.py` in the working folder comes first
+    when that folder is on Python's path, and would be run in place of ours.
+    """
+    root = Path(__file__).resolve().parent.parent
+    for name in OURS:
+        spec = importlib.util.find_spec(name)
+        found = Path(spec.origin).resolve() if spec and spec.origin else None
+        if found != root / name / "__init__.py":
+            return (
+                f"the package {name!r} must come from {root}, but Python finds "
+                f"{found or 'none with code'}. Another file or folder of that name is in the way: "
+                "rename it, run from another folder, or take its folder out of PYTHONPATH."
+            )
+    return None
+
+
+def missing_extra() -> str | None:
+    """Say so if only the metric library is installed."""
+    missing = [name for name in _APP if importlib.util.find_spec(name) is None]
+    if not missing:
+        return None
+    return (
+        f"the command needs the extra `app` ({', '.join(missing)} not installed). Run: "
+        'pip install "biasgate[app]". The library bias_metrics works without it.'
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""The commands: parse, run a flow, print what it found, exit as the gate says."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from biasgate import __version__
+from biasgate.printing import print_error, print_step, print_summary, print_where_to_look
+
+# 1 is a crash, 2 is a mistake in the input or the command; the others are results.
+EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": 1}
+CRASH, USAGE = 1, 2
+
+app = typer.Typer(
+    name="biasgate",
+    help="Measure text classifiers for unintended identity bias, and gate their promotion on it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
+Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
+Store = Annotated[
+    Path,
+    typer.Option(
+        envvar="BIASGATE_STORE",
+        help="Folder for frozen sets, scores and, unless MLFLOW_TRACKING_URI is set, MLflow.",
+    ),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
+DEFAULT_STORE = Path(".biasgate")
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
+) -> None:
+    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input."""
+    if version:
+        typer.echo(f"biasgate {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def evaluate(
+    config: Config,
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    submission: Annotated[  # noqa: FBT002
+        bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
+    ] = False,
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Measure candidates, judge them by the policy, promote the ones that pass."""
+    with _errors_told(verbose=verbose):
+        _check(config)
+        from flows.evaluate import evaluate as flow  # noqa: PLC0415
+
+        state: Any = flow(
+            str(config), str(output), str(store.resolve()), submission=submission, return_state=True
+        )
+        _conclude(state.result(), output, store)
+
+
+@app.command()
+def train(
+    config: Config,
+    store: Store = DEFAULT_STORE,
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Train and register the candidates that an evaluation file says how to train."""
+    with _errors_told(verbose=verbose):
+        _check(config)
+        from flows.train import train as flow  # noqa: PLC0415
+
+        for candidate in flow(str(config), str(store.resolve())):
+            typer.echo(f"{candidate['name']}: {candidate.get('model') or 'not trained here'}")
+
+
+@app.command()
+def nightly(
+    config: Config,
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    cron: Annotated[
+        str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
+    ] = None,
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Evaluate into a folder named by the date, once or on a schedule."""
+    with _errors_told(verbose=verbose or cron is not None):
+        _check(config)
+        if cron is not None:
+            from deployments.nightly import serve  # noqa: PLC0415
+
+            serve(config, output, store.resolve(), cron)
+            return
+        from flows.nightly import nightly as flow  # noqa: PLC0415
+
+        state: Any = flow(str(config), str(output), str(store.resolve()), return_state=True)
+        summary = state.result()
+        _conclude(summary, Path(summary["output"]), store)
+
+
+@app.command()
+def ui(
+    store: Store = DEFAULT_STORE,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+) -> None:
+    """Open MLflow on the store, on this machine only."""
+    from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
+
+    gateway = Gateway.of_store(store)
+    typer.echo(f"MLflow on http://127.0.0.1:{port} (stop with Ctrl-C)")
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
+    if gateway.artifacts:
+        command += ["--default-artifact-root", gateway.artifacts]
+    try:
+        raise typer.Exit(subprocess.run(command, check=False).returncode)  # noqa: S603
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+def _check(config: Path) -> None:
+    """Refuse a wrong configuration at once, before Prefect takes its seconds to start."""
+    from tasks.evaluation import read_evaluation  # noqa: PLC0415
+
+    read_evaluation(config)
+
+
+def _conclude(summary: dict[str, Any], output: Path, store: Path) -> None:
+    reports = {
+        (one["evaluation_set"]["name"], one["candidate"]["name"]): json.loads(
+            (
+                output / one["evaluation_set"]["name"] / one["candidate"]["name"] / "report.json"
+            ).read_text("utf-8")
+        )
+        for one in summary["verdicts"]
+    }
+    print_summary(summary, reports)
+    print_where_to_look(output, store)
+    raise typer.Exit(EXIT_CODES[summary["outcome"]])
+
+
+@contextmanager
+def _errors_told(*, verbose: bool) -> Iterator[None]:
+    """Tell a mistake in the input in one sentence; a crash with its traceback if asked."""
+    _set_up_logging(verbose=verbose)
+    from tasks.errors import InputError  # noqa: PLC0415
+
+    try:
+        yield
+    except InputError as error:
+        print_error(str(error))
+        raise typer.Exit(USAGE) from error
+    except (typer.Exit, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if verbose:
+            raise
+        print_error(f"{type(error).__name__}: {error}\nRun again with --verbose for the traceback.")
+        raise typer.Exit(CRASH) from error
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    # Read by prefect and mlflow when they are imported: a gate does not call home.
+    for name, value in {
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
+        "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "ERROR",
+    }.items():
+        os.environ.setdefault(name, value)
+    steps = logging.getLogger("biasgate.steps")
+    steps.setLevel(logging.INFO)
+    steps.propagate = False
+    steps.addHandler(_StepHandler())
+
+
+class _StepHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a finished step."""
+        print_step(record.getMessage())

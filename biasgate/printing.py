@@ -1,0 +1,135 @@
+"""What the commands print: tables to read, then the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bias_metrics.gate import SUBGROUP_METRICS
+
+_WIDTH = 118
+_COLOURS = {
+    "pass": "green",
+    "warn": "yellow",
+    "fail": "red",
+    "insufficient": "yellow",
+    "error": "red",
+}
+_WORDS = {
+    "pass": "PASSED",
+    "fail": "BLOCKED",
+    "insufficient": "NOT ENOUGH EVIDENCE",
+    "error": "ERROR",
+}
+_SENTENCES = 8
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that keeps tables whole where the output is not a terminal."""
+    found = Console(stderr=stderr, highlight=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDTH)
+
+
+def print_error(text: str) -> None:
+    """Print what must be mended, on standard error."""
+    console(stderr=True).print(f"[bold red]error[/]: {escape(text)}", soft_wrap=True)
+
+
+def print_step(text: str) -> None:
+    """Print that a step is done, on standard error."""
+    console(stderr=True).print(f"  [dim]done: {escape(text)}[/]")
+
+
+def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], Any]) -> None:
+    """Print one table per set and candidate, the verdicts, and what became of `champion`.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in `summary.json`.
+    reports : mapping of (str, str) to mapping
+        The report of each set and candidate.
+    """
+    out = console()
+    for verdict in summary["verdicts"]:
+        names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
+        report = reports[names]
+        out.print(_table(report, verdict))
+        for warning in report["warnings"]:
+            out.print(f"[yellow]warning[/]: {escape(warning)}", soft_wrap=True)
+        _print_verdict(out, verdict)
+    for decision in summary["decisions"]:
+        colour = _COLOURS[decision["outcome"]]
+        word = _WORDS[decision["outcome"]]
+        name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
+        out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
+
+
+def print_where_to_look(output: Path, store: Path) -> None:
+    """Print where the results are and how to see them."""
+    out = console()
+    out.print(f"\nReports and figures: {escape(str(output))}", soft_wrap=True)
+    out.print(f"Runs in MLflow:      biasgate ui --store {escape(str(store))}", soft_wrap=True)
+
+
+def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
+    bias = report["bias"]
+    failed = {
+        (one["group"], one["metric"]): one["outcome"] if one["action"] == "block" else "warn"
+        for one in verdict["results"]
+        if one["outcome"] != "pass"
+    }
+    overall, final = bias["overall"], bias["final_score"]
+    title = (
+        f"{escape(report['candidate']['name'])} on {escape(report['evaluation_set']['name'])}: "
+        f"{overall['n']:,} rows, {overall['n_positive']:,} positive, AUC {_shown(overall['auc'])}, "
+        f"final score {_shown(final)}"
+    )
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("identity")
+    for heading in ("n", "positive", *(name.replace("_", " ") for name in SUBGROUP_METRICS)):
+        table.add_column(heading, justify="right")
+    for name, cells in bias["subgroups"].items():
+        values = [
+            _coloured(
+                _shown(cells[metric], signed=metric.endswith("_aeg")), failed.get((name, metric))
+            )
+            for metric in SUBGROUP_METRICS
+        ]
+        table.add_row(escape(name), f"{cells['n']:,}", f"{cells['n_positive']:,}", *values)
+    means = bias["power_mean"]
+    values = [_shown(means[name]) if name in means else "" for name in SUBGROUP_METRICS]
+    table.add_section()
+    table.add_row(f"power mean (p = {means['power']:g})", "", "", *values)
+    return table
+
+
+def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
+    against = [one for one in verdict["results"] if one["outcome"] != "pass"]
+    policy = escape(verdict["policy"]["name"])
+    if not against:
+        out.print(f"Policy {policy}: all {len(verdict['results'])} demands are met.\n")
+        return
+    out.print(f"Policy {policy}: {len(against)} of {len(verdict['results'])} demands are not met:")
+    for one in against[:_SENTENCES]:
+        kind = "warn" if one["action"] == "warn" else one["outcome"]
+        out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)
+    if len(against) > _SENTENCES:
+        out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")
+    out.print("")
+
+
+def _shown(cell: Mapping[str, Any], *, signed: bool = False) -> str:
+    value = cell["value"]
+    if value is None:
+        return "-"
+    return f"{value:+.4f}" if signed else f"{value:.4f}"
+
+
+def _coloured(text: str, outcome: str | None) -> str:
+    return text if outcome is None else f"[{_COLOURS[outcome]}]{text} ![/]"

@@ -1,0 +1,1 @@
+"""When and where flows run: schedules, evaluation files, policies."""

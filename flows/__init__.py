@@ -1,0 +1,1 @@
+"""Orders of steps: `train`, `evaluate` and `nightly`, as Prefect flows."""

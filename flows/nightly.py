@@ -1,0 +1,40 @@
+"""The scheduled evaluation: the same as `evaluate`, into a folder of its own for each run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from flows.evaluate import evaluate
+from flows.states import conclude
+from tasks.nightly import folder_of_this_run, show_summary
+
+
+@flow(name="nightly", flow_run_name="nightly {config}")
+def nightly(config: str, output: str, store: str) -> Any:
+    """Evaluate what the file names now, and show the result on Prefect's pages.
+
+    1. name a folder after the time of this run
+    2. evaluate into it (sets and scores that did not change are reused)
+    3. publish the summary as a Prefect artifact
+
+    Parameters
+    ----------
+    config : str
+        Path of the evaluation file; aliases such as `models:/toxicity@champion` are looked
+        up anew each night.
+    output : str
+        Folder that gets one folder per run.
+    store : str
+        As in `evaluate`.
+
+    Returns
+    -------
+    dict
+        As `evaluate`; a block is a result, not a failure.
+    """
+    folder = folder_of_this_run(output)
+    summary: Any = evaluate(config, folder, store)
+    show_summary(summary)
+    return conclude(summary | {"output": folder})

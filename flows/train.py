@@ -1,0 +1,51 @@
+"""Train and register the candidates of an evaluation that are trained here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+
+from tasks.data.freezing import freeze_evaluation_set
+from tasks.evaluation import read_evaluation_file
+from tasks.scoring.training import pin_candidate, train_candidate
+
+
+def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:
+    """Return the candidates, each registered one pinned to its version.
+
+    1. of each candidate with `train_on`: freeze the training set; train, log and register
+       it, or find the version that this very training made before
+    2. of each `models:/name@alias`: look up the version once, for all that follows
+    """
+    return [
+        train_candidate(
+            candidate,
+            freeze_evaluation_set(candidate["train_on"], store),
+            store,
+            evaluation["name"],
+            evaluation["registered_model"],
+        )
+        if candidate.get("train_on")
+        else pin_candidate(candidate, store)
+        for candidate in evaluation["candidates"]
+    ]
+
+
+@flow(name="train", flow_run_name="train {config}")
+def train(config: str, store: str) -> list[dict[str, Any]]:
+    """Train and register what an evaluation file says.
+
+    Parameters
+    ----------
+    config : str
+        Path of the evaluation file.
+    store : str
+        Folder of frozen sets and, by default, the MLflow store.
+
+    Returns
+    -------
+    list of dict
+        The candidates; trained ones with `model`, as in `models:/toxicity/3`.
+    """
+    return prepare_candidates(read_evaluation_file(config), store)

@@ -1,0 +1,91 @@
+"""Evaluation files: which candidates are measured on which sets, and judged by what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from tasks.configuration import read_settings
+from tasks.data.freezing import Source
+from tasks.errors import InputError
+from tasks.orchestration import task
+from tasks.policy import read_policy
+from tasks.scoring.kinds import Candidate
+from tasks.settings import Name, Settings
+
+
+class Evaluation(Settings):
+    """One evaluation file.
+
+    Attributes
+    ----------
+    name : str
+        Name of the evaluation and of its MLflow experiment.
+    evaluation_sets : list of SourceSettings
+        What the candidates are measured on.
+    candidates : list of CandidateSettings
+        What is measured, in the order in which they may become champion.
+    policy : str
+        A shipped policy's name or a path.
+    registered_model : str, optional
+        The model in the registry whose `champion` alias the gate guards; needed where a
+        candidate is trained.
+    """
+
+    name: Name
+    evaluation_sets: Annotated[list[Source], Field(min_length=1)]
+    candidates: Annotated[list[Candidate], Field(min_length=1)]
+    policy: str = "default"
+    registered_model: Name | None = None
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        for key in ("evaluation_sets", "candidates"):
+            names = [one.name for one in getattr(self, key)]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
+                raise ValueError(msg)
+        untrained = [one.name for one in self.candidates if one.training() is not None]
+        if untrained and self.registered_model is None:
+            msg = (
+                f"candidate {untrained[0]} is trained here, so name the model that its version is "
+                "registered under: `registered_model`"
+            )
+            raise ValueError(msg)
+        return self
+
+
+def read_evaluation(path: Path) -> dict[str, Any]:
+    """Read an evaluation file with its policy and check all that can be checked now.
+
+    Returns
+    -------
+    dict
+        Plain values: the file's keys with paths made absolute, and `policy` replaced by
+        the policy's content with its digest.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, a file is missing or lacks a column.
+    """
+    path = path.resolve()
+    evaluation = read_settings(path, Evaluation)
+    policy = read_policy(evaluation.policy, path.parent)
+    for part in (*evaluation.evaluation_sets, *evaluation.candidates):
+        part.check()
+    content = evaluation.model_dump(mode="json")
+    return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
+
+
+@task(name="read evaluation")
+def read_evaluation_file(path: str) -> dict[str, Any]:
+    """Read and check an evaluation file. Reads only, safe to retry."""
+    file = Path(path)
+    if not file.exists():
+        msg = f"configuration {path} must exist; it does not."
+        raise InputError(msg)
+    return read_evaluation(file)

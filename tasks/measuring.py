@@ -1,0 +1,232 @@
+"""Third step: bias metrics, one task per identity over arrays that are shared as files.
+
+`lay_out` joins scores to rows by id, applies the measuring choices and writes the ranked
+arrays once; each identity's task maps them into memory and reads one more column, its own
+membership. Nothing large is ever passed to a task.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from bias_metrics import (
+    BiasReport,
+    SortedClasses,
+    SortedScores,
+    SubgroupBias,
+    measure_subgroup,
+    rank_scores,
+    summarise_bias,
+)
+from tasks.data.evaluation_set import IDENTITY, EvaluationSet
+from tasks.data.freezing import SOURCES
+from tasks.data.source import SourceSettings
+from tasks.errors import InputError
+from tasks.files import whole_folder, write_json
+from tasks.orchestration import task
+from tasks.scoring.scored import ScoredSet
+
+# All AUCs this close to chance: see `warn_of_misjoin`.
+_CHANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Arrays of one candidate on one set, in a folder, memory-mapped when read.
+
+    Attributes
+    ----------
+    folder : Path
+        Holds `*.npy` and `layout.json`.
+    """
+
+    folder: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """`identities`, `identity_threshold`, `choices` and the set's folder."""
+        return dict(json.loads((self.folder / "layout.json").read_text("utf-8")))
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """Map one array into memory, read only."""
+        return np.asarray(np.load(self.folder / f"{name}.npy", mmap_mode="r"))
+
+    def ranked(self) -> SortedClasses:
+        """Return all measured rows, sorted by class."""
+        return SortedClasses(
+            SortedScores(self.array("positive")), SortedScores(self.array("negative"))
+        )
+
+
+def lay_out(
+    evaluation_set: EvaluationSet, scored: ScoredSet, source: SourceSettings, folder: Path
+) -> Layout:
+    """Join scores to rows, choose the rows to measure and rank them.
+
+    Parameters
+    ----------
+    evaluation_set : EvaluationSet
+        The frozen rows.
+    scored : ScoredSet
+        One score per row; joined by id, never by position.
+    source : SourceSettings
+        The measuring choices.
+    folder : Path
+        Where the arrays go.
+
+    Returns
+    -------
+    Layout
+        With the choices and row counts in its record.
+
+    Raises
+    ------
+    InputError
+        If ids differ, no row was rated, or a class is empty.
+    """
+    y_score = _joined(evaluation_set, scored)
+    identities = source.measured_identities(evaluation_set.identities)
+    rated = _rated(evaluation_set, identities)
+    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
+    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
+    choices = {
+        "label_threshold": source.label_threshold,
+        "identity_threshold": source.identity_threshold,
+        "identity_rows": source.identity_rows,
+        "background": "outside_subgroup",
+        "n_rows": evaluation_set.n_rows,
+        "n_rows_rated": int(rated.sum()),
+        "n_rows_measured": int(measured.sum()),
+    }
+    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    ranked = rank_scores(labels[measured], y_score[measured])
+    with whole_folder(folder) as temporary:
+        arrays = {
+            "measured": measured,
+            "y_true": labels[measured],
+            "y_score": y_score[measured],
+            "positive": ranked.positive.scores,
+            "negative": ranked.negative.scores,
+        }
+        for name, array in arrays.items():
+            np.save(temporary / f"{name}.npy", array)
+        record = {
+            "set_folder": str(evaluation_set.folder),
+            "identities": identities,
+            "identity_threshold": source.identity_threshold,
+            "power_mean_groups": source.power_mean_groups,
+            "choices": choices,
+        }
+        write_json(temporary / "layout.json", record)
+    return Layout(folder)
+
+
+def membership(layout: Layout, identity: str) -> npt.NDArray[np.bool_]:
+    """Say which measured rows mention an identity: fraction >= threshold, null counts as no."""
+    record = layout.record
+    rows = EvaluationSet(Path(record["set_folder"]), {})
+    fractions = rows.column(IDENTITY + identity).to_numpy()
+    measured: npt.NDArray[np.bool_] = layout.array("measured")
+    return np.asarray(fractions >= record["identity_threshold"], dtype=np.bool_)[measured]
+
+
+def measure_one(layout: Layout, identity: str) -> SubgroupBias:
+    """Measure one identity."""
+    rows = np.flatnonzero(membership(layout, identity))
+    return measure_subgroup(
+        layout.ranked(), layout.array("y_true")[rows], layout.array("y_score")[rows]
+    )
+
+
+def warn_of_misjoin(report: BiasReport) -> str | None:
+    """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
+    values = [report.overall_auc.value]
+    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
+    known = [value for value in values if value is not None]
+    if any(abs(value - 0.5) > _CHANCE for value in known):
+        return None
+    return (
+        f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
+        "these rows? Check that the ids of scores and evaluation set mean the same comments."
+    )
+
+
+@task(name="lay out scores")
+def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
+    """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
+    scored = ScoredSet.open(Path(scores_folder))
+    frozen = EvaluationSet.load(Path(set_folder))
+    settings = SOURCES.validate_python(source)
+    return str(lay_out(frozen, scored, settings, Path(work)).folder)
+
+
+def list_identities(layout: str) -> list[str]:
+    """Read which identities to measure."""
+    return list(Layout(Path(layout)).record["identities"])
+
+
+@task(name="measure identity", task_run_name="measure {identity}")
+def measure_identity(identity: str, layout: str) -> SubgroupBias:
+    """Map the arrays into memory and measure one identity. Writes nothing, safe to retry."""
+    return measure_one(Layout(Path(layout)), identity)
+
+
+@task(name="summarise bias")
+def summarise_identities(
+    identities: list[str], measured: list[SubgroupBias], layout: str
+) -> BiasReport:
+    """Compute overall and aggregate numbers from the identities' results."""
+    arrays = Layout(Path(layout))
+    return summarise_bias(
+        arrays.ranked(),
+        dict(zip(identities, measured, strict=True)),
+        power_mean_groups=arrays.record["power_mean_groups"],
+    )
+
+
+def _joined(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
+    table = scored.table()
+    ids = evaluation_set.column("id")
+    scores = table["score"].to_numpy()
+    if table["id"].combine_chunks().equals(ids.cast(table["id"].type).combine_chunks()):
+        return np.asarray(scores)
+    position = pd.Index(table["id"].to_pandas()).get_indexer(ids.to_pandas())
+    if len(scores) != len(ids) or (position < 0).any():
+        msg = (
+            f"scores in {scored.folder} must have the ids of evaluation set "
+            f"{evaluation_set.name!r}. Delete that folder to score anew."
+        )
+        raise InputError(msg)
+    return np.asarray(scores[position])
+
+
+def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
+    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+    for identity in identities:
+        column: pa.ChunkedArray = evaluation_set.column(IDENTITY + identity)
+        rated &= column.is_valid().to_numpy()
+    return rated
+
+
+def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: dict[str, Any]) -> None:
+    if labels.size == 0:
+        msg = (
+            f"evaluation set {name!r} must have rows whose identities were rated; none of its "
+            f"{choices['n_rows']} rows is. Set `identity_rows: all` to count null as not mentioned."
+        )
+        raise InputError(msg)
+    if labels.all() or not labels.any():
+        kind = "positives" if not labels.any() else "negatives"
+        msg = (
+            f"evaluation set {name!r} must have both classes; its {labels.size} measured rows have "
+            f"no {kind} (label >= {choices['label_threshold']} is positive)."
+        )
+        raise InputError(msg)

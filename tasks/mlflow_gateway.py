@@ -1,0 +1,274 @@
+"""The one module that talks to MLflow.
+
+Everything goes through `MlflowClient` with explicit run ids: tasks run in threads, and the
+fluent API's active run belongs to one. Runs are found by a key before they are created, so
+that a task may be retried.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+import mlflow.artifacts
+import mlflow.pyfunc
+import mlflow.sklearn
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.models import infer_signature
+
+from tasks.errors import InputError
+
+KEY = "biasgate.key"
+_METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
+_PARAM_LENGTH = 6000
+_DIGEST_LENGTH = 36
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A version in the registry.
+
+    Attributes
+    ----------
+    name, version : str
+        As MLflow names them.
+    run_id : str or None
+        The run that made it.
+    tags : dict
+        Its tags.
+    """
+
+    name: str
+    version: str
+    run_id: str | None
+    tags: Mapping[str, str]
+
+    @property
+    def uri(self) -> str:
+        """`models:/name/version`."""
+        return f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A tracking server and registry.
+
+    Attributes
+    ----------
+    uri : str
+        Tracking URI; of a local store `sqlite:///...`.
+    artifacts : str or None
+        Where a local store keeps artifacts; None leaves it to the server.
+    """
+
+    uri: str
+    artifacts: str | None = None
+
+    @classmethod
+    def of_store(cls, store: Path) -> Gateway:
+        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store."""
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if uri:
+            return cls(uri)
+        store = store.resolve()
+        store.mkdir(parents=True, exist_ok=True)
+        return cls(f"sqlite:///{store / 'mlflow.db'}", (store / "mlartifacts").as_uri())
+
+    @cached_property
+    def client(self) -> MlflowClient:
+        """The client, for tracking and registry."""
+        return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+
+    def experiment(self, name: str) -> str:
+        """Return the id of the experiment, created where it is missing."""
+        found = self.client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        place = f"{self.artifacts}/{name}" if self.artifacts else None
+        try:
+            return str(self.client.create_experiment(name, artifact_location=place))
+        except MlflowException:  # someone else was faster
+            found = self.client.get_experiment_by_name(name)
+            if found is None:
+                raise
+            return str(found.experiment_id)
+
+    def experiment_of(self, run_id: str) -> str:
+        """Return the id of the experiment that a run belongs to."""
+        return str(self.client.get_run(run_id).info.experiment_id)
+
+    def run(self, experiment_id: str, key: str, name: str, *, parent: str | None = None) -> str:
+        """Return the id of the run with this key, created RUNNING where it is missing."""
+        found = self.client.search_runs(
+            [experiment_id], f"tags.`{KEY}` = '{key}'", ViewType.ACTIVE_ONLY, max_results=1
+        )
+        if found:
+            return str(found[0].info.run_id)
+        tags = {KEY: key} | ({"mlflow.parentRunId": parent} if parent else {})
+        return str(self.client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Log parameters, metrics and tags in batches of the size that servers accept."""
+        now = _now()
+        values = [Metric(key, value, now, 0) for key, value in (metrics or {}).items()]
+        for start in range(0, len(values), _METRICS_A_BATCH):
+            self.client.log_batch(run_id, metrics=values[start : start + _METRICS_A_BATCH])
+        known = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in (params or {}).items()]
+        for start in range(0, len(known), _PARAMS_A_BATCH):
+            self.client.log_batch(run_id, params=known[start : start + _PARAMS_A_BATCH])
+        if tags:
+            self.client.log_batch(run_id, tags=[RunTag(k, str(v)) for k, v in tags.items()])
+
+    def log_dataset(
+        self, run_id: str, *, name: str, digest: str, source: str, profile: str
+    ) -> None:
+        """Log the evaluation set as the run's dataset input; MLflow shortens no digest itself."""
+        dataset = Dataset(
+            name=name,
+            digest=digest[:_DIGEST_LENGTH],
+            source_type="local",
+            source=source,
+            profile=profile,
+        )
+        tag = InputTag("mlflow.data.context", "evaluation")
+        self.client.log_inputs(run_id, datasets=[DatasetInput(dataset, [tag])])
+
+    def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
+        """Upload a folder's files."""
+        self.client.log_artifacts(run_id, str(folder), path)
+
+    def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
+        """Log a table that the run page shows."""
+        self.client.log_table(run_id, dict(rows), file)
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(run_id, status)
+
+    def register(
+        self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
+    ) -> ModelVersion:
+        """Register a run's artifact folder as a new version."""
+        try:
+            self.client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        source = f"{self.client.get_run(run_id).info.artifact_uri}/{artifact_path}"
+        made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
+        return ModelVersion(name, str(made.version), run_id, tags)
+
+    def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
+        """Return the newest version that carries a tag, or None."""
+        found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
+        versions = sorted(found, key=lambda one: int(one.version))
+        return _version(versions[-1]) if versions else None
+
+    def resolve(self, uri: str) -> ModelVersion:
+        """Return the version that `models:/name/version` or `models:/name@alias` names.
+
+        Raises
+        ------
+        InputError
+            If there is no such model, version or alias.
+        """
+        path = uri.removeprefix("models:/")
+        try:
+            if "@" in path:
+                return _version(self.client.get_model_version_by_alias(*path.rsplit("@", 1)))
+            name, _, version = path.rpartition("/")
+            return _version(self.client.get_model_version(name, version))
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            msg = (
+                f"model {uri} must be in the registry at {self.uri}; {error.message} "
+                "Write models:/NAME/VERSION or models:/NAME@ALIAS."
+            )
+            raise InputError(msg) from error
+
+    def alias(self, name: str, alias: str) -> ModelVersion | None:
+        """Return the version that an alias names, or None."""
+        try:
+            return _version(self.client.get_model_version_by_alias(name, alias))
+        except MlflowException as error:
+            if error.error_code in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                return None
+            raise
+
+    def set_alias(self, name: str, alias: str, version: str) -> None:
+        """Point an alias at a version; MLflow does this unconditionally."""
+        self.client.set_registered_model_alias(name, alias, version)
+
+    def tag_version(self, model: ModelVersion, tags: Mapping[str, str]) -> None:
+        """Set tags on a version."""
+        for key, value in tags.items():
+            self.client.set_model_version_tag(model.name, model.version, key, str(value))
+
+    def download(self, model: ModelVersion) -> Path:
+        """Return a local folder with the version's files."""
+        uri = self.client.get_model_version_download_uri(model.name, model.version)
+        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+
+
+def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
+    """Save a fitted scikit-learn text classifier so that pyfunc gives probabilities.
+
+    The format is skops, which does not execute code on load. The signature is one array of
+    strings in, an array of class probabilities of shape (n, 2) out.
+    """
+    import numpy as np  # noqa: PLC0415
+    import sklearn  # noqa: PLC0415
+
+    texts = np.array(list(example), dtype=object)
+    mlflow.sklearn.save_model(
+        pipeline,
+        folder,
+        serialization_format=mlflow.sklearn.SERIALIZATION_FORMAT_SKOPS,
+        signature=infer_signature(texts, pipeline.predict_proba(texts)),
+        pip_requirements=[f"scikit-learn=={sklearn.__version__}", "skops"],
+        pyfunc_predict_fn="predict_proba",
+        input_example=texts,
+    )
+
+
+def load_classifier(folder: Path) -> Any:
+    """Load what `save_classifier` saved, as scikit-learn's own object."""
+    return mlflow.sklearn.load_model(str(folder))
+
+
+def load_pyfunc(folder: Path) -> Any:
+    """Load any flavour behind the pyfunc interface."""
+    return mlflow.pyfunc.load_model(str(folder))
+
+
+def model_description(folder: Path) -> dict[str, Any]:
+    """Return the MLmodel file of a model folder."""
+    content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
+    return dict(content)
+
+
+def _version(found: Any) -> ModelVersion:
+    return ModelVersion(found.name, str(found.version), found.run_id or None, dict(found.tags))
+
+
+def _now() -> int:
+    import time  # noqa: PLC0415
+
+    return int(time.time() * 1000)

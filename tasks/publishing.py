@@ -1,0 +1,80 @@
+"""Where finished results go: whole folders, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bias_metrics.gate import worst
+from tasks.files import whole_file, whole_folder, write_json
+from tasks.orchestration import task
+from tasks.reporting import write_submission
+from tasks.scoring.scored import ScoredSet
+
+RESULTS = "results"
+
+
+@contextmanager
+def working_folder(store: str) -> Iterator[str]:
+    """Yield a folder for one evaluation's intermediate files; it goes when the body ends."""
+    parent = Path(store) / "work"
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        yield folder
+
+
+def make_folder(*parts: str) -> str:
+    """Create a folder and return it."""
+    folder = Path(*parts)
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+@task(name="summarise evaluation")
+def summarise_evaluation(
+    evaluation: dict[str, Any],
+    verdicts: list[dict[str, Any]],
+    decisions: list[dict[str, Any]],
+    run_id: str,
+    work: str,
+) -> dict[str, Any]:
+    """Write `summary.json`: every candidate's outcome and what became of it. Safe to retry."""
+    summary = {
+        "evaluation": evaluation["name"],
+        "outcome": worst([one["outcome"] for one in decisions]),
+        "run_id": run_id,
+        "verdicts": verdicts,
+        "decisions": decisions,
+        "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
+    }
+    write_json(Path(work) / RESULTS / "summary.json", summary)
+    return summary
+
+
+@task(name="write submissions")
+def write_submission_files(
+    sources: list[dict[str, Any]],
+    candidates: list[dict[str, Any]],
+    scores: list[list[str]],
+    work: str,
+) -> None:
+    """Write all scores in the Kaggle submission format. Safe to retry."""
+    for source, of_set in zip(sources, scores, strict=True):
+        for candidate, folder in zip(candidates, of_set, strict=True):
+            target = Path(work) / RESULTS / source["name"] / candidate["name"]
+            write_submission(ScoredSet.open(Path(folder)), target / "submission.csv")
+
+
+@task(name="publish results")
+def publish_results(work: str, output: str) -> None:
+    """Copy every `<set>/<candidate>` folder to the output, each whole. Safe to retry."""
+    results = Path(work) / RESULTS
+    for finished in sorted(results.glob("*/*/")):
+        with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
+            shutil.copytree(finished, temporary, dirs_exist_ok=True)
+    with whole_file(Path(output) / "summary.json") as temporary:
+        shutil.copyfile(results / "summary.json", temporary)

@@ -1,0 +1,117 @@
+"""Fourth step: the report and its table, as files that others read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bias_metrics import BiasReport
+from bias_metrics.gate import SUBGROUP_METRICS
+from tasks.data.evaluation_set import EvaluationSet
+from tasks.files import write_json
+from tasks.measuring import Layout, warn_of_misjoin
+from tasks.orchestration import task
+from tasks.scoring.scored import ScoredSet
+
+SCHEMA_VERSION = 1
+COUNTS = ("n", "n_positive", "n_negative")
+
+
+def build_report(
+    bias: BiasReport,
+    evaluation_set: EvaluationSet,
+    choices: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    candidate_digest: str,
+) -> dict[str, Any]:
+    """Return the report of one candidate on one set as JSON-ready values.
+
+    Parameters
+    ----------
+    bias : BiasReport
+        The numbers.
+    evaluation_set : EvaluationSet
+        What they were measured on.
+    choices : mapping
+        The measuring choices and row counts.
+    candidate : mapping
+        The candidate's settings: `name`, `kind` and, for a registered one, `model`.
+    candidate_digest : str
+        SHA-256 over all that decides its scores.
+
+    Returns
+    -------
+    dict
+        `schema_version`, `evaluation_set`, `candidate`, `bias` and `warnings`.
+    """
+    warning = warn_of_misjoin(bias)
+    known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_set": {
+            "name": evaluation_set.name,
+            "digest": evaluation_set.digest,
+            "choices": {
+                **choices,
+                "split": evaluation_set.record["split"],
+                "source": evaluation_set.record["source"],
+            },
+        },
+        "candidate": known | {"digest": candidate_digest},
+        "bias": bias.to_dict(),
+        "warnings": [warning] if warning else [],
+    }
+
+
+def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return counts and metrics as columns, one row per subgroup; None where undefined."""
+    subgroups = report["bias"]["subgroups"]
+    table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
+    for name in COUNTS:
+        table[name] = [cells[name] for cells in subgroups.values()]
+    for name in SUBGROUP_METRICS:
+        table[name] = [cells[name]["value"] for cells in subgroups.values()]
+    return table
+
+
+def metric_csv(report: Mapping[str, Any]) -> str:
+    """Return the metric table as CSV; an undefined number is an empty cell."""
+    table = metric_table(report)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return stream.getvalue()
+
+
+def write_submission(scored: ScoredSet, path: Path) -> None:
+    """Write scores in the Kaggle submission format: `id,prediction`."""
+    table = scored.table()
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["id", "prediction"])
+        writer.writerows(
+            zip(table["id"].to_pylist(), map(repr, table["score"].to_pylist()), strict=True)
+        )
+
+
+@task(name="write report")
+def write_report(
+    bias: BiasReport,
+    candidate: dict[str, Any],
+    set_folder: str,
+    scores_folder: str,
+    layout: str,
+    folder: str,
+) -> dict[str, Any]:
+    """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
+    scored = ScoredSet.open(Path(scores_folder))
+    choices = Layout(Path(layout)).record["choices"]
+    frozen = EvaluationSet.load(Path(set_folder))
+    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest)
+    write_json(Path(folder) / "report.json", report)
+    (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    return report

@@ -1,0 +1,14 @@
+"""The kinds of candidate that a configuration can name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from tasks.scoring.mlflow_model import MlflowModel
+from tasks.scoring.score_file import ScoreFile
+from tasks.scoring.tfidf import Tfidf
+
+Candidate = Annotated[ScoreFile | Tfidf | MlflowModel, Field(discriminator="kind")]
+CANDIDATES: TypeAdapter[Any] = TypeAdapter(Candidate)

@@ -1,0 +1,182 @@
+"""Candidate kind `tfidf`: the baseline, TF-IDF and logistic regression, trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import sklearn
+from pydantic import Field, model_validator
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from tasks.data.evaluation_set import EvaluationSet
+from tasks.data.freezing import Source
+from tasks.data.source import SourceSettings
+from tasks.errors import InputError
+from tasks.files import json_digest
+from tasks.mlflow_gateway import ModelVersion, load_classifier, save_classifier
+from tasks.scoring.candidate import CandidateSettings, Workplace
+from tasks.scoring.mlflow_model import ModelUri, folder_digest, refuse_untrusted, require_text
+from tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+
+Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+# Invented, neutral, and the same for every model: an input example must leak nothing.
+EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
+TRAINING_KEY = "biasgate.training_key"
+
+
+class Tfidf(CandidateSettings):
+    """Word and character n-grams into a logistic regression.
+
+    Attributes
+    ----------
+    train_on : SourceSettings, optional
+        The training set.
+    model : str, optional
+        The trained version, `models:/name/version`; filled in by training.
+    word_ngrams, char_ngrams : (int, int)
+        Shortest and longest n-grams of words, and of characters within words.
+    min_df : int
+        Comments that an n-gram must occur in; at least 5, since n-grams quote the comments.
+    max_features : int
+        Most n-grams of each kind.
+    regularization : float
+        Inverse strength (scikit-learn's C).
+    class_weight : {"balanced"} or None
+        Weight classes by their inverse frequency.
+    """
+
+    kind: Literal["tfidf"]
+    train_on: Source | None = None
+    model: ModelUri | None = None
+    word_ngrams: Grams = (1, 2)
+    char_ngrams: Grams = (2, 5)
+    min_df: Annotated[int, Field(ge=5)] = 5
+    max_features: Annotated[int, Field(ge=1)] = 100_000
+    regularization: Annotated[float, Field(gt=0)] = 1.0
+    class_weight: Literal["balanced"] | None = None
+
+    @model_validator(mode="after")
+    def _has_origin(self) -> Self:
+        if self.train_on is None and self.model is None:
+            msg = "give the training set with `train_on`"
+            raise ValueError(msg)
+        return self
+
+    def check(self) -> None:
+        """Refuse a training set that cannot be read."""
+        if self.train_on is not None:
+            self.train_on.check()
+
+    def training(self) -> SourceSettings | None:
+        """Return the training set while the candidate is not trained."""
+        return self.train_on if self.model is None else None
+
+    def training_key(self, training_set: EvaluationSet) -> str:
+        """Digest of all that decides the fitted model: rows, options, library."""
+        options = self.model_dump(
+            mode="json",
+            include={"word_ngrams", "char_ngrams", "min_df", "max_features"}
+            | {"regularization", "class_weight"},
+        )
+        return json_digest(
+            [options, self._label_threshold(), training_set.digest, sklearn.__version__]
+        )
+
+    def fit(self, training_set: EvaluationSet, folder: Path) -> None:
+        """Fit on a training set and write a model folder, training row hashes included.
+
+        Raises
+        ------
+        InputError
+            If the set has no text, or only one class.
+        """
+        require_text(training_set, self)
+        labels = training_set.column("label").to_numpy() >= self._label_threshold()
+        if labels.all() or not labels.any():
+            msg = (
+                f"training set {training_set.name!r} of candidate {self.name!r} must have both "
+                f"classes; all {labels.size} rows are {'positive' if labels.all() else 'negative'}."
+            )
+            raise InputError(msg)
+        pipeline = self.pipeline().fit(_Texts(training_set), labels)
+        _slim(pipeline)
+        save_classifier(pipeline, folder, EXAMPLE)
+        write_training_rows(training_set, folder)
+
+    def pipeline(self) -> Pipeline:
+        """Return the unfitted scikit-learn pipeline."""
+        common = {"min_df": self.min_df, "max_features": self.max_features, "sublinear_tf": True}
+        words = TfidfVectorizer(ngram_range=self.word_ngrams, **common)
+        chars = TfidfVectorizer(analyzer="char_wb", ngram_range=self.char_ngrams, **common)
+        classifier = LogisticRegression(
+            C=self.regularization, class_weight=self.class_weight, max_iter=1000
+        )
+        features = FeatureUnion([("words", words), ("characters", chars)])
+        return Pipeline([("features", features), ("classifier", classifier)])
+
+    def version(self, workplace: Workplace) -> ModelVersion | None:
+        """Return the trained version."""
+        return None if self.model is None else workplace.gateway.resolve(self.model)
+
+    def open(self, workplace: Workplace) -> TfidfScorer:
+        """Load the trained version."""
+        version = self.version(workplace)
+        if version is None:
+            msg = f"candidate {self.name!r} must be trained before it is opened."
+            raise InputError(msg)
+        folder = workplace.gateway.download(version)
+        refuse_untrusted(folder, version.uri, trusted=False)
+        return TfidfScorer(self, folder)
+
+    def _label_threshold(self) -> float:
+        return 0.5 if self.train_on is None else self.train_on.label_threshold
+
+
+class TfidfScorer:
+    """The fitted pipeline."""
+
+    columns = ("id", "text")
+
+    def __init__(self, settings: Tfidf, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._pipeline = load_classifier(folder)
+        major = sklearn.__version__.split(".")[0]
+        self.digest = json_digest(["tfidf", folder_digest(folder), major])
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text, and rows that the model was trained on."""
+        require_text(evaluation_set, self._settings)
+        if not self._settings.allow_training_rows:
+            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the probability of the positive class."""
+        texts = rows.column("text").to_numpy(zero_copy_only=False)
+        return np.asarray(self._pipeline.predict_proba(texts)[:, 1])
+
+
+def _slim(pipeline: Pipeline) -> None:
+    """Make the vocabularies map to plain integers: skops writes each numpy one as a file."""
+    for _, vectorizer in pipeline["features"].transformer_list:
+        vectorizer.vocabulary_ = {gram: int(at) for gram, at in vectorizer.vocabulary_.items()}
+
+
+class _Texts:
+    """The texts of a set as an iterable that can be read twice without being held."""
+
+    def __init__(self, rows: EvaluationSet) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._rows.batches(["text"], 50_000):
+            yield from batch.column("text").to_pylist()
+
+    def __len__(self) -> int:
+        return self._rows.n_rows

@@ -1,0 +1,90 @@
+"""Training a candidate and registering what came out."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tasks.data.evaluation_set import EvaluationSet
+from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.orchestration import task
+from tasks.scoring.candidate import CandidateSettings, Workplace
+from tasks.scoring.kinds import CANDIDATES
+
+TRAINING_KEY = "biasgate.training_key"
+TRAINING_SET = "biasgate.training_set_digest"
+MODEL_PATH = "model"
+
+
+def train_and_register(
+    candidate: CandidateSettings,
+    training_set: EvaluationSet,
+    gateway: Gateway,
+    *,
+    experiment: str,
+    registered_model: str,
+) -> ModelVersion:
+    """Return the registered version of a candidate, trained only if it is not there yet.
+
+    Parameters
+    ----------
+    candidate : CandidateSettings
+        With `training_key` and `fit`.
+    training_set : EvaluationSet
+        The frozen training rows.
+    gateway : Gateway
+        Tracking server and registry.
+    experiment, registered_model : str
+        Where the training run and the version go.
+
+    Returns
+    -------
+    ModelVersion
+        Tagged with the digest of the training set and with `biasgate.training_key`, by
+        which the same training is found again.
+    """
+    key = candidate.training_key(training_set)
+    found = gateway.find_version(registered_model, TRAINING_KEY, key)
+    if found is not None:
+        return found
+    experiment_id = gateway.experiment(experiment)
+    run_id = gateway.run(experiment_id, f"train-{key}", f"train {candidate.name}")
+    tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest}
+    try:
+        options = candidate.model_dump(mode="json", exclude={"train_on", "model"})
+        gateway.log(run_id, params=options, tags=tags)
+        with tempfile.TemporaryDirectory() as folder:
+            candidate.fit(training_set, Path(folder) / MODEL_PATH)
+            gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
+        version = gateway.register(registered_model, run_id, MODEL_PATH, tags)
+    except BaseException:
+        gateway.finish(run_id, "FAILED")
+        raise
+    gateway.finish(run_id)
+    return version
+
+
+@task(name="train candidate")
+def train_candidate(
+    candidate: dict[str, Any], set_folder: str, store: str, experiment: str, registered_model: str
+) -> dict[str, Any]:
+    """Train on the frozen set, register, return the candidate with its version.
+
+    Safe to retry: a version with the same training key is reused.
+    """
+    version = train_and_register(
+        CANDIDATES.validate_python(candidate),
+        EvaluationSet.load(Path(set_folder)),
+        Workplace.at(store).gateway,
+        experiment=experiment,
+        registered_model=registered_model,
+    )
+    return candidate | {"model": version.uri}
+
+
+@task(name="pin candidate")
+def pin_candidate(candidate: dict[str, Any], store: str) -> dict[str, Any]:
+    """Look up the version that an alias names now, return the candidate with it. Reads only."""
+    version = CANDIDATES.validate_python(candidate).version(Workplace.at(store))
+    return candidate if version is None else candidate | {"model": version.uri}

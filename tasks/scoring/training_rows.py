@@ -1,0 +1,70 @@
+"""Which rows a model was trained on, kept as hashes beside the model.
+
+An evaluation on training rows flatters the model. The hashes tell whether a row was seen
+without keeping any text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.data.evaluation_set import EvaluationSet
+from tasks.errors import InputError
+
+FILE = "training_rows.parquet"
+# Short comments ("Thank you!") repeat in any corpus; more than this share is no chance.
+REPEATED_TEXTS = 0.01
+_ROWS_A_STEP = 100_000
+
+
+def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
+    """Write two sorted hashes per row: of id and text together, and of the text."""
+    rows, texts = _hashes(training_set)
+    table = pa.table({"row": np.sort(rows), "text": np.sort(texts)})
+    pq.write_table(table, folder / FILE)
+
+
+def refuse_training_rows(folder: Path, evaluation_set: EvaluationSet, candidate: str) -> None:
+    """Refuse an evaluation set that shares rows with a model's training set.
+
+    Nothing is known of a model without hashes (one that was not trained here); it passes.
+
+    Raises
+    ------
+    InputError
+        If a row (id and text) was trained on, or more than one in a hundred texts was.
+    """
+    if not (folder / FILE).exists():
+        return
+    seen = pq.read_table(folder / FILE)
+    rows, texts = _hashes(evaluation_set)
+    n_rows = int(np.isin(rows, seen["row"].to_numpy()).sum())
+    n_texts = int(np.isin(texts, seen["text"].to_numpy()).sum())
+    if n_rows or n_texts > REPEATED_TEXTS * len(texts):
+        msg = (
+            f"candidate {candidate!r} was trained on rows of evaluation set "
+            f"{evaluation_set.name!r}: {n_rows} of {len(rows)} rows by id and text, {n_texts} by "
+            "text. Evaluate on a held-out split, or set `allow_training_rows: true`."
+        )
+        raise InputError(msg)
+
+
+def _hashes(rows: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:
+    both: list[np.ndarray] = []
+    texts: list[np.ndarray] = []
+    for batch in rows.batches(["id", "text"], _ROWS_A_STEP):
+        ids, contents = batch.column("id").to_pylist(), batch.column("text").to_pylist()
+        texts.append(_digests(contents))
+        both.append(_digests(f"{a}\n{b}" for a, b in zip(ids, contents, strict=True)))
+    return np.concatenate(both), np.concatenate(texts)
+
+
+def _digests(values: Iterable[str]) -> np.ndarray:
+    joined = b"".join(hashlib.blake2b(v.encode(), digest_size=8).digest() for v in values)
+    return np.frombuffer(joined, dtype="<u8")

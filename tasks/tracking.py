@@ -1,0 +1,133 @@
+"""Fifth step: one MLflow run per candidate and set, nested under one run per evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bias_metrics.aggregates import FINAL_SCORE_PARTS
+from bias_metrics.gate import SUBGROUP_METRICS
+from tasks.orchestration import task
+from tasks.reporting import metric_table
+from tasks.scoring.candidate import Workplace
+
+
+def metric_keys(bias: Mapping[str, Any]) -> dict[str, float]:
+    """Return every defined number under its MLflow key, such as `bpsn_auc/muslim`.
+
+    MLflow groups its charts by what stands before the slash. Undefined numbers are left
+    out: NaN breaks the run page.
+
+    Raises
+    ------
+    ValueError
+        If two numbers would share a key, or a subgroup's name has characters that MLflow
+        does not store.
+    """
+    cells = [("auc/overall", bias["overall"]["auc"]), ("final_score", bias["final_score"])]
+    means = bias["power_mean"]
+    cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
+    for metric in SUBGROUP_METRICS:
+        cells += [
+            (f"{metric}/{metric_name(name)}", subgroup[metric])
+            for name, subgroup in bias["subgroups"].items()
+        ]
+    keys = [key for key, _ in cells]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
+        raise ValueError(msg)
+    return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
+
+
+def metric_name(subgroup: str) -> str:
+    """Return a subgroup's name in an MLflow key: other characters become `_`."""
+    return "".join(one if one.isalnum() or one in "_-. :" else "_" for one in subgroup)
+
+
+@task(name="open evaluation run")
+def open_evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> str:
+    """Create the parent run, or find it by its key, and return its id. Safe to retry."""
+    gateway = Workplace.at(store).gateway
+    experiment_id = gateway.experiment(evaluation["name"])
+    run_id = gateway.run(experiment_id, key, f"evaluate {evaluation['name']}")
+    params = {
+        "policy": evaluation["policy"]["name"],
+        "candidates": ", ".join(one["name"] for one in evaluation["candidates"]),
+        "evaluation_sets": ", ".join(one["name"] for one in evaluation["evaluation_sets"]),
+    }
+    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation["policy_digest"]})
+    return run_id
+
+
+@contextmanager
+def evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> Iterator[str]:
+    """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
+    run_id = open_evaluation_run(evaluation, key, store)
+    try:
+        yield run_id
+    except BaseException:
+        Workplace.at(store).gateway.finish(run_id, "FAILED")
+        raise
+
+
+@task(name="log candidate run")
+def log_candidate_run(
+    report: dict[str, Any],
+    verdict: dict[str, Any],
+    folder: str,
+    parent: str,
+    store: str,
+) -> dict[str, Any]:
+    """Log one candidate on one set; return the verdict with its `run_id`.
+
+    Safe to retry: the run is found by its key, and all that is logged overwrites itself.
+    """
+    gateway = Workplace.at(store).gateway
+    evaluation_set, candidate = report["evaluation_set"], report["candidate"]
+    name = f"{candidate['name']} on {evaluation_set['name']}"
+    experiment_id = gateway.experiment_of(parent)
+    run_id = gateway.run(experiment_id, f"{parent}/{name}", name, parent=parent)
+    choices = {key: value for key, value in evaluation_set["choices"].items() if key != "source"}
+    params = {f"candidate.{key}": value for key, value in candidate.items()}
+    params |= {f"set.{key}": value for key, value in choices.items()}
+    gateway.log(
+        run_id,
+        params=params | {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]},
+        metrics=metric_keys(report["bias"]) | _counts(report["bias"]),
+        tags={
+            "biasgate.verdict": verdict["outcome"],
+            "biasgate.set_digest": evaluation_set["digest"],
+            "biasgate.policy_digest": verdict["policy"]["digest"],
+        },
+    )
+    gateway.log_dataset(
+        run_id,
+        name=evaluation_set["name"],
+        digest=evaluation_set["digest"],
+        source=str(evaluation_set["choices"]["source"].get("source")),
+        profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
+    )
+    gateway.log_folder(run_id, Path(folder))
+    gateway.log_table(run_id, metric_table(report), "bias_metrics.json")
+    gateway.finish(run_id)
+    return verdict | {"run_id": run_id}
+
+
+@task(name="close evaluation run")
+def close_evaluation_run(run_id: str, outcome: str, store: str) -> None:
+    """Write the outcome to the parent run and end it. Safe to retry."""
+    gateway = Workplace.at(store).gateway
+    gateway.log(run_id, tags={"biasgate.outcome": outcome})
+    gateway.finish(run_id, "FAILED" if outcome == "error" else "FINISHED")
+
+
+def _counts(bias: Mapping[str, Any]) -> dict[str, float]:
+    overall = bias["overall"]
+    counts = {"n_rows/overall": overall["n"], "n_positive/overall": overall["n_positive"]}
+    for name, subgroup in bias["subgroups"].items():
+        counts[f"n_rows/{metric_name(name)}"] = subgroup["n"]
+        counts[f"n_positive/{metric_name(name)}"] = subgroup["n_positive"]
+    return counts
