@@ -15,7 +15,13 @@ from typing import Annotated, Any
 import typer
 
 from biasgate import __version__
-from biasgate.printing import print_error, print_step, print_summary, print_where_to_look
+from biasgate.printing import (
+    print_error,
+    print_next_steps,
+    print_step,
+    print_summary,
+    print_where_to_look,
+)
 
 # 1 is a crash, 2 is a mistake in the input or the command; the others are results.
 EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": 1}
@@ -114,6 +120,34 @@ def nightly(
 
 
 @app.command()
+def demo(
+    output: Output = Path("demo-output"),
+    strength: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of harmless mentions labelled toxic.")
+    ] = 0.8,
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Show the main job on generated phrases: a biased model is blocked, its twin is not.
+
+    The phrases contain insults.
+    """
+    from biasgate import demo as show  # noqa: PLC0415
+
+    show.set_strength(strength)
+    store = output / "store"
+    with _errors_told(verbose=verbose):
+        from flows.evaluate import evaluate as flow  # noqa: PLC0415
+
+        summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
+        _print_results(summary, output, store)
+        print_next_steps(output)
+        problem = show.unexpected(summary, strength)
+        if problem:
+            print_error(f"the demo did not go as expected: {problem}")
+            raise typer.Exit(CRASH)
+
+
+@app.command()
 def ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
@@ -141,17 +175,22 @@ def _check(config: Path) -> None:
 
 
 def _conclude(summary: dict[str, Any], output: Path, store: Path) -> None:
+    _print_results(summary, output, store)
+    raise typer.Exit(EXIT_CODES[summary["outcome"]])
+
+
+def _print_results(summary: dict[str, Any], output: Path, store: Path) -> None:
+    names = [
+        (one["evaluation_set"]["name"], one["candidate"]["name"]) for one in summary["verdicts"]
+    ]
     reports = {
-        (one["evaluation_set"]["name"], one["candidate"]["name"]): json.loads(
-            (
-                output / one["evaluation_set"]["name"] / one["candidate"]["name"] / "report.json"
-            ).read_text("utf-8")
+        (of_set, candidate): json.loads(
+            (output / of_set / candidate / "report.json").read_text("utf-8")
         )
-        for one in summary["verdicts"]
+        for of_set, candidate in names
     }
     print_summary(summary, reports)
     print_where_to_look(output, store)
-    raise typer.Exit(EXIT_CODES[summary["outcome"]])
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +76,30 @@ def print_where_to_look(output: Path, store: Path) -> None:
     """Print where the results are and how to see them."""
     out = console()
     out.print(f"\nReports and figures: {escape(str(output))}", soft_wrap=True)
-    out.print(f"Runs in MLflow:      biasgate ui --store {escape(str(store))}", soft_wrap=True)
+    out.print(f"Runs in MLflow:      {command()} ui --store {escape(str(store))}", soft_wrap=True)
+
+
+def print_next_steps(output: Path) -> None:
+    """Print what to look at after the demo."""
+    heatmaps = " and ".join(str(path) for path in sorted(output.glob("templates/*/heatmap.png")))
+    steps = {
+        "look at": heatmaps,
+        "compare": f"{command()} ui --store {output / 'store'}  (tick both runs, then Compare)",
+        "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
+        "measure": "your own model: README.md, section 'Your own model'",
+    }
+    out = console()
+    out.print("\nWhat to do next:")
+    for verb, what in steps.items():
+        out.print(f"  {verb:8} {escape(what)}", soft_wrap=True)
+
+
+def command() -> str:
+    """Return what to type to run this command again: its path where it is not on PATH."""
+    typed = sys.argv[0]
+    on_path = shutil.which("biasgate")
+    same = on_path is not None and Path(on_path).resolve() == Path(typed).resolve()
+    return "biasgate" if same or not Path(typed).exists() else typed
 
 
 def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:

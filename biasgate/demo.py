@@ -1,0 +1,51 @@
+"""The demo: a model trained on biased labels is blocked, its balanced twin becomes champion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import deployments
+
+CONFIG = Path(deployments.__file__).parent / "evaluations" / "demo.yaml"
+STRENGTH = "BIASGATE_DEMO_STRENGTH"
+BIASED, BALANCED = "biased_labels", "balanced_labels"
+PLANTED = {"gay", "muslim"}
+# Below this strength the planted bias may be too weak for the policy's floors; at 0 there is
+# none. Between the two either verdict is as expected.
+SURELY_BLOCKED = 0.7
+
+
+def set_strength(strength: float) -> None:
+    """Set the share of harmless mentions that the biased annotators take for insults."""
+    os.environ[STRENGTH] = str(strength)
+
+
+def unexpected(summary: Mapping[str, Any], strength: float) -> str | None:
+    """Say what the demo did not show; None when all verdicts are as expected.
+
+    Expected are a pass of the balanced candidate, which is then champion; and of the other
+    a pass where nothing was planted, a block because of the planted identities alone where
+    much was.
+    """
+    outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
+    if outcomes[BALANCED] != "pass":
+        return f"{BALANCED} should pass; its verdict is {outcomes[BALANCED]}."
+    if strength == 0 and outcomes[BIASED] != "pass":
+        return f"{BIASED} should pass with nothing planted; its verdict is {outcomes[BIASED]}."
+    if strength < SURELY_BLOCKED:
+        return None
+    if outcomes[BIASED] != "fail":
+        return f"{BIASED} should be blocked; its verdict is {outcomes[BIASED]}."
+    blamed = {
+        result["group"]
+        for verdict in summary["verdicts"]
+        if verdict["candidate"]["name"] == BIASED
+        for result in verdict["results"]
+        if result["outcome"] == "fail" and result["group"] is not None
+    }
+    if blamed != PLANTED:
+        return f"{BIASED} should be blocked for {sorted(PLANTED)}; it is for {sorted(blamed)}."
+    return None
