@@ -94,6 +94,7 @@ def lay_out(
     """
     y_score = _joined(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
+    _refuse_unknown_groups(source, identities)
     rated = _rated(evaluation_set, identities)
     measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
@@ -214,6 +215,16 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
         column: pa.ChunkedArray = evaluation_set.column(IDENTITY + identity)
         rated &= column.is_valid().to_numpy()
     return rated
+
+
+def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
+    unknown = [name for name in source.power_mean_groups or () if name not in identities]
+    if unknown:
+        msg = (
+            f"`power_mean_groups` of evaluation set {source.name!r} must be measured identities; "
+            f"got {', '.join(unknown)} (known: {', '.join(identities)})."
+        )
+        raise InputError(msg)
 
 
 def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: dict[str, Any]) -> None:

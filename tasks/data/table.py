@@ -45,7 +45,8 @@ class TableSource(SourceSettings):
     slices : list or dict, optional
         Boolean columns that mark slices of the set.
     split : {"all", "train", "test"}
-        A part of the rows, chosen by a hash of the id.
+        A part of the rows, chosen by a hash of the text (of the id where there is none), so
+        that a comment that occurs twice is never in both parts.
     test_fraction : float
         Share of the rows in `test`.
     """
@@ -143,12 +144,13 @@ class TableSource(SourceSettings):
     def _part(self, table: pa.Table) -> pa.Table:
         if self.split == "all":
             return table
+        keys = table["id" if self.text is None else "text"]
         in_test = np.array(
-            [_uniform(value) < self.test_fraction for value in table["id"].to_pylist()], dtype=bool
+            [_uniform(value) < self.test_fraction for value in keys.to_pylist()], dtype=bool
         )
         return table.filter(pa.array(in_test if self.split == "test" else ~in_test))
 
 
-def _uniform(row_id: str) -> float:
-    """Map an id to [0, 1), the same on every machine and whatever rows are added later."""
-    return int.from_bytes(hashlib.blake2b(row_id.encode(), digest_size=8).digest()) / 2.0**64
+def _uniform(key: str) -> float:
+    """Map a key to [0, 1), the same on every machine and whatever rows are added later."""
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) / 2.0**64

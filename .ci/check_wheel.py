@@ -1,0 +1,89 @@
+"""Try the built wheel in an environment that has nothing else of this repository.
+
+    python .ci/check_wheel.py numpy-only ENVIRONMENT
+    python .ci/check_wheel.py app ENVIRONMENT
+
+Runs from an empty folder, so that nothing is imported from the checkout by accident.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CONFIG = """\
+name: wheel
+evaluation_sets:
+  - {name: table, source: table, path: rows.csv, identities: [group]}
+candidates:
+  - {name: scores, kind: scores, path: scores.csv}
+"""
+
+
+def main(mode: str, environment: Path) -> None:
+    """Run the checks of one mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        {"numpy-only": numpy_only, "app": app}[mode](environment / "bin", Path(folder))
+    print(f"wheel: {mode} works in an empty environment")
+
+
+def numpy_only(programs: Path, folder: Path) -> None:
+    """Numpy alone: the metric library passes its tests, the command says what it lacks."""
+    run(
+        folder,
+        *(programs / "python", "-c"),
+        "import importlib.util, bias_metrics, sys; "
+        "assert 'site-packages' in bias_metrics.__file__, bias_metrics.__file__; "
+        "assert importlib.util.find_spec('pandas') is None; "
+        "assert importlib.util.find_spec('prefect') is None",
+    )
+    run(
+        folder,
+        *(programs / "pytest", "-q", "--config-file", REPOSITORY / "pyproject.toml"),
+        *("-p", "no:cacheprovider", REPOSITORY / "tests" / "bias_metrics"),
+    )
+    said = run(folder, programs / "biasgate", "--version", expected=2)
+    assert 'pip install "biasgate[app]"' in said, said
+
+
+def app(programs: Path, folder: Path) -> None:
+    """With the extra: an evaluation runs from end to end; a name in the way is told."""
+    rows = [(i, i % 2, i % 4 // 2, 0.4 * (i % 2) + 0.005 * (i % 97)) for i in range(400)]
+    table = "id,label,group\n" + "".join(f"{i},{y},{g}\n" for i, y, g, _ in rows)
+    (folder / "rows.csv").write_text(table)
+    (folder / "scores.csv").write_text(
+        "id,prediction\n" + "".join(f"{i},{score}\n" for i, _, _, score in rows)
+    )
+    (folder / "wheel.yaml").write_text(CONFIG)
+    said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
+    assert "PASSED" in said, said
+    assert (folder / "out" / "table" / "scores" / "report.json").exists()
+    (folder / "tasks.py").write_text("raise SystemExit('the wrong tasks')\n")
+    said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
+    assert "'tasks' must come from" in said, said
+
+
+def run(folder: Path, *command: str | Path, expected: int = 0, **variables: str) -> str:
+    """Run a command in a folder, return what it printed; stop if it ends otherwise."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment |= {"PREFECT_HOME": str(folder / "prefect")} | variables
+    done = subprocess.run(  # noqa: S603 - our own programs
+        [str(part) for part in command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    if done.returncode != expected:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said}")
+    return said
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]).resolve())
