@@ -8,6 +8,7 @@ that a task may be retried.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +18,10 @@ from typing import Any
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow.artifacts
-import mlflow.pyfunc
-import mlflow.sklearn
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
-from mlflow.models import infer_signature
 
 from tasks.errors import InputError
 
@@ -233,8 +231,11 @@ def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None
     The format is skops, which does not execute code on load. The signature is one array of
     strings in, an array of class probabilities of shape (n, 2) out.
     """
+    # The flavours take seconds to import, hence only where they are used.
+    import mlflow.sklearn  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
     import sklearn  # noqa: PLC0415
+    from mlflow.models import infer_signature  # noqa: PLC0415
 
     texts = np.array(list(example), dtype=object)
     mlflow.sklearn.save_model(
@@ -250,11 +251,15 @@ def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None
 
 def load_classifier(folder: Path) -> Any:
     """Load what `save_classifier` saved, as scikit-learn's own object."""
+    import mlflow.sklearn  # noqa: PLC0415
+
     return mlflow.sklearn.load_model(str(folder))
 
 
 def load_pyfunc(folder: Path) -> Any:
     """Load any flavour behind the pyfunc interface."""
+    import mlflow.pyfunc  # noqa: PLC0415
+
     return mlflow.pyfunc.load_model(str(folder))
 
 
@@ -269,6 +274,4 @@ def _version(found: Any) -> ModelVersion:
 
 
 def _now() -> int:
-    import time  # noqa: PLC0415
-
     return int(time.time() * 1000)

@@ -59,7 +59,7 @@ class ScoreTable:
             ids.append(reading.to_ids(chunk, settings.id))
             numbers = reading.to_scores(chunk, settings.score, ids[-1])
             scores.append(numbers.to_numpy())
-        if not ids:
+        if not sum(map(len, ids)):
             msg = f"file {self.path} must have rows; it has none."
             raise InputError(msg)
         self._index = pd.Index(pa.chunked_array(ids).to_pandas())
