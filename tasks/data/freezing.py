@@ -7,16 +7,18 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from tasks.data.civil_comments import CivilCommentsSource
 from tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from tasks.data.source import SourceSettings
 from tasks.data.table import TableSource
-from tasks.files import json_digest
+from tasks.files import json_digest, locked
 from tasks.orchestration import task
 
-Source = Annotated[TableSource, Field(discriminator="source")]
+Source = Annotated[TableSource | CivilCommentsSource, Field(discriminator="source")]
 SOURCES: TypeAdapter[Any] = TypeAdapter(Source)
 
 
-def freeze(source: TableSource, store: Path) -> EvaluationSet:
+def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
     """Return the frozen set of a source, made once per content of its files and options.
 
     Parameters
@@ -24,7 +26,7 @@ def freeze(source: TableSource, store: Path) -> EvaluationSet:
     source : SourceSettings
         Checked section of a configuration.
     store : Path
-        The set is kept below `store/sets`.
+        The set is kept below `store/sets`, downloads below `store/downloads`.
 
     Returns
     -------
@@ -32,14 +34,17 @@ def freeze(source: TableSource, store: Path) -> EvaluationSet:
         The set, verified if it was there already.
     """
     source.check()
+    source = source.prepare(store / "downloads")
+    source.check()
     provenance = source.provenance()
     key = json_digest([source.name, provenance, source.split_name()])[:16]
     folder = store / "sets" / f"{source.name}-{key}"
-    if folder.exists():
-        return EvaluationSet.load(folder)
-    return freeze_rows(
-        source.chunks(), folder, name=source.name, split=source.split_name(), source=provenance
-    )
+    with locked(folder):
+        if folder.exists():
+            return EvaluationSet.load(folder)
+        return freeze_rows(
+            source.chunks(), folder, name=source.name, split=source.split_name(), source=provenance
+        )
 
 
 @task(name="freeze evaluation set")
