@@ -1,4 +1,9 @@
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,3 +18,92 @@ def real_data():
     if not folder.is_dir():
         pytest.skip(f"no real data: {folder} is missing; set BIASGATE_REAL_DATA to its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory):
+    """Prefect in this process against a throwaway server; flows called by tests just run."""
+    # Here, since the tests of bias_metrics also run where only numpy is installed.
+    from prefect import settings  # noqa: PLC0415
+    from prefect.testing.utilities import prefect_test_harness  # noqa: PLC0415
+
+    changed = {
+        settings.PREFECT_HOME: tmp_path_factory.mktemp("prefect-home"),
+        settings.PREFECT_SERVER_ANALYTICS_ENABLED: False,
+        # Its thread costs every flow a second at its end; only a nightly needs it.
+        settings.PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+    }
+    with settings.temporary_settings(changed), prefect_test_harness(server_startup_timeout=90):
+        yield
+
+
+@pytest.fixture(scope="session")
+def prefect_services(tmp_path_factory):
+    """Environment of commands that use a real Prefect server, scheduler and all, of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home = tmp_path_factory.mktemp("prefect-services")
+    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    environment |= {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--no-ui"]
+    log = home / "server.log"
+    with log.open("wb") as stream:
+        server = subprocess.Popen(
+            command, env=environment, stdout=stream, stderr=subprocess.STDOUT, cwd=home
+        )
+        try:
+            _wait_for_health(environment["PREFECT_API_URL"], server, log)
+            yield environment
+        finally:
+            stop(server)
+
+
+def stop(process):
+    """End a process with Ctrl-C, which all servers and workers here heed; kill it if it hangs."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def running(tmp_path):
+    """Start commands in the background; each is stopped, the last first, when the test ends."""
+    started = []
+
+    def start(command, environment, name="command"):
+        with (tmp_path / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in reversed(started):
+        stop(process)
+
+
+def _wait_for_health(api, server, log):
+    import httpx  # noqa: PLC0415
+
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        try:
+            if httpx.get(f"{api}/health", timeout=5, trust_env=False).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.3)
+    pytest.fail(f"the Prefect server did not become healthy: {log.read_text()[-2000:]}")

@@ -1,0 +1,201 @@
+"""What this project relies on in Prefect, each as a fact.
+
+The first tests also guard the bounds of fastapi and sqlalchemy in pyproject.toml: outside
+them flows die, reads answer 422, or the scheduler makes no runs and only its log says so.
+"""
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+from prefect import flow, get_client, runtime
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Completed
+
+from flows.states import conclude
+from tasks.errors import InputError
+from tasks.orchestration import task
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def test_a_flow_runs():
+    @flow
+    def add(left: int, right: int) -> int:
+        return left + right
+
+    assert add(1, 2) == 3
+
+
+def test_flow_runs_can_be_read_through_the_client():
+    @flow
+    def leave_a_trace() -> None:
+        pass
+
+    leave_a_trace()
+    with get_client(sync_client=True) as client:
+        [newest] = client.read_flow_runs(limit=1)
+    assert newest.state.is_completed()
+
+
+def test_a_cron_deployment_gets_scheduled_runs(prefect_services):
+    with temporary_settings({PREFECT_API_URL: prefect_services["PREFECT_API_URL"]}):
+        runs = _scheduled_runs("* * * * *", wanted=2)
+    assert all(run.auto_scheduled for run in runs)
+    starts = sorted(run.expected_start_time for run in runs)
+    assert all(start > datetime.now(UTC) for start in starts[1:])
+    assert {start.second for start in starts} == {0}
+
+
+def test_a_named_completed_state_keeps_its_name():
+    @flow
+    def block() -> object:
+        return Completed(name="Blocked", data={"outcome": "fail"})
+
+    state = block(return_state=True)
+    assert (state.name, state.type.value) == ("Blocked", "COMPLETED")
+    assert state.result() == {"outcome": "fail"}
+    assert _stored_state(state).name == "Blocked"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "name"), [("pass", "Passed"), ("fail", "Blocked"), ("insufficient", "Insufficient")]
+)
+def test_every_outcome_completes_its_flow_under_a_name_of_its_own(outcome, name):
+    @flow
+    def end() -> object:
+        return conclude({"outcome": outcome, "sentences": ["one.", "two."]})
+
+    state = _stored_state(end(return_state=True))
+    assert (state.name, state.type.value, state.message) == (name, "COMPLETED", "one. two.")
+
+
+@pytest.mark.parametrize("error", [InputError, ValueError, TypeError, KeyError])
+def test_a_mistake_in_the_input_is_not_tried_again(error):
+    tries = []
+
+    @task(name="refuse")
+    def refuse() -> None:
+        tries.append(1)
+        raise error("no second try can mend this")
+
+    with pytest.raises(error, match="no second try can mend this"):
+        _in_a_flow(refuse)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("error", [ConnectionError, OSError, RuntimeError])
+def test_what_may_pass_next_time_is_tried_again(error):
+    tries = []
+
+    @task(name="reach")
+    def reach() -> str:
+        tries.append(1)
+        if len(tries) < 2:
+            raise error("not yet")
+        return "reached"
+
+    assert _in_a_flow(reach.with_options(retry_delay_seconds=0)) == "reached"
+    assert len(tries) == 2
+
+
+def test_a_task_gives_up_after_its_third_try():
+    tries = []
+
+    @task(name="hope")
+    def hope() -> None:
+        tries.append(1)
+        raise ConnectionError("gone for good")
+
+    assert (hope.retries, hope.retry_delay_seconds) == (2, [1, 5])
+    with pytest.raises(ConnectionError, match="gone for good"):
+        _in_a_flow(hope.with_options(retry_delay_seconds=0))
+    assert len(tries) == 3
+
+
+def test_a_second_call_with_the_same_input_runs_again():
+    tries = []
+
+    @task(name="count")
+    def count(value: int) -> int:
+        tries.append(value)
+        return len(tries)
+
+    @flow
+    def count_twice() -> list[int]:
+        return [count(7), count(7)]
+
+    assert count_twice() == [1, 2]
+    assert count_twice() == [3, 4]
+
+
+def test_mapped_tasks_run_in_threads_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=60)
+
+    @task(name="meet", task_run_name="meet {number}")
+    def meet(number: int) -> tuple[int, int]:
+        meeting.wait()  # passes only if three threads are here at once
+        return number, threading.get_ident()
+
+    @flow
+    def meet_all() -> list[tuple[int, int]]:
+        return meet.map([0, 1, 2]).result()
+
+    results = meet_all()
+    assert [number for number, _ in results] == [0, 1, 2]
+    assert len({thread for _, thread in results}) == 3
+
+
+def test_mapped_tasks_are_named_after_their_parameters():
+    @task(name="measure", task_run_name="measure {identity}")
+    def measure(identity: str) -> str:
+        del identity
+        return runtime.task_run.name
+
+    @flow
+    def measure_all() -> list[str]:
+        return measure.map(["gay", "muslim"]).result()
+
+    assert measure_all() == ["measure gay", "measure muslim"]
+
+
+def _in_a_flow(step):
+    @flow
+    def one_step() -> object:
+        return step()
+
+    return one_step()
+
+
+def _stored_state(state):
+    """Return the state as the server keeps it."""
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(state.state_details.flow_run_id).state
+
+
+def _scheduled_runs(cron, *, wanted):
+    """Create a cron deployment, return the runs that the server's scheduler makes for it."""
+
+    async def ask():
+        async with get_client() as client:
+            flow_id = await client.create_flow_from_name("on-schedule")
+            deployment = await client.create_deployment(
+                flow_id,
+                "on-schedule",
+                schedules=[DeploymentScheduleCreate(schedule=CronSchedule(cron=cron))],
+            )
+            of_this = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
+            deadline = time.monotonic() + 90
+            runs = []
+            while len(runs) < wanted and time.monotonic() < deadline:
+                await asyncio.sleep(0.5)
+                runs = await client.read_flow_runs(deployment_filter=of_this, limit=wanted)
+            await client.delete_deployment(deployment)
+            return runs
+
+    return asyncio.run(ask())
