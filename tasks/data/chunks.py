@@ -5,6 +5,7 @@ Everything in a CSV file is read as text; `tasks.data.reading` makes it into num
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tasks.errors import InputError, place
 from tasks.progress import progress
 
 ROWS_A_CHUNK = 100_000
+_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|Unnamed: \d+")
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,14 @@ def require_columns(path: Path, wanted: Sequence[str]) -> None:
     present = file_columns(path)
     missing = [name for name in wanted if name not in present]
     if missing:
-        msg = (
-            f"file {path} must have the column{'s' * (len(missing) > 1)} "
-            f"{', '.join(map(repr, missing))}; it has {', '.join(map(repr, present))}."
+        # Without a header the first line is a row, and may be a comment.
+        found = (
+            f"it has {', '.join(map(repr, present))}"
+            if all(map(_LIKE_A_NAME.fullmatch, present))
+            else "its first line is no header of column names, or has names of other characters"
         )
+        plural = "s" * (len(missing) > 1)
+        msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
         raise InputError(msg)
 
 

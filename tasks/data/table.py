@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from tasks.data import reading
 from tasks.data.evaluation_set import IDENTITY, SLICE
@@ -18,7 +18,8 @@ from tasks.data.source import SourceSettings
 from tasks.data.terms import Matching, TermMatcher
 from tasks.settings import ConfigPath
 
-Terms = dict[str, list[str]]
+Term = Annotated[str, StringConstraints(pattern=r"\S")]
+Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 
 
 class TableSource(SourceSettings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -21,17 +21,29 @@ class TermMatcher:
     matching : {"longest", "overlap"}
         `longest` gives `african american` to the longest term that matches there alone;
         `overlap` gives it to `african` and `american` too.
+
+    Raises
+    ------
+    ValueError
+        If an identity has no term, or an empty one, which would match everywhere.
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
+        if not all(word.strip() for words in terms.values() for word in words or [""]):
+            msg = "every identity must have terms, and none may be empty"
+            raise ValueError(msg)
         self.identities = list(terms)
         self.matching = matching
-        self._owners: dict[str, list[int]] = {}
+        owners: dict[str, list[int]] = {}
         for position, words in enumerate(terms.values()):
             for word in words:
-                self._owners.setdefault(_folded(word), []).append(position)
-        self._any = _pattern([word for words in terms.values() for word in words])
-        self._each = [_pattern(list(words)) for words in terms.values()]
+                owners.setdefault(_folded(word), []).append(position)
+        longest_first = sorted(owners, key=len, reverse=True)
+        self._owners = [owners[word] for word in longest_first]
+        # One group a word: which one matched cannot be told from the text, as the case rules
+        # of `re` and of `str.lower` differ for letters such as the Turkish dotted I.
+        self._any = _pattern(f"({_spaced(word)})" for word in longest_first)
+        self._each = [_pattern(map(_spaced, words)) for words in terms.values()]
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
         """Say which texts mention which identity.
@@ -48,7 +60,7 @@ class TermMatcher:
         for row, text in enumerate(texts):
             if self.matching == "longest":
                 for match in self._any.finditer(text):
-                    found[row, self._owners[_folded(match[0])]] = True
+                    found[row, self._owners[(match.lastindex or 0) - 1]] = True
             elif self._any.search(text):
                 found[row] = [pattern.search(text) is not None for pattern in self._each]
         return found
@@ -58,7 +70,9 @@ def _folded(word: str) -> str:
     return " ".join(word.lower().split())
 
 
-def _pattern(words: Sequence[str]) -> re.Pattern[str]:
-    longest_first = sorted(words, key=len, reverse=True)
-    alternatives = "|".join(r"\s+".join(map(re.escape, word.split())) for word in longest_first)
-    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
+def _spaced(word: str) -> str:
+    return r"\s+".join(map(re.escape, word.split()))
+
+
+def _pattern(alternatives: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)", re.IGNORECASE)
