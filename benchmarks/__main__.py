@@ -1,0 +1,57 @@
+"""Run every benchmark of this folder, or those named: `python -m benchmarks [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+NAMES = sorted(
+    module.name for module in pkgutil.iter_modules([str(FOLDER)]) if not module.name.startswith("_")
+)
+
+
+def main() -> None:
+    """Measure, print, and save when asked to."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"from: {', '.join(NAMES)}")
+    parser.add_argument("--rows", type=int, help="rows to measure, for a quick run")
+    parser.add_argument("--save", action="store_true", help="write benchmarks/results/NAME.json")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(NAMES):
+        parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
+    for name in options.names or NAMES:
+        benchmark = import_module(f"benchmarks.{name}")
+        result = benchmark.measure(options.rows).to_dict()
+        show(name, str(benchmark.__doc__), result)
+        if options.save:
+            save(name, result)
+
+
+def show(name: str, purpose: str, result: dict[str, Any]) -> None:
+    """Print the figures beside what they were measured on."""
+    print(f"{name}: {purpose.splitlines()[0]}")
+    for part, values in result.items():
+        print(f"  {part}")
+        for key, value in values.items():
+            print(
+                f"    {key:<42} {value:.4g}"
+                if isinstance(value, float)
+                else f"    {key:<42} {value}"
+            )
+
+
+def save(name: str, result: dict[str, Any]) -> None:
+    """Write the result where it is kept."""
+    file = FOLDER / "results" / f"{name}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    print(f"  written to {file.relative_to(FOLDER.parent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What a benchmark returns, and how rivals are timed: in turns, within the same run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Inputs and figures of one benchmark, and the packages whose versions matter."""
+
+    inputs: dict[str, Any]
+    figures: dict[str, float]
+    packages: tuple[str, ...] = ("numpy",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures beside machine, versions and inputs."""
+        versions = {"python": platform.python_version()}
+        versions |= {package: version(package) for package in self.packages}
+        return {
+            "machine": describe_machine(),
+            "versions": versions,
+            "inputs": self.inputs,
+            "figures": self.figures,
+        }
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return processor, number of cores and system."""
+    processor, table = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    if table.exists():
+        lines = table.read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        processor = names[0] if names else processor
+    return {"processor": processor, "cores": os.cpu_count(), "system": platform.system()}
+
+
+def time_in_turns(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, repeats: Mapping[str, int]
+) -> dict[str, list[float]]:
+    """Seconds of each contender in each round; the best of its `repeats`, by default one."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, call in contenders.items():
+            tries = [_seconds(call) for _ in range(repeats.get(name, 1))]
+            seconds[name].append(min(tries))
+    return seconds
+
+
+def median_ratio(times: list[float], rivals: list[float]) -> float:
+    """Return the median over the rounds of own time by the rival's time in the same round."""
+    return median(own / rival for own, rival in zip(times, rivals, strict=True))
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
