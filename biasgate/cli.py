@@ -226,7 +226,7 @@ def _set_up_logging(*, verbose: bool) -> None:
     steps = logging.getLogger("biasgate.steps")
     steps.setLevel(logging.INFO)
     steps.propagate = False
-    steps.addHandler(_StepHandler())
+    steps.handlers = [_StepHandler()]
 
 
 class _StepHandler(logging.Handler):

@@ -1,0 +1,276 @@
+"""The command line: real published numbers, exit codes, and bad input told with its place."""
+
+import gzip
+import json
+import logging
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from biasgate import __main__ as start
+from biasgate.cli import app
+from deployments import __file__ as deployments_file
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+N = 400
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Silence Prefect as the command does, which sets its level before Prefect is imported."""
+    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", True)
+
+
+@pytest.fixture
+def biasgate(store):
+    """Run the command in this process."""
+
+    def biasgate(*arguments):
+        runner = CliRunner()
+        return runner.invoke(app, [*map(str, arguments), "--store", str(store)])
+
+    return biasgate
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, N)
+    return pd.DataFrame(
+        {
+            "id": np.arange(N) + 1000,
+            "label": label,
+            "gay": rng.integers(0, 2, N),
+            "prediction": np.round(label + 1.2 * rng.random(N), 3) / 3,
+        }
+    )
+
+
+@pytest.fixture
+def evaluation(frame, tmp_path):
+    """Write a sound evaluation, changed as asked, and return its file."""
+
+    def evaluation(*, rows=None, scores=None, rows_name="rows.csv", more="", options=""):
+        write(tmp_path / rows_name, frame[["id", "label", "gay"]] if rows is None else rows)
+        write(tmp_path / "scores.csv", frame[["id", "prediction"]] if scores is None else scores)
+        path = tmp_path / "evaluation.yaml"
+        text = f"""\
+            name: command
+            evaluation_sets:
+              - {{name: rows, source: table, path: {rows_name}, identities: [gay]{options}}}
+            candidates:
+              - {{name: file, kind: scores, path: scores.csv}}
+            {more}
+            """
+        path.write_text(textwrap.dedent(text), "utf-8")
+        return path
+
+    return evaluation
+
+
+def write(path, content):
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        content.to_csv(path, index=False)
+
+
+def said(result):
+    return " ".join((result.output + result.stderr).split())
+
+
+def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
+    biasgate, real_data, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("BIASGATE_REAL_DATA", str(real_data))
+    config = deployments_file.replace("__init__.py", "evaluations/toxic_bert.yaml")
+    expected = pd.read_csv(real_data.parent / "reference" / "toxic_bert_expected.csv")
+    result = biasgate("evaluate", config, "--output", tmp_path, "--submission")
+    folder = tmp_path / "civil_comments_test" / "toxic_bert"
+    report = json.loads((folder / "report.json").read_text())
+    submission = pd.read_csv(folder / "submission.csv")
+    assert result.exit_code == 3  # the default policy blocks it
+    assert "BLOCKED toxic_bert" in said(result)
+    assert report["schema_version"] == 1
+    assert report["candidate"]["name"] == "toxic_bert"
+    bias = report["bias"]
+    assert bias["overall"]["auc"]["value"] == pytest.approx(0.901940, abs=5e-7)
+    assert bias["final_score"]["value"] == pytest.approx(0.870540, abs=5e-7)
+    means = {"subgroup_auc": 0.838888, "bpsn_auc": 0.837799, "bnsp_auc": 0.903534}
+    for metric, value in means.items():
+        assert bias["power_mean"][metric]["value"] == pytest.approx(value, abs=1e-6)
+    assert list(bias["subgroups"]) == expected["subgroup"].tolist()
+    for row in expected.to_dict("records"):
+        found = bias["subgroups"][row["subgroup"]]
+        counts = (found["n"], found["n_positive"], found["n_negative"])
+        assert counts == (row["n"], row["n_pos"], row["n_neg"])
+        for metric in METRICS:
+            assert found[metric]["value"] == pytest.approx(row[metric], abs=1e-9)
+    original = pd.read_csv(real_data / "toxic_bert_submission.csv")
+    pd.testing.assert_frame_equal(submission, original)
+
+
+def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluation, tmp_path):
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out")
+    assert result.exit_code == 0, said(result)
+    files = {path.name for path in (tmp_path / "out" / "rows" / "file").iterdir()}
+    assert files == {
+        "report.json",
+        "verdict.json",
+        "bias_metrics.csv",
+        "heatmap.png",
+        "distributions.png",
+    }
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
+    assert "PASSED file" in said(result)
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "word"),
+    [
+        ("{metric: auc, scope: overall, floor: 1.0}", 3, "BLOCKED"),
+        (
+            "{metric: auc, scope: overall, floor: 0.1, min_positives: 9999}",
+            4,
+            "NOT ENOUGH EVIDENCE",
+        ),
+    ],
+)
+def test_a_verdict_other_than_pass_has_its_exit_code(
+    biasgate, evaluation, tmp_path, rule, code, word
+):
+    (tmp_path / "own.yaml").write_text(f"version: 1\nname: own\nrules: [{rule}]")
+    config = evaluation(more="policy: own.yaml")
+    result = biasgate("evaluate", config, "--output", tmp_path / "out")
+    assert result.exit_code == code
+    assert word in said(result)
+
+
+def bad_inputs():
+    """Return what is changed, and what the message says, by name."""
+
+    def last(column, value):
+        return lambda t: t.astype({column: object}).assign(**{column: [*t[column][:-1], value]})
+
+    return {
+        "missing column": (
+            {"rows": lambda t: t.drop(columns="gay")},
+            "rows.csv must have the column 'gay'",
+        ),
+        "unknown identity": (
+            {"policy": "{metric: bpsn_auc, scope: martian, floor: 0.5}"},
+            "must name subgroups of the report; got 'martian' (known: gay)",
+        ),
+        "duplicate id": (
+            {"rows": last("id", 1000)},
+            "id 1000 stands in rows 0 and 399",
+        ),
+        "duplicate id in scores": (
+            {"scores": last("id", 1000)},
+            "got a second 1000 (file {folder}/scores.csv, row 399, id 1000)",
+        ),
+        "ids of the set alone": (
+            {"scores": lambda t: t[:-2]},
+            "2 of the set have no score, such as id 1398",
+        ),
+        "ids of the scores alone": (
+            {"rows": lambda t: t[:-2]},
+            "2 have a score but are not in the set, such as id 1398",
+        ),
+        "NaN score": (
+            {"scores": last("prediction", float("nan"))},
+            "(file {folder}/scores.csv, column prediction, row 399, id 1399)",
+        ),
+        "infinite score": (
+            {"scores": last("prediction", float("inf"))},
+            "got inf (file {folder}/scores.csv, column prediction, row 399, id 1399)",
+        ),
+        "two-valued scores": (
+            {"scores": lambda t: t.assign(prediction=t["prediction"].round().clip(0, 1))},
+            "all are 0 and 1, which looks like class labels",
+        ),
+        "label outside [0, 1]": (
+            {"rows": last("label", 1.5)},
+            "got 1.5 (file {folder}/rows.csv, column label, row 399, id 1399)",
+        ),
+        "empty file": ({"rows": b""}, "rows.csv must not be empty"),
+        "header alone": ({"rows": lambda t: t[:0]}, "must have rows"),
+        "truncated gzip": (
+            {
+                "rows": lambda t: gzip.compress(t.to_csv(index=False).encode())[:-20],
+                "rows_name": "rows.csv.gz",
+            },
+            "rows.csv.gz is truncated",
+        ),
+        "not UTF-8": ({"rows": b"id,label,gay\n1,0,\xe9\n"}, "rows.csv must be UTF-8"),
+        "no positives": ({"rows": lambda t: t.assign(label=0)}, "measured rows have no positives"),
+    }
+
+
+@pytest.mark.parametrize("name", list(bad_inputs()))
+def test_bad_input_is_told_with_its_place_and_leaves_no_output(
+    biasgate, evaluation, frame, tmp_path, store, name
+):
+    change, message = bad_inputs()[name]
+    tables = {"rows": frame[["id", "label", "gay"]], "scores": frame[["id", "prediction"]]}
+    given = {
+        part: change[part](tables[part]) if callable(change[part]) else change[part]
+        for part in ("rows", "scores")
+        if part in change
+    }
+    if "policy" in change:
+        text = f"version: 1\nname: own\nrules: [{change['policy']}]"
+        (tmp_path / "own.yaml").write_text(text)
+        given["more"] = "policy: own.yaml"
+    if "rows_name" in change:
+        given["rows_name"] = change["rows_name"]
+    result = biasgate("evaluate", evaluation(**given), "--output", tmp_path / "out")
+    assert message.format(folder=tmp_path) in said(result)
+    assert "Traceback" not in said(result)
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()
+    assert not list((store / "work").glob("*"))
+
+
+def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
+    (tmp_path / "flows.py").write_text("raise SystemExit('the wrong flows')")
+    done = subprocess.run(
+        [sys.executable, "-m", "biasgate", "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"Python finds {tmp_path / 'flows.py'}" in done.stderr
+    assert "rename it" in done.stderr
+
+
+def test_a_missing_extra_is_told_with_the_command_that_mends_it(monkeypatch):
+    monkeypatch.setattr(start.importlib.util, "find_spec", lambda _name: None)
+    assert 'pip install "biasgate[app]"' in start.missing_extra()
+
+
+def test_a_crash_exits_1_and_names_the_way_to_its_traceback(
+    biasgate, evaluation, tmp_path, monkeypatch
+):
+    def crash(*_arguments):
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr("tasks.evaluation.read_evaluation", crash)
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "RuntimeError: the disk is gone" in said(result)
+    assert "--verbose" in said(result)
