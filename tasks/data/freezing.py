@@ -11,10 +11,13 @@ from tasks.data.civil_comments import CivilCommentsSource
 from tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from tasks.data.source import SourceSettings
 from tasks.data.table import TableSource
+from tasks.data.templates import TemplatesSource
 from tasks.files import json_digest, locked
 from tasks.orchestration import task
 
-Source = Annotated[TableSource | CivilCommentsSource, Field(discriminator="source")]
+Source = Annotated[
+    TableSource | TemplatesSource | CivilCommentsSource, Field(discriminator="source")
+]
 SOURCES: TypeAdapter[Any] = TypeAdapter(Source)
 
 

@@ -1,0 +1,202 @@
+"""Evaluation sets of short sentences about identities, made from templates.
+
+Every sentence frame is filled with every identity and, equally often, with hostile and with
+friendly words: whatever a classifier scores differently between identities is its own doing.
+After Dixon et al. (2018), Measuring and Mitigating Unintended Bias in Text Classification,
+section 4; the phrases are our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from tasks.data import phrases
+from tasks.data.evaluation_set import IDENTITY
+from tasks.data.source import SourceSettings
+from tasks.data.terms import TermMatcher
+from tasks.settings import Name, Settings
+
+Part = Literal["train", "test", "all"]
+Spelling = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+# At 4,000 rows the shortest frame still has more fillings than it needs.
+RowCount = Annotated[int, Field(ge=0, le=4000, multiple_of=2)]
+
+Terms = Annotated[dict[Name, Annotated[list[Spelling], Field(min_length=1)]], Field(min_length=1)]
+
+_NO_TERM = "-"  # not a possible name
+
+
+class PlantedBias(Settings):
+    """Annotators who take a mention of some identities for an insult.
+
+    Attributes
+    ----------
+    terms : list of str
+        The identities.
+    strength : float
+        Probability, 0 to 1, that a non-toxic sentence that mentions one is labelled toxic.
+    """
+
+    terms: Annotated[list[Name], Field(min_length=1)]
+    strength: Annotated[float, Field(ge=0, le=1)]
+
+
+class TemplatesSource(SourceSettings):
+    """Sentences made from templates, each sentence frame a cluster.
+
+    Attributes
+    ----------
+    terms : list or dict
+        The identities, as adjectives; a dict lists the spellings to draw from, as in
+        `{transgender: [transgender, trans]}`.
+    part : {"train", "test", "all"}
+        The two parts share no frame, whatever their seeds; `test` has words of its own.
+    rows_per_term : int
+        Sentences for each identity in each part, half of them toxic.
+    rows_without_term : int
+        Sentences in each part that mention no identity, half of them toxic.
+    seed : int
+        Which of the possible sentences are taken.
+    planted_bias : PlantedBias, optional
+        Biased labels, for training data alone.
+    """
+
+    source: Literal["templates"]
+    terms: Terms = Field(default_factory=lambda: dict(phrases.DEFAULT_TERMS))
+    part: Part = "test"
+    rows_per_term: Annotated[RowCount, Field(ge=2)] = 240
+    rows_without_term: RowCount = 480
+    seed: Annotated[int, Field(ge=0)] = 0
+    planted_bias: PlantedBias | None = None
+
+    @field_validator("terms", mode="before")
+    @classmethod
+    def _name_terms(cls, value: Any) -> Any:
+        return {term: [term] for term in value} if isinstance(value, list) else value
+
+    @field_validator("terms")
+    @classmethod
+    def _distinct_spellings(cls, value: Terms) -> Terms:
+        seen: set[str] = set()
+        for spelling in (spelling.lower() for words in value.values() for spelling in words):
+            if spelling in seen:
+                msg = f"`terms` must give each spelling once; got {spelling!r} twice"
+                raise ValueError(msg)
+            seen.add(spelling)
+        return value
+
+    @model_validator(mode="after")
+    def _planted_in_training_data(self) -> Self:
+        if self.planted_bias is None:
+            return self
+        if self.part != "train":
+            msg = (
+                f"`planted_bias` must go with `part: train`; got `part: {self.part}`. "
+                "Biased labels are for training: measured on them, a biased model looks good"
+            )
+            raise ValueError(msg)
+        unknown = sorted(set(self.planted_bias.terms) - set(self.terms))
+        if unknown:
+            msg = (
+                f"`planted_bias.terms` must be among `terms`; got {', '.join(unknown)}, "
+                f"and `terms` has {', '.join(self.terms)}"
+            )
+            raise ValueError(msg)
+        return self
+
+    def split_name(self) -> str:
+        """Return the part."""
+        return self.part
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the sentences of each part."""
+        for part in ("train", "test"):
+            if self.part in (part, "all"):
+                yield self._table(list(self._sentences(part)))
+
+    def _sentences(self, part: Literal["train", "test"]) -> Iterator[_Sentence]:
+        fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
+        fills[_NO_TERM] = (list(phrases.NEUTRAL), self.rows_without_term)
+        for term, (spellings, n_rows) in fills.items():
+            yield from _fill_frames(part, term, spellings, n_rows // 2, self.seed)
+
+    def _table(self, sentences: list[_Sentence]) -> pa.Table:
+        texts = [sentence.text for sentence in sentences]
+        matcher = TermMatcher(self.terms)
+        mentions = matcher.mentions(texts)
+        labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
+        if self.planted_bias is not None:
+            planted = [term in self.planted_bias.terms for term in matcher.identities]
+            draws = np.array([_draw(self.seed, "label", sentence.id) for sentence in sentences])
+            labels |= mentions[:, planted].any(axis=1) & (draws < self.planted_bias.strength)
+        columns = {
+            "id": pa.array([sentence.id for sentence in sentences], pa.string()),
+            "text": pa.array(texts, pa.large_string()),
+            "label": pa.array(labels.astype(np.float64)),
+            "cluster": pa.array([sentence.frame for sentence in sentences], pa.string()),
+        }
+        for position, term in enumerate(matcher.identities):
+            columns[IDENTITY + term] = pa.array(mentions[:, position].astype(np.float64))
+        return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    id: str
+    frame: str
+    text: str
+    toxic: bool
+
+
+def _fill_frames(
+    part: Literal["train", "test"], term: str, spellings: list[str], n_each: int, seed: int
+) -> Iterator[_Sentence]:
+    """Yield `n_each` toxic and as many non-toxic sentences, the same number of each by frame."""
+    frames = phrases.TRAIN_FRAMES if part == "train" else phrases.TEST_FRAMES
+    shuffled = sorted(frames, key=lambda frame: _draw(seed, "frame", term, frame.key))
+    for position, frame in enumerate(shuffled):
+        n_frame = n_each // len(frames) + (position < n_each % len(frames))
+        for toxic in (False, True):
+            yield from _fill(frame, term, spellings, n_frame, toxic=toxic, seed=seed)
+
+
+def _fill(
+    frame: phrases.Frame, term: str, spellings: list[str], n_rows: int, *, toxic: bool, seed: int
+) -> Iterator[_Sentence]:
+    polarity: phrases.Polarity = "hostile" if toxic != frame.negated else "friendly"
+    words = phrases.words(frame.kind, polarity, held_out=frame in phrases.TEST_FRAMES)
+    shape = (len(spellings), len(words), len(phrases.PEOPLE))
+    taken: set[int] = set()
+    attempt = 0
+    while len(taken) < n_rows:
+        draw = _draw(seed, "fill", frame.key, term, polarity, attempt)
+        taken.add(int(draw * math.prod(shape)))
+        attempt += 1
+    for number in sorted(taken):
+        spelling, word, person = (int(index) for index in np.unravel_index(number, shape))
+        text = frame.text.format(
+            term=spellings[spelling],
+            who=phrases.PEOPLE[person],
+            group=phrases.PEOPLE[person] + "s",
+            **{frame.kind: words[word]},
+        )
+        yield _Sentence(
+            id=f"{frame.key}/{term}.{spelling}/{polarity}.{word}/{person}",
+            frame=frame.key,
+            text=text[0].upper() + text[1:],
+            toxic=toxic,
+        )
+
+
+def _draw(seed: int, *key: object) -> float:
+    """Map a key to [0, 1): the same on every machine and numpy, whatever else is generated."""
+    content = repr((seed, *key)).encode()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=6).digest()) / 2.0**48
