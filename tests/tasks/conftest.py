@@ -1,4 +1,5 @@
 import csv
+import gzip
 import hashlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +23,8 @@ class FileServer(ThreadingHTTPServer):
         self.statuses = []  # error statuses of the coming answers
         self.honours_range = True
         self.honours_if_range = True
-        self.validator = "ETag"  # or Last-Modified, or None
+        self.validator = "ETag"  # or weak ETag, Last-Modified, None
+        self.compresses = False
         self.tells_length = True
         self.wrong_range = False
         self.seen = []  # headers of every request
@@ -44,8 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         start = self.range_start()
         self.send_response(206 if start else 200)
-        if server.validator == "ETag":
-            self.send_header("ETag", server.etag)
+        if server.validator in {"ETag", "weak ETag"}:
+            weak = "W/" * (server.validator == "weak ETag")
+            self.send_header("ETag", weak + server.etag)
         elif server.validator:
             self.send_header("Last-Modified", "Mon, 01 Jul 2024 10:00:00 GMT")
         if start:
@@ -53,6 +56,9 @@ class _Handler(BaseHTTPRequestHandler):
             total = len(server.content)
             self.send_header("Content-Range", f"bytes {told}-{total - 1}/{total}")
         body = server.content[start:]
+        if server.compresses:
+            self.send_header("Content-Encoding", "gzip")
+            body = gzip.compress(body)
         if server.tells_length:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -90,8 +90,14 @@ def test_more_cuts_than_tries_do_not_matter_while_bytes_arrive(server, path):
 
 @pytest.mark.parametrize(
     "habit",
-    [{"honours_range": False}, {"validator": None}, {"wrong_range": True}],
-    ids=["ignores Range", "has no validator", "answers another range"],
+    [
+        {"honours_range": False},
+        {"validator": None},
+        {"validator": "weak ETag", "honours_if_range": False},
+        {"wrong_range": True},
+        {"compresses": True},
+    ],
+    ids=["ignores Range", "no validator", "weak ETag", "answers another range", "compresses"],
 )
 def test_a_server_that_cannot_resume_sends_everything_again(server, path, habit):
     server.cuts = [100_000]
@@ -99,6 +105,12 @@ def test_a_server_that_cannot_resume_sends_everything_again(server, path, habit)
         setattr(server, name, value)
     assert download(server.url(), path) == sha256(CONTENT)
     assert path.read_bytes() == CONTENT
+
+
+def test_a_weak_etag_does_not_identify_a_version(server, path):
+    server.cuts, server.validator = [100_000], "weak ETag"
+    download(server.url(), path)
+    assert ranges(server) == [None, None]
 
 
 @pytest.mark.parametrize("honours_if_range", [True, False])
