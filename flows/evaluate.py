@@ -36,8 +36,8 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     4. score every candidate on every set (kept scores are reused)
     5. measure each identity in a task of its own, then the aggregates
     6. write report, table and figures; decide; log one MLflow run
-    7. move `champion` where a candidate passed on every required set
-    8. publish `output/<set>/<candidate>/`, and `summary.json`
+    7. publish `output/<set>/<candidate>/`
+    8. move `champion` where a candidate passed on every required set; write `summary.json`
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
             for candidate, kept in zip(candidates, of_set, strict=True)
         ]
         verdicts = [log_candidate_run(*result, run, store) for result in measured]
-        decisions = [promote_candidate(one, verdicts, evaluation, store) for one in candidates]
         if submission:
             write_submission_files(sources, candidates, scores, work)
-        summary = summarise_evaluation(evaluation, verdicts, decisions, run, work)
         publish_results(work, output)
+        decisions = [promote_candidate(one, verdicts, evaluation, store) for one in candidates]
+        summary = summarise_evaluation(evaluation, verdicts, decisions, run, output)
         close_evaluation_run(run, summary["outcome"], store)
     return conclude(summary)
 

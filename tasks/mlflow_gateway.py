@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -158,6 +159,15 @@ class Gateway:
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
+
+    @contextmanager
+    def failing(self, run_id: str) -> Iterator[None]:
+        """End the run FAILED if the body fails, so that it is not left RUNNING."""
+        try:
+            yield
+        except BaseException:
+            self.finish(run_id, "FAILED")
+            raise
 
     def register(
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics.gate import worst
-from tasks.files import whole_file, whole_folder, write_json
+from tasks.files import whole_folder, write_json
 from tasks.orchestration import task
 from tasks.reporting import write_submission
 from tasks.scoring.scored import ScoredSet
@@ -40,7 +40,7 @@ def summarise_evaluation(
     verdicts: list[dict[str, Any]],
     decisions: list[dict[str, Any]],
     run_id: str,
-    work: str,
+    output: str,
 ) -> dict[str, Any]:
     """Write `summary.json`: every candidate's outcome and what became of it. Safe to retry."""
     summary = {
@@ -51,7 +51,7 @@ def summarise_evaluation(
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
-    write_json(Path(work) / RESULTS / "summary.json", summary)
+    write_json(Path(output) / "summary.json", summary)
     return summary
 
 
@@ -76,5 +76,3 @@ def publish_results(work: str, output: str) -> None:
     for finished in sorted(results.glob("*/*/")):
         with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
             shutil.copytree(finished, temporary, dirs_exist_ok=True)
-    with whole_file(Path(output) / "summary.json") as temporary:
-        shutil.copyfile(results / "summary.json", temporary)

@@ -66,11 +66,8 @@ def open_evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> str
 def evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> Iterator[str]:
     """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
     run_id = open_evaluation_run(evaluation, key, store)
-    try:
+    with Workplace.at(store).gateway.failing(run_id):
         yield run_id
-    except BaseException:
-        Workplace.at(store).gateway.finish(run_id, "FAILED")
-        raise
 
 
 @task(name="log candidate run")
@@ -93,26 +90,28 @@ def log_candidate_run(
     choices = {key: value for key, value in evaluation_set["choices"].items() if key != "source"}
     params = {f"candidate.{key}": value for key, value in candidate.items()}
     params |= {f"set.{key}": value for key, value in choices.items()}
-    gateway.log(
-        run_id,
-        params=params | {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]},
-        metrics=metric_keys(report["bias"]) | _counts(report["bias"]),
-        tags={
-            "biasgate.verdict": verdict["outcome"],
-            "biasgate.set_digest": evaluation_set["digest"],
-            "biasgate.policy_digest": verdict["policy"]["digest"],
-        },
-    )
-    gateway.log_dataset(
-        run_id,
-        name=evaluation_set["name"],
-        digest=evaluation_set["digest"],
-        source=str(evaluation_set["choices"]["source"].get("source")),
-        profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
-    )
-    gateway.log_folder(run_id, Path(folder))
-    gateway.log_table(run_id, metric_table(report), "bias_metrics.json")
-    gateway.finish(run_id)
+    with gateway.failing(run_id):
+        gateway.log(
+            run_id,
+            params=params
+            | {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]},
+            metrics=metric_keys(report["bias"]) | _counts(report["bias"]),
+            tags={
+                "biasgate.verdict": verdict["outcome"],
+                "biasgate.set_digest": evaluation_set["digest"],
+                "biasgate.policy_digest": verdict["policy"]["digest"],
+            },
+        )
+        gateway.log_dataset(
+            run_id,
+            name=evaluation_set["name"],
+            digest=evaluation_set["digest"],
+            source=str(evaluation_set["choices"]["source"].get("source")),
+            profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
+        )
+        gateway.log_folder(run_id, Path(folder))
+        gateway.log_table(run_id, metric_table(report), "bias_metrics.json")
+        gateway.finish(run_id)
     return verdict | {"run_id": run_id}
 
 

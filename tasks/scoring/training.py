@@ -51,16 +51,13 @@ def train_and_register(
     experiment_id = gateway.experiment(experiment)
     run_id = gateway.run(experiment_id, f"train-{key}", f"train {candidate.name}")
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest}
-    try:
+    with gateway.failing(run_id):
         options = candidate.model_dump(mode="json", exclude={"train_on", "model"})
         gateway.log(run_id, params=options, tags=tags)
         with tempfile.TemporaryDirectory() as folder:
             candidate.fit(training_set, Path(folder) / MODEL_PATH)
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         version = gateway.register(registered_model, run_id, MODEL_PATH, tags)
-    except BaseException:
-        gateway.finish(run_id, "FAILED")
-        raise
     gateway.finish(run_id)
     return version
 

@@ -1,0 +1,165 @@
+"""The flow `evaluate` from end to end: its results, what MLflow gets, what must not get out."""
+
+import sqlite3
+import time
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+from prefect import get_client
+
+from bias_metrics import evaluate_bias
+
+CANDIDATES = ["words", "shifted"]
+FILES = {"report.json", "verdict.json", "bias_metrics.csv", "heatmap.png", "distributions.png"}
+
+
+def scores_of(world, report):
+    digests = report["evaluation_set"]["digest"], report["candidate"]["digest"]
+    folder = world.store / "scores" / digests[0][:16] / digests[1][:16]
+    table = pq.read_table(folder / "scores.parquet")
+    return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES)
+def test_each_candidate_gets_a_folder_of_results(first, candidate):
+    folder = first.output / "comments" / candidate
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert all(path.stat().st_size for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES)
+def test_the_report_equals_one_call_of_the_library(world, first, candidate):
+    report = first.read(f"comments/{candidate}/report.json")
+    scores = world.shifted if candidate == "shifted" else scores_of(world, report)
+    alone = evaluate_bias(
+        [bool(row["label"]) for row in world.rows],
+        [scores[row["id"]] for row in world.rows],
+        {
+            identity: [row["mention"] == identity for row in world.rows]
+            for identity in ("gay", "muslim", "deaf")
+        },
+        power_mean_groups=["gay", "muslim"],
+    )
+    assert report["bias"] == alone.to_dict()
+
+
+def test_the_verdict_says_who_is_blocked_and_for_what(first):
+    assert first.read("comments/words/verdict.json")["outcome"] == "pass"
+    verdict = first.read("comments/shifted/verdict.json")
+    failed = {
+        (one["metric"], one["group"]) for one in verdict["results"] if one["outcome"] == "fail"
+    }
+    assert verdict["outcome"] == "fail"
+    assert ("bpsn_auc", "gay") in failed
+    assert "muslim" not in {group for _, group in failed}
+
+
+def test_the_summary_is_the_flows_result(first):
+    summary = first.state.result()
+    assert summary == first.read("summary.json")
+    outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
+    assert outcomes == {"words": "pass", "shifted": "fail"}
+
+
+def test_one_run_per_candidate_and_set_lies_under_one_parent(first):
+    parent = first.run("evaluate small")
+    children = [run for run in first.runs if "mlflow.parentRunId" in run.data.tags]
+    assert {run.info.run_name for run in children} == {f"{one} on comments" for one in CANDIDATES}
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    assert {run.info.run_name for run in first.runs if run not in children} == {
+        "evaluate small",
+        "train words",
+    }
+    assert {run.info.status for run in first.runs} == {"FINISHED"}
+
+
+def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not(first):
+    bias = first.read("comments/words/report.json")["bias"]
+    metrics = first.run("words on comments").data.metrics
+    assert metrics["auc/overall"] == bias["overall"]["auc"]["value"]
+    assert metrics["bpsn_auc/muslim"] == bias["subgroups"]["muslim"]["bpsn_auc"]["value"]
+    assert metrics["n_positive/gay"] == bias["subgroups"]["gay"]["n_positive"]
+    assert bias["subgroups"]["deaf"]["subgroup_auc"]["value"] is None
+    of_deaf = {key for key in metrics if key.endswith("/deaf")}
+    assert of_deaf == {"bpsn_auc/deaf", "negative_aeg/deaf", "n_rows/deaf", "n_positive/deaf"}
+
+
+def test_the_evaluation_set_is_the_runs_dataset(first):
+    digest = first.read("comments/words/report.json")["evaluation_set"]["digest"]
+    for candidate in CANDIDATES:
+        [used] = first.run(f"{candidate} on comments").inputs.dataset_inputs
+        assert used.dataset.name == "comments"
+        assert digest.startswith(used.dataset.digest)
+        assert len(used.dataset.digest) == 36
+        assert {tag.key: tag.value for tag in used.tags} == {"mlflow.data.context": "evaluation"}
+
+
+def test_results_are_among_the_runs_artifacts(world, first):
+    run = first.run("shifted on comments")
+    listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id)}
+    assert listed == FILES | {"bias_metrics.json"}
+
+
+def contents(folder):
+    """Yield every file below a folder as text, also what lies inside archives and Parquet."""
+    for path in (one for one in folder.rglob("*") if one.is_file()):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                for name in archive.namelist():
+                    yield f"{path}/{name}", name + archive.read(name).decode("latin-1")
+        elif path.suffix == ".parquet":
+            yield str(path), str(pq.read_table(path).to_pylist())
+        yield str(path), path.read_bytes().decode("latin-1")
+
+
+def marked(world, pairs):
+    marks = [row["mark"] for row in world.rows]
+    marks += [line.split()[-1] for line in _training_comments(world)]
+    return sorted({name for name, text in pairs for mark in marks if mark in text})
+
+
+def _training_comments(world):
+    lines = (world.folder / "train.csv").read_text("utf-8").splitlines()[1:]
+    return [line.split(",")[1] for line in lines]
+
+
+def test_comments_lie_in_the_frozen_sets_and_nowhere_in_mlflow(world, first):
+    del first
+    artifacts = dict(contents(world.store / "mlartifacts"))
+    assert any("model.skops/" in name and "neighbour" in text for name, text in artifacts.items())
+    assert marked(world, artifacts.items()) == []
+    assert len(marked(world, contents(world.store / "sets"))) == 2
+
+
+def test_no_comment_is_in_mlflows_database(world, first):
+    del first
+    with sqlite3.connect(world.store / "mlflow.db") as database:
+        dump = "\n".join(database.iterdump())
+    database.close()
+    assert "shifted on comments" in dump
+    assert marked(world, [("mlflow.db", dump)]) == []
+
+
+def test_no_comment_is_in_the_results_or_scores(world, first):
+    assert marked(world, contents(first.output)) == []
+    assert marked(world, contents(world.store / "scores")) == []
+
+
+def test_no_comment_is_logged(world, first, logged):
+    assert first.state.is_completed()
+    sent = _logs_sent_to_prefect(at_least=10)
+    assert any(line.startswith("Beginning flow run 'evaluate") for line in logged)
+    assert marked(world, [("log", line) for line in [*logged, *sent]]) == []
+
+
+def _logs_sent_to_prefect(at_least):
+    """Return the log lines on Prefect's server, where they arrive some seconds late."""
+    deadline = time.monotonic() + 30
+    lines = []
+    with get_client(sync_client=True) as client:
+        while len(lines) < at_least and time.monotonic() < deadline:
+            lines = [one.message for one in client.read_logs(limit=200)]
+            time.sleep(0.2)
+    assert len(lines) >= at_least
+    return lines

@@ -1,0 +1,196 @@
+"""Evaluations that follow the first: what is reused, when `champion` moves, what is refused."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.errors import InputError
+from tasks.mlflow_gateway import Gateway
+
+
+# Each evaluation finds the store as the one above it left it.
+@pytest.fixture(scope="module")
+def kept(world, first):
+    """When the scores of the first evaluation were written."""
+    del first
+    files = (world.store / "scores").rglob("scores.parquet")
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+@pytest.fixture(scope="module")
+def again(world, kept):
+    del kept
+    return world.evaluate("again")
+
+
+@pytest.fixture(scope="module")
+def registered(world, again):
+    del again
+    model = {"name": "registered", "kind": "mlflow", "model": "models:/toxicity@champion"}
+    return world.evaluate("registered", candidates=[model])
+
+
+@pytest.fixture(scope="module")
+def challenger(world):
+    return world.candidate | {"name": "challenger", "regularization": 0.5}
+
+
+@pytest.fixture(scope="module")
+def blocked(world, registered, challenger):
+    del registered
+    return world.evaluate("blocked", candidates=[challenger], policy="unreachable.yaml")
+
+
+@pytest.fixture(scope="module")
+def unsupported(world, blocked, challenger):
+    del blocked
+    return world.evaluate("unsupported", candidates=[challenger], policy="many_rows.yaml")
+
+
+@pytest.fixture(scope="module")
+def promoted(world, unsupported, challenger):
+    del unsupported
+    return world.evaluate("promoted", candidates=[challenger])
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "name"),
+    [
+        ("first", "Blocked"),
+        ("registered", "Passed"),
+        ("blocked", "Blocked"),
+        ("unsupported", "Insufficient"),
+        ("promoted", "Passed"),
+    ],
+)
+def test_the_flow_completes_under_the_name_of_its_outcome(request, evaluation, name):
+    state = request.getfixturevalue(evaluation).state
+    assert (state.name, state.type.value) == (name, "COMPLETED")
+
+
+def test_an_unchanged_evaluation_scores_nothing_again(kept, first, again):
+    assert len(kept) == 2
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    for candidate in ("words", "shifted"):
+        report = f"comments/{candidate}/report.json"
+        assert again.read(report) == first.read(report)
+
+
+def test_an_unchanged_evaluation_finds_the_version_that_was_trained(first, again):
+    assert "train words" in {run.info.run_name for run in first.runs}
+    assert "train words" not in {run.info.run_name for run in again.runs}
+    assert (first.registry["versions"], again.registry["versions"]) == (1, 1)
+
+
+def test_an_alias_is_pinned_to_the_version_it_names(registered, blocked):
+    report = registered.read("comments/registered/report.json")
+    assert report["candidate"]["model"] == "models:/toxicity/1"
+    params = registered.run("registered on comments").data.params
+    assert params["candidate.model"] == "models:/toxicity/1"
+    assert blocked.read("comments/challenger/report.json")["candidate"]["model"][-1] == "2"
+
+
+def test_a_version_scores_the_same_through_mlflows_own_interface(world, first, registered):
+    native = scores_of(world, first.read("comments/words/report.json"))
+    pyfunc = scores_of(world, registered.read("comments/registered/report.json"))
+    assert native.keys() == pyfunc.keys()
+    assert native == pytest.approx(pyfunc, abs=1e-12, rel=0)
+
+
+def test_the_first_candidate_that_passes_becomes_champion(first):
+    assert first.registry == {"champion": "1", "versions": 1}
+    decisions = {one["candidate"]: one for one in first.read("summary.json")["decisions"]}
+    assert decisions["words"]["promoted"]
+    assert not decisions["shifted"]["promoted"]
+
+
+def test_a_champion_that_passes_again_stays(registered):
+    assert registered.registry["champion"] == "1"
+    [decision] = registered.read("summary.json")["decisions"]
+    assert decision["sentence"] == "models:/toxicity/1 is champion already."
+
+
+def test_a_blocked_challenger_is_registered_and_does_not_move_the_alias(blocked):
+    assert blocked.registry == {"champion": "1", "versions": 2}
+
+
+def test_too_little_evidence_does_not_move_the_alias(unsupported):
+    assert unsupported.registry == {"champion": "1", "versions": 2}
+
+
+def test_a_challenger_that_passes_becomes_champion(promoted):
+    assert promoted.registry == {"champion": "2", "previous_champion": "1", "versions": 2}
+
+
+def test_a_version_carries_the_verdict_it_got(world, promoted):
+    tags = world.gateway.resolve("models:/toxicity@champion").tags
+    assert tags["biasgate.comments.verdict"] == "pass"
+    assert tags["biasgate.comments.run_id"] == promoted.run("challenger on comments").info.run_id
+
+
+def test_a_wrong_second_candidate_leaves_no_results_and_no_running_run(world, first):
+    (world.folder / "few.csv").write_text("id,prediction\ntest-0,0.5\n", "utf-8")
+    few = {"name": "few", "kind": "scores", "path": "few.csv"}
+    failed = world.evaluate("few", candidates=[world.candidate, few])
+    with pytest.raises(InputError, match=r"few\.csv must be those of evaluation set 'comments'"):
+        failed.state.result()
+    assert not failed.output.exists()
+    assert world.runs("attributes.status = 'RUNNING'") == []
+    assert failed.registry["champion"] >= first.registry["champion"]
+
+
+def test_results_that_cannot_be_published_move_no_alias(world, promoted):
+    assert promoted.registry["champion"] == "2"
+    (world.folder / "output" / "in_the_way").write_text("a file, not a folder", "utf-8")
+    failed = world.evaluate("in_the_way", candidates=[world.candidate])
+    with pytest.raises(NotADirectoryError):
+        failed.state.result()
+    assert failed.registry == promoted.registry
+    assert {run.info.status for run in failed.runs} == {"FAILED", "FINISHED"}
+
+
+def test_an_evaluation_on_training_rows_is_refused(world):
+    rows = world.candidate["train_on"] | {"name": "seen"}
+    failed = world.evaluate("seen", evaluation_sets=[rows], candidates=[world.candidate])
+    with pytest.raises(InputError, match="'words' was trained on rows of evaluation set 'seen'"):
+        failed.state.result()
+    assert not failed.output.exists()
+
+
+def test_a_failure_in_mlflow_leaves_no_run_running(world, first, monkeypatch):
+    del first
+
+    def refuse(*_, **__):
+        raise InputError("the server has no room")
+
+    monkeypatch.setattr(Gateway, "log_dataset", refuse)
+    failed = world.evaluate("no_room")
+    with pytest.raises(InputError, match="no room"):
+        failed.state.result()
+    statuses = {run.info.run_name: run.info.status for run in failed.runs}
+    assert statuses == {"evaluate small": "FAILED", "words on comments": "FAILED"}
+    assert not failed.output.exists()
+
+
+def test_a_connection_lost_while_logging_is_tried_again_in_the_same_run(world, first, monkeypatch):
+    del first
+    log, calls = Gateway.log_dataset, []
+
+    def log_at_second_try(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConnectionError("lost")
+        log(*arguments, **options)
+
+    monkeypatch.setattr(Gateway, "log_dataset", log_at_second_try)
+    result = world.evaluate("lost", candidates=[world.candidate])
+    assert result.state.name == "Passed"
+    assert len(calls) == 2
+    statuses = {run.info.run_name: run.info.status for run in result.runs}
+    assert statuses == {"evaluate small": "FINISHED", "words on comments": "FINISHED"}
+    assert len(result.runs) == 2
+
+
+def scores_of(world, report):
+    folders = report["evaluation_set"]["digest"][:16], report["candidate"]["digest"][:16]
+    table = pq.read_table(world.store.joinpath("scores", *folders, "scores.parquet"))
+    return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
