@@ -15,7 +15,7 @@ BIASED, BALANCED = "biased_labels", "balanced_labels"
 PLANTED = {"gay", "muslim"}
 # Below this strength the planted bias may be too weak for the policy's floors; at 0 there is
 # none. Between the two either verdict is as expected.
-SURELY_BLOCKED = 0.7
+SURELY_BLOCKED = 0.6
 
 
 def set_strength(strength: float) -> None:

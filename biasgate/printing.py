@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -76,7 +77,9 @@ def print_where_to_look(output: Path, store: Path) -> None:
     """Print where the results are and how to see them."""
     out = console()
     out.print(f"\nReports and figures: {escape(str(output))}", soft_wrap=True)
-    out.print(f"Runs in MLflow:      {command()} ui --store {escape(str(store))}", soft_wrap=True)
+    server = os.environ.get("MLFLOW_TRACKING_URI")
+    where = server or f"{command()} ui --store {store}"
+    out.print(f"Runs in MLflow:      {escape(where)}", soft_wrap=True)
 
 
 def print_next_steps(output: Path) -> None:

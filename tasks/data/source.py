@@ -16,6 +16,9 @@ from pydantic import Field
 from tasks.files import file_digest
 from tasks.settings import Name, Settings
 
+# To be raised when the same files give other rows than before: sets are then frozen anew.
+CONVERSION = 1
+
 Threshold = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -87,4 +90,7 @@ class SourceSettings(Settings):
     def provenance(self) -> dict[str, Any]:
         """Say what the frozen rows depend on: options, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
-        return options | {"files": {path.name: file_digest(path) for path in self.files()}}
+        return options | {
+            "conversion": CONVERSION,
+            "files": {path.name: file_digest(path) for path in self.files()},
+        }

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError, place
-from tasks.files import file_digest, whole_folder, write_json
+from tasks.files import file_digest, locked, whole_folder, write_json
 from tasks.orchestration import task
+from tasks.progress import progress
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.kinds import CANDIDATES
 
@@ -106,18 +107,8 @@ def score_rows(
     """
     scorer.check(evaluation_set)
     folder = store / "scores" / evaluation_set.digest[:16] / scorer.digest[:16]
-    kept = ScoredSet.load(folder)
-    if kept is None:
-        with whole_folder(folder) as temporary:
-            n_rows = _write_scores(scorer, evaluation_set, candidate, temporary / SCORES)
-            record = {
-                "candidate_digest": scorer.digest,
-                "set_digest": evaluation_set.digest,
-                "n_rows": n_rows,
-                "file_sha256": file_digest(temporary / SCORES),
-            }
-            write_json(temporary / RECORD, record)
-        kept = ScoredSet(folder, record)
+    with locked(folder):
+        kept = ScoredSet.load(folder) or _score_into(folder, scorer, evaluation_set, candidate)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
     return kept
@@ -133,18 +124,36 @@ def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> s
     return str(scored.folder)
 
 
+def _score_into(
+    folder: Path, scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings
+) -> ScoredSet:
+    with whole_folder(folder) as temporary:
+        n_rows = _write_scores(scorer, evaluation_set, candidate, temporary / SCORES)
+        record = {
+            "candidate_digest": scorer.digest,
+            "set_digest": evaluation_set.digest,
+            "n_rows": n_rows,
+            "file_sha256": file_digest(temporary / SCORES),
+        }
+        write_json(temporary / RECORD, record)
+    return ScoredSet(folder, record)
+
+
 def _write_scores(
     scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings, path: Path
 ) -> int:
     n_rows = 0
     writer: pq.ParquetWriter | None = None
+    what = f"score {candidate.name} on {evaluation_set.name}"
     try:
-        for rows in evaluation_set.batches(list(scorer.columns), _ROWS_A_BATCH):
-            scores = _checked(scorer.score(rows), rows, n_rows, candidate)
-            part = pa.table({"id": rows.column("id"), "score": scores})
-            writer = writer or pq.ParquetWriter(path, part.schema, write_page_checksum=True)
-            writer.write_table(part)
-            n_rows += rows.num_rows
+        with progress(what, total=evaluation_set.n_rows, unit="rows") as advance:
+            for rows in evaluation_set.batches(list(scorer.columns), _ROWS_A_BATCH):
+                scores = _checked(scorer.score(rows), rows, n_rows, candidate)
+                part = pa.table({"id": rows.column("id"), "score": scores})
+                writer = writer or pq.ParquetWriter(path, part.schema, write_page_checksum=True)
+                writer.write_table(part)
+                n_rows += rows.num_rows
+                advance(rows.num_rows)
     finally:
         if writer is not None:
             writer.close()
