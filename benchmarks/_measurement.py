@@ -34,13 +34,18 @@ class Measurement:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, number of cores and system."""
+    """Return processor, cores, system, and the load: other work on the cores moves ratios."""
     processor, table = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if table.exists():
         lines = table.read_text(encoding="utf-8").splitlines()
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         processor = names[0] if names else processor
-    return {"processor": processor, "cores": os.cpu_count(), "system": platform.system()}
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "load in the last minute": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
 
 
 def time_in_turns(

@@ -70,11 +70,16 @@ def test_counts_are_those_of_the_rows(rows):
     y_true, _, groups = rows
     report = evaluate_bias(*rows)
     assert (report.n, report.n_positive) == (400, int(y_true.sum()))
+    overall = report.to_dict()["overall"]
+    assert (overall["n"], overall["n_positive"]) == (report.n, report.n_positive)
     for name, mask in groups.items():
         bias = report.subgroups[name]
         assert bias.n == mask.sum()
         assert bias.n_positive == (mask & y_true).sum()
         assert bias.n_negative == (mask & ~y_true).sum()
+        as_dict = bias.to_dict()
+        counts = [as_dict[key] for key in ("n", "n_positive", "n_negative")]
+        assert counts == [bias.n, bias.n_positive, bias.n_negative]
 
 
 def test_counts_leave_out_rows_of_weight_zero(rows):
@@ -137,6 +142,15 @@ def test_float32_scores_are_compared_as_float32():
 def test_scores_of_every_numeric_dtype_are_accepted(dtype):
     scores = np.array([0, 1, 0, 1], dtype=dtype)
     assert evaluate_bias([0, 0, 1, 1], scores, {}).overall_auc.value == 2 / 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ranked"),
+    [(np.float16, np.float32), (np.float32, np.float32), (np.int8, np.float64)],
+)
+def test_half_precision_is_ranked_as_float32_and_whole_numbers_as_float64(dtype, ranked):
+    everyone = rank_scores([0, 1], np.array([0, 1], dtype=dtype))
+    assert everyone.positive.scores.dtype == everyone.negative.scores.dtype == ranked
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int64, np.uint8, np.float32])
