@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EMPTY := build/empty-env
+comma := ,
+EVERYTHING := -e ".[app$(comma)dev]"
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
 .PHONY: help setup demo test test-all lint unit wheel-test bench constraints clean
@@ -23,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "biasgate needs Python 3.11 or newer; found none. Install one, or run: make PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "uv>=0.5" || true
-	$(call install,$(BIN)/python,-e ".[app,dev]")
+	$(call install,$(BIN)/python,$(EVERYTHING))
 	touch $@
 
 # $(call install,PYTHON,REQUIREMENTS)
