@@ -12,10 +12,12 @@ FloatArray = npt.NDArray[np.floating]
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
 
 
-def check_mask(name: str, values: npt.ArrayLike, n: int | None = None) -> BoolArray:
+def check_mask(
+    name: str, values: npt.ArrayLike, n: int | None = None, *, like: str = "y_true"
+) -> BoolArray:
     """Return `values` as a boolean array of shape (n,); 0/1 numbers are accepted."""
     array = np.asarray(values)
-    _check_shape(name, array, n)
+    _check_shape(name, array, n, like)
     if array.dtype == np.bool_:
         return array
     if array.dtype.kind in "iuf":
@@ -31,10 +33,12 @@ def check_mask(name: str, values: npt.ArrayLike, n: int | None = None) -> BoolAr
     raise TypeError(msg)
 
 
-def check_scores(name: str, values: npt.ArrayLike, n: int | None = None) -> FloatArray:
+def check_scores(
+    name: str, values: npt.ArrayLike, n: int | None = None, *, like: str = "y_true"
+) -> FloatArray:
     """Return `values` as a finite floating array of shape (n,); float32 stays float32."""
     array = np.asarray(values)
-    _check_shape(name, array, n)
+    _check_shape(name, array, n, like)
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
@@ -69,19 +73,34 @@ def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
     return array
 
 
-def check_subgroups(subgroups: Mapping[str, npt.ArrayLike], n: int) -> dict[str, BoolArray]:
-    """Return the masks as boolean arrays of shape (n,), in the order given."""
+def check_subgroups(
+    subgroups: Mapping[str, npt.ArrayLike],
+    n: int | None = None,
+    *,
+    name: str = "subgroups",
+    like: str = "y_true",
+) -> dict[str, BoolArray]:
+    """Return the masks as boolean arrays of shape (n,), in the order given.
+
+    Without `n`, the first mask says how many rows the others must have.
+    """
     if not isinstance(subgroups, Mapping):
         msg = (
-            "`subgroups` must map a name to a boolean array, as in "
+            f"`{name}` must map a name to a boolean array, as in "
             f"{{'muslim': mask}}; got {type(subgroups).__name__}."
         )
         raise TypeError(msg)
-    for name in subgroups:
-        if not isinstance(name, str):
-            msg = f"`subgroups` must have strings for names; got {name!r}."
+    for key in subgroups:
+        if not isinstance(key, str):
+            msg = f"`{name}` must have strings for names; got {key!r}."
             raise TypeError(msg)
-    return {name: check_mask(f"subgroups[{name!r}]", mask, n) for name, mask in subgroups.items()}
+    masks: dict[str, BoolArray] = {}
+    for key, mask in subgroups.items():
+        own_name = f"{name}[{key!r}]"
+        masks[key] = check_mask(own_name, mask, n, like=like)
+        if n is None:
+            n, like = masks[key].size, own_name
+    return masks
 
 
 def check_power_mean_groups(
@@ -104,10 +123,10 @@ def check_power_mean_groups(
     return names
 
 
-def _check_shape(name: str, array: np.ndarray, n: int | None) -> None:
+def _check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
     if array.ndim != 1:
         msg = f"`{name}` must have shape (n,); got shape {array.shape}."
         raise ValueError(msg)
     if n is not None and array.size != n:
-        msg = f"`{name}` must have {n} rows like `y_true`; got {array.size}."
+        msg = f"`{name}` must have {n} rows like `{like}`; got {array.size}."
         raise ValueError(msg)
