@@ -87,7 +87,7 @@ def print_next_steps(output: Path) -> None:
     heatmaps = " and ".join(str(path) for path in sorted(output.glob("templates/*/heatmap.png")))
     steps = {
         "look at": heatmaps,
-        "compare": f"{command()} ui --store {output / 'store'}  (tick both runs, then Compare)",
+        "compare": f"{command()} ui --store {output / 'store'}  (open `evaluate demo`)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
         "measure": "your own model: README.md, section 'Your own model'",
     }

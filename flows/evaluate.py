@@ -73,7 +73,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
         publish_results(work, output)
         decisions = [promote_candidate(one, verdicts, evaluation, store) for one in candidates]
         summary = summarise_evaluation(evaluation, verdicts, decisions, run, output)
-        close_evaluation_run(run, summary["outcome"], store)
+        close_evaluation_run(run, summary, store)
     return conclude(summary)
 
 

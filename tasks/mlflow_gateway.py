@@ -27,6 +27,7 @@ from mlflow.exceptions import MlflowException
 from tasks.errors import InputError
 
 KEY = "biasgate.key"
+NOTE = "mlflow.note.content"  # Markdown that the run page shows
 _METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
 _PARAM_LENGTH = 6000
 _DIGEST_LENGTH = 36
@@ -100,6 +101,14 @@ class Gateway:
             if found is None:
                 raise
             return str(found.experiment_id)
+
+    def experiments(self) -> dict[str, str]:
+        """Return the ids of the experiments that have runs, by name, the newest first."""
+        return {
+            one.name: str(one.experiment_id)
+            for one in self.client.search_experiments()
+            if self.client.search_runs([one.experiment_id], max_results=1)
+        }
 
     def experiment_of(self, run_id: str) -> str:
         """Return the id of the experiment that a run belongs to."""

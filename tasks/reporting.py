@@ -87,6 +87,28 @@ def metric_csv(report: Mapping[str, Any]) -> str:
     return stream.getvalue()
 
 
+def verdict_markdown(verdict: Mapping[str, Any]) -> str:
+    """Return a verdict as Markdown: the outcome, then every demand that is not met."""
+    unmet = _unmet(verdict)
+    policy, n_results = verdict["policy"]["name"], len(verdict["results"])
+    count = f"{len(unmet)} of {n_results} demands are not met:" if unmet else "all demands are met."
+    lines = [f"- {sentence}" for sentence in unmet]
+    return "\n".join([f"**{verdict['outcome']}** by policy {policy}: {count}", "", *lines]).strip()
+
+
+def summary_markdown(summary: Mapping[str, Any]) -> str:
+    """Return a summary as Markdown: a table of verdicts, then every demand that is not met."""
+    lines = ["| candidate | set | verdict | demands not met |", "|---|---|---|--:|"]
+    missed = []
+    for verdict in summary["verdicts"]:
+        unmet = _unmet(verdict)
+        names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+        lines.append(f"| {names[0]} | {names[1]} | {verdict['outcome']} | {len(unmet)} |")
+        missed += [f"- {names[0]} on {names[1]}: {sentence}" for sentence in unmet]
+    decisions = [f"- {sentence}" for sentence in summary["sentences"]]
+    return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
+
+
 def write_submission(scored: ScoredSet, path: Path) -> None:
     """Write scores in the Kaggle submission format: `id,prediction`."""
     table = scored.table()
@@ -96,6 +118,10 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
         writer.writerows(
             zip(table["id"].to_pylist(), map(repr, table["score"].to_pylist()), strict=True)
         )
+
+
+def _unmet(verdict: Mapping[str, Any]) -> list[str]:
+    return [one["sentence"] for one in verdict["results"] if one["outcome"] != "pass"]
 
 
 @task(name="write report")

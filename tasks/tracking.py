@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.gate import SUBGROUP_METRICS
+from tasks.mlflow_gateway import NOTE
 from tasks.orchestration import task
-from tasks.reporting import metric_table
+from tasks.reporting import metric_table, summary_markdown, verdict_markdown
 from tasks.scoring.candidate import Workplace
 
 
@@ -83,24 +86,16 @@ def log_candidate_run(
     Safe to retry: the run is found by its key, and all that is logged overwrites itself.
     """
     gateway = Workplace.at(store).gateway
-    evaluation_set, candidate = report["evaluation_set"], report["candidate"]
-    name = f"{candidate['name']} on {evaluation_set['name']}"
+    evaluation_set = report["evaluation_set"]
+    name = f"{report['candidate']['name']} on {evaluation_set['name']}"
     experiment_id = gateway.experiment_of(parent)
     run_id = gateway.run(experiment_id, f"{parent}/{name}", name, parent=parent)
-    choices = {key: value for key, value in evaluation_set["choices"].items() if key != "source"}
-    params = {f"candidate.{key}": value for key, value in candidate.items()}
-    params |= {f"set.{key}": value for key, value in choices.items()}
     with gateway.failing(run_id):
         gateway.log(
             run_id,
-            params=params
-            | {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]},
+            params=_params(report, verdict),
             metrics=metric_keys(report["bias"]) | _counts(report["bias"]),
-            tags={
-                "biasgate.verdict": verdict["outcome"],
-                "biasgate.set_digest": evaluation_set["digest"],
-                "biasgate.policy_digest": verdict["policy"]["digest"],
-            },
+            tags=_tags(report, verdict),
         )
         gateway.log_dataset(
             run_id,
@@ -116,11 +111,47 @@ def log_candidate_run(
 
 
 @task(name="close evaluation run")
-def close_evaluation_run(run_id: str, outcome: str, store: str) -> None:
-    """Write the outcome to the parent run and end it. Safe to retry."""
+def close_evaluation_run(run_id: str, summary: dict[str, Any], store: str) -> None:
+    """Write outcome and summary to the parent run and end it. Safe to retry."""
     gateway = Workplace.at(store).gateway
-    gateway.log(run_id, tags={"biasgate.outcome": outcome})
-    gateway.finish(run_id, "FAILED" if outcome == "error" else "FINISHED")
+    runs = [verdict["run_id"] for verdict in summary["verdicts"]]
+    link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
+    note = f"{link}\n\n{summary_markdown(summary)}"
+    gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
+    gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
+
+
+def runs_page(experiment_id: str) -> str:
+    """Return the address of MLflow's list of runs, relative to its root.
+
+    Without `workflowType` MLflow 3 shows an empty page for applications of language models.
+    """
+    return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+
+
+def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
+    """Return the address of MLflow's page that compares runs, relative to its root."""
+    runs = quote(json.dumps(list(run_ids), separators=(",", ":")))
+    return f"#/compare-runs?runs={runs}&experiments={quote(json.dumps([experiment_id]))}"
+
+
+def _params(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what runs are told apart by: no digests, which MLflow would draw as an axis."""
+    candidate, evaluation_set = report["candidate"], report["evaluation_set"]
+    params = {f"candidate.{key}": candidate[key] for key in candidate if key != "digest"}
+    params |= {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]}
+    choices = evaluation_set["choices"]
+    return params | {f"set.{key}": choices[key] for key in choices if key != "source"}
+
+
+def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        NOTE: verdict_markdown(verdict),
+        "biasgate.verdict": verdict["outcome"],
+        "biasgate.candidate_digest": report["candidate"]["digest"],
+        "biasgate.set_digest": report["evaluation_set"]["digest"],
+        "biasgate.policy_digest": verdict["policy"]["digest"],
+    }
 
 
 def _counts(bias: Mapping[str, Any]) -> dict[str, float]:

@@ -1,0 +1,169 @@
+"""What a user sees of the demo in MLflow's pages, in a real browser."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+BIASGATE = [sys.executable, "-m", "biasgate"]
+ERROR = re.compile("something went wrong|not found|failed to load", re.IGNORECASE)
+BIASED, BALANCED = "biased_labels on templates", "balanced_labels on templates"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Folder with the results of the demo, its store included."""
+    folder = tmp_path_factory.mktemp("demo")
+    environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
+    command = [*BIASGATE, "demo", "--output", "results"]
+    subprocess.run(command, check=True, cwd=folder, env=environment, capture_output=True)
+    return folder / "results"
+
+
+@pytest.fixture(scope="module")
+def pages(demo):
+    """Address of the list of runs, as `biasgate ui` printed it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = demo / "ui.log"
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with log.open("wb") as stream:
+        server = subprocess.Popen(
+            [*BIASGATE, "ui", "--store", str(demo / "store"), "--port", str(port)],
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=demo,
+        )
+    try:
+        _wait_for_health(f"http://127.0.0.1:{port}/health", server, log)
+        yield re.search(r"demo: (http://127\.0\.0\.1:\S+)", log.read_text())[1]
+        listening = {one.laddr.ip for one in _listeners(server)}
+        assert listening == {"127.0.0.1"}
+        helpers = psutil.Process(server.pid).children(recursive=True)
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+    assert not [one for one in helpers if one.is_running()]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} is missing")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, tmp_path, request):
+    """A fresh page; what it shows at the end is kept as a picture."""
+    context = browser.new_context(viewport={"width": 1600, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    yield page
+    page.screenshot(path=tmp_path / f"{request.node.name}.png")
+    assert (
+        page.get_by_text(re.compile("something went wrong|not found", re.IGNORECASE)).count() == 0
+    )
+    context.close()
+
+
+def test_the_list_of_runs_unfolds_and_two_candidates_are_compared(page, pages):
+    page.goto(pages)
+    row = page.get_by_role("gridcell", name="evaluate demo")
+    row.get_by_role("button").first.click()
+    for name in (BIASED, BALANCED):
+        playwright.expect(page.get_by_role("link", name=name)).to_be_visible()
+    numbers = [
+        page.get_by_role("row").filter(has_text=name).first.get_attribute("row-index")
+        for name in (BIASED, BALANCED)
+    ]
+    for number in numbers:
+        page.locator(f'[row-index="{number}"] input[type=checkbox]').first.check()
+    page.get_by_role("button", name="Compare").click()
+    assert_compared(page)
+
+
+def test_the_evaluations_page_tells_the_verdicts_and_leads_to_the_comparison(page, pages):
+    page.goto(pages)
+    page.get_by_role("link", name="evaluate demo").click()
+    verdict = page.get_by_role("row", name=re.compile("^biased_labels templates fail 6$"))
+    playwright.expect(verdict).to_be_visible()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Compare the runs").click()
+    assert_compared(opened.value)
+
+
+def assert_compared(page):
+    """Both names, and metrics of each kind, for which the table must be scrolled."""
+    playwright.expect(page.get_by_text("Comparing 2 Runs")).to_be_visible()
+    for text in (BIASED, BALANCED, "auc/overall"):
+        playwright.expect(page.get_by_text(text, exact=True).last).to_be_visible()
+    values = page.get_by_role("grid").last
+    for metric in ("bnsp_auc/muslim", "bpsn_auc/muslim", "final_score", "negative_aeg/gay"):
+        link = page.get_by_role("link", name=metric)
+        for place in range(0, 10_000, 200):
+            if link.count():
+                break
+            values.evaluate("(values, place) => { values.scrollTop = place }", place)
+            page.wait_for_timeout(100)
+        playwright.expect(link).to_be_visible()
+
+
+def test_a_runs_page_says_what_it_is_blocked_for(page, pages):
+    page.goto(pages)
+    page.get_by_role("link", name="evaluate demo").click()
+    page.get_by_role("link", name=BIASED).click()
+    for text in ("6 of 97 demands are not met", "bpsn_auc of gay is 0."):
+        playwright.expect(page.get_by_text(text).first).to_be_visible()
+
+
+def test_the_heatmap_is_shown_among_the_artifacts(page, pages, demo):
+    run_id = json.loads((demo / "summary.json").read_text())["verdicts"][0]["run_id"]
+    root, _, experiment = pages.partition("/#/")
+    experiment = experiment.partition("/runs")[0]
+    page.goto(f"{root}/#/{experiment}/runs/{run_id}/artifacts")
+    page.get_by_text("heatmap.png").click()
+    picture = page.locator("img[src^=blob], img[src*=heatmap]").first
+    playwright.expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.complete && image.naturalWidth") > 500
+
+
+def _listeners(server):
+    processes = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+    return [
+        one
+        for process in processes
+        for one in process.net_connections()
+        if one.status == psutil.CONN_LISTEN
+    ]
+
+
+def _wait_for_health(url, server, log):
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            if httpx.get(url, timeout=5, trust_env=False).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.5)
+    pytest.fail(f"MLflow did not become healthy: {log.read_text()[-2000:]}")
