@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prefect.deployments.runner import EntrypointType
+
 from flows.nightly import nightly
 
 
@@ -32,4 +34,7 @@ def serve(config: Path, output: Path, store: Path, cron: str) -> None:
         cron=cron,
         parameters={name: str(path.resolve()) for name, path in parameters.items()},
         tags=["biasgate"],
+        # One evaluation at a time; and found by module, as the package is installed.
+        limit=1,
+        entrypoint_type=EntrypointType.MODULE_PATH,
     )

@@ -38,7 +38,7 @@ _TITLES = {
 def metric_heatmap(report: Mapping[str, Any]) -> Figure:
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
-    AUCs run from 0.5 to 1 (dark is good), AEGs from -1/2 to 1/2 (white is good, red: the
+    AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
     subgroup scores higher, blue: lower). A cell without evidence is grey and says so.
     """
     subgroups = report["bias"]["subgroups"]
