@@ -6,6 +6,7 @@ Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its
 from bias_metrics._ranks import SortedClasses, SortedScores
 from bias_metrics._values import MetricValue
 from bias_metrics.aggregates import final_score, power_mean
+from bias_metrics.agreement import label_agreement
 from bias_metrics.aucs import (
     bnsp_auc,
     bpsn_auc,
@@ -14,6 +15,10 @@ from bias_metrics.aucs import (
     roc_auc,
     subgroup_auc,
 )
+from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
+from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.intersecting import intersections
+from bias_metrics.labels import label_sensitivity
 from bias_metrics.report import (
     BiasReport,
     SubgroupBias,
@@ -22,8 +27,11 @@ from bias_metrics.report import (
     rank_scores,
     summarise_bias,
 )
+from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
+from bias_metrics.worst import worst_subgroup
 
 __all__ = [
+    "IDENTITY_HIERARCHY",
     "BiasReport",
     "MetricValue",
     "SortedClasses",
@@ -31,14 +39,25 @@ __all__ = [
     "SubgroupBias",
     "bnsp_auc",
     "bpsn_auc",
+    "counterfactual_gaps",
     "evaluate_bias",
     "final_score",
+    "identity_counts",
+    "intersections",
+    "label_agreement",
+    "label_sensitivity",
     "measure_subgroup",
     "negative_aeg",
+    "paired_gaps",
     "positive_aeg",
     "power_mean",
     "rank_scores",
     "roc_auc",
+    "roll_up",
     "subgroup_auc",
     "summarise_bias",
+    "term_frequencies",
+    "toxicity_by_length",
+    "within_slice",
+    "worst_subgroup",
 ]

@@ -1,0 +1,110 @@
+"""Which subgroup a metric says is treated worst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics._values import MetricValue, undefined
+from bias_metrics.gate import SUBGROUP_METRICS
+
+
+@dataclass(frozen=True)
+class WorstSubgroup:
+    """The subgroup with the worst value of one metric.
+
+    Attributes
+    ----------
+    metric : str
+        The metric.
+    subgroup : str or None
+        Its name; None when the metric is defined for no subgroup.
+    value : MetricValue
+        Its value, signed for an AEG.
+    n_positive, n_negative : int
+        Its rows by class; 0 without a subgroup.
+    tied : tuple of str
+        Further subgroups with a value as bad.
+    undefined : dict of str to str
+        The subgroups that cannot be compared, each with its reason.
+    """
+
+    metric: str
+    subgroup: str | None
+    value: MetricValue
+    n_positive: int
+    n_negative: int
+    tied: tuple[str, ...]
+    undefined: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "metric": self.metric,
+            "subgroup": self.subgroup,
+            **self.value.to_dict(),
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+            "tied": list(self.tied),
+            "undefined": dict(self.undefined),
+        }
+
+
+def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
+    """Name the subgroup, or intersection, that a metric says is treated worst.
+
+    The lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates is
+    too bad an estimate, the more so the smaller the subgroups are: look at the counts.
+
+    Parameters
+    ----------
+    report : mapping
+        `BiasReport.to_dict()`; only its `subgroups` are read.
+    metric : str
+        One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
+
+    Returns
+    -------
+    WorstSubgroup
+        Its name, value and counts; the first in the report when several are equal, with the
+        others in `tied`; undefined when the metric is defined for none.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is none of the five.
+
+    References
+    ----------
+    Sagawa et al. (2020), Distributionally Robust Neural Networks for Group Shifts, section 2
+    (the worst group). Koh et al. (2021), WILDS, on Civil Comments.
+
+    Examples
+    --------
+    >>> cells = {"n_positive": 40, "n_negative": 60, "bpsn_auc": {"value": 0.75}}
+    >>> better = cells | {"bpsn_auc": {"value": 0.9}}
+    >>> worst = worst_subgroup({"subgroups": {"jewish": better, "muslim": cells}}, "bpsn_auc")
+    >>> worst.subgroup, worst.value.value
+    ('muslim', 0.75)
+    """
+    if metric not in SUBGROUP_METRICS:
+        msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
+        raise ValueError(msg)
+    subgroups = report["subgroups"]
+    reasons = {
+        name: bias[metric]["reason"]
+        for name, bias in subgroups.items()
+        if bias[metric]["value"] is None
+    }
+    values = {
+        name: bias[metric]["value"] for name, bias in subgroups.items() if name not in reasons
+    }
+    if not values:
+        reason = "undefined for every subgroup" if subgroups else "no subgroups"
+        return WorstSubgroup(metric, None, undefined(reason), 0, 0, (), reasons)
+    gap = metric.endswith("_aeg")
+    badness = {name: abs(value) if gap else -value for name, value in values.items()}
+    worst, *tied = [name for name, bad in badness.items() if bad == max(badness.values())]
+    counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
+    return WorstSubgroup(metric, worst, MetricValue(values[worst]), *counts, tuple(tied), reasons)

@@ -1,0 +1,187 @@
+"""What must not change a description of data, for every function that is no plain metric."""
+
+import inspect
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bias_metrics
+
+reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+MODULES = ("agreement", "counterfactual", "dataset", "intersecting", "labels", "subgroups", "worst")
+TERMS = ("gay", "muslim", "tall")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of sentences; each has every term, so that a row is one term of one sentence."""
+
+    sentence: np.ndarray
+    term: np.ndarray
+    label_fraction: np.ndarray
+    y_score: np.ndarray
+    lengths: np.ndarray
+    masks: np.ndarray
+
+    @property
+    def y_true(self):
+        return self.label_fraction >= 0.5
+
+    @property
+    def subgroups(self):
+        return dict(zip(TERMS, self.masks.T, strict=True))
+
+    def take(self, order):
+        return Rows(**{name: getattr(self, name)[order] for name in vars(self)})
+
+
+@st.composite
+def some_rows(draw):
+    n = 3 * draw(st.integers(0, 8))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    return Rows(
+        sentence=np.repeat(np.arange(n // 3), 3),
+        term=np.tile(np.array(TERMS), n // 3),
+        label_fraction=rng.integers(0, 11, n) / 10,
+        y_score=rng.integers(0, 6, n) / 8,
+        lengths=rng.integers(0, 200, n),
+        masks=rng.random((n, 3)) < 0.4,
+    )
+
+
+def worst_of_each_metric(rows):
+    report = bias_metrics.evaluate_bias(rows.y_true, rows.y_score, rows.subgroups).to_dict()
+    metrics = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+    return {name: bias_metrics.worst_subgroup(report, name).to_dict() for name in metrics}
+
+
+def slice_of_short(rows):
+    inside = bias_metrics.within_slice(rows.subgroups, rows.lengths < 100)
+    return {name: [mask.size, int(mask.sum())] for name, mask in inside.items()}
+
+
+# Every public function of MODULES, as plain values made from some rows.
+REGISTRY = {
+    "counterfactual_gaps": lambda rows: bias_metrics.counterfactual_gaps(
+        rows.sentence, rows.term, rows.y_score
+    ).to_dict(),
+    "identity_counts": lambda rows: bias_metrics.identity_counts(
+        rows.y_true, rows.subgroups
+    ).to_dict(),
+    "intersections": lambda rows: bias_metrics.intersections(
+        rows.subgroups, max_order=3, min_support=2, y_true=rows.y_true
+    ).to_dict(),
+    "label_agreement": lambda rows: bias_metrics.label_agreement(
+        rows.subgroups, {name: rows.term == name for name in TERMS}
+    ).to_dict(),
+    "label_sensitivity": lambda rows: bias_metrics.label_sensitivity(
+        rows.label_fraction, rows.y_score, rows.subgroups, thresholds=(0.3, 0.5)
+    ).to_dict(),
+    "paired_gaps": lambda rows: bias_metrics.paired_gaps(
+        rows.label_fraction, rows.y_score
+    ).to_dict(),
+    "roll_up": lambda rows: bias_metrics.roll_up(rows.subgroups).to_dict(),
+    "term_frequencies": lambda rows: bias_metrics.term_frequencies(
+        rows.y_true, rows.subgroups
+    ).to_dict(),
+    "toxicity_by_length": lambda rows: bias_metrics.toxicity_by_length(
+        rows.y_true, rows.lengths, rows.subgroups, edges=(20, 60)
+    ).to_dict(),
+    "within_slice": slice_of_short,
+    "worst_subgroup": worst_of_each_metric,
+}
+every_function = pytest.mark.parametrize("describe", REGISTRY.values(), ids=REGISTRY)
+
+
+def leaves(node):
+    if isinstance(node, dict):
+        return [leaf for key in sorted(node) for leaf in leaves(node[key])]
+    if isinstance(node, list):
+        return [leaf for child in node for leaf in leaves(child)]
+    return [node]
+
+
+def assert_the_same(one, other):
+    assert one.keys() == other.keys()
+    for left, right in zip(leaves(one), leaves(other), strict=True):
+        numbers = isinstance(left, float) and isinstance(right, float)
+        assert left == (pytest.approx(right, abs=1e-12) if numbers else right)
+
+
+def test_the_registry_holds_every_public_function_of_these_modules():
+    public = {name: getattr(bias_metrics, name) for name in bias_metrics.__all__}
+    homes = {f"bias_metrics.{module}" for module in MODULES}
+    functions = {
+        name
+        for name, member in public.items()
+        if inspect.isfunction(member) and member.__module__ in homes
+    }
+    assert functions == REGISTRY.keys()
+
+
+@every_function
+@reliable
+@given(rows=some_rows(), seed=st.integers(0, 1000))
+def test_the_order_of_the_rows_does_not_count(describe, rows, seed):
+    order = np.random.default_rng(seed).permutation(rows.y_score.size)
+    assert_the_same(describe(rows.take(order)), describe(rows))
+
+
+@every_function
+@reliable
+@given(rows=some_rows())
+def test_describing_leaves_its_arguments_as_they_were(describe, rows):
+    before = rows.take(np.arange(rows.y_score.size))
+    describe(rows)
+    for name, array in vars(before).items():
+        np.testing.assert_array_equal(getattr(rows, name), array)
+
+
+@every_function
+@reliable
+@given(rows=some_rows())
+def test_zeros_and_ones_mean_what_false_and_true_mean(describe, rows):
+    assert_the_same(describe(replace(rows, masks=rows.masks.astype(np.int8))), describe(rows))
+
+
+@every_function
+@reliable
+@given(rows=some_rows())
+def test_results_are_plain_python_values(describe, rows):
+    assert {type(leaf) for leaf in leaves(describe(rows))} <= {int, float, str, type(None)}
+
+
+@pytest.mark.parametrize(
+    "name", ["label_sensitivity", "worst_subgroup"], ids=["label_sensitivity", "worst_subgroup"]
+)
+@reliable
+@given(rows=some_rows())
+def test_what_is_made_of_aucs_does_not_change_with_the_ranks(name, rows):
+    _, ranks = np.unique(rows.y_score, return_inverse=True)
+    ranked = replace(rows, y_score=ranks.reshape(-1))
+    assert_the_same(REGISTRY[name](ranked), REGISTRY[name](rows))
+
+
+def shares(node):
+    """Every value that is no count."""
+    if isinstance(node, dict):
+        found = {key: shares(child) for key, child in node.items()}
+        return {k: v for k, v in found.items() if not k.startswith("n")}
+    return [shares(child) for child in node] if isinstance(node, list) else node
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("identity_counts", "label_agreement", "label_sensitivity", "term_frequencies"),
+        *("toxicity_by_length", "worst_subgroup"),
+    ],
+)
+@reliable
+@given(rows=some_rows(), times=st.integers(2, 4))
+def test_shares_of_rows_that_are_all_repeated_are_the_same(name, rows, times):
+    repeated = rows.take(np.tile(np.arange(rows.y_score.size), times))
+    assert_the_same(shares(REGISTRY[name](repeated)), shares(REGISTRY[name](rows)))

@@ -1,0 +1,218 @@
+"""Slices, the identity hierarchy, and the worst subgroup."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bias_metrics import (
+    IDENTITY_HIERARCHY,
+    MetricValue,
+    evaluate_bias,
+    intersections,
+    roll_up,
+    within_slice,
+    worst_subgroup,
+)
+
+reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+Y_TRUE = np.array([0, 0, 0, 1, 1, 1, 0, 1], dtype=bool)
+Y_SCORE = np.array([0.1, 0.2, 0.6, 0.7, 0.8, 0.3, 0.4, 0.5])
+GROUPS = {
+    "muslim": np.array([0, 0, 1, 1, 0, 1, 0, 0], dtype=bool),
+    "jewish": np.array([1, 0, 0, 0, 1, 0, 0, 0], dtype=bool),
+    "male": np.array([0, 1, 0, 1, 0, 0, 1, 1], dtype=bool),
+}
+
+
+def test_the_hierarchy_has_the_24_identities_of_civil_comments_in_5_categories():
+    sizes = {category: len(names) for category, names in IDENTITY_HIERARCHY.items()}
+    assert sizes == {
+        "gender": 4,
+        "sexual_orientation": 4,
+        "religion": 7,
+        "race_or_ethnicity": 5,
+        "disability": 4,
+    }
+    names = [name for names in IDENTITY_HIERARCHY.values() for name in names]
+    assert len(set(names)) == len(names) == 24
+    # Every category but one ends in what the form calls "other".
+    assert all(names[-1].startswith("other_") for names in IDENTITY_HIERARCHY.values())
+
+
+def test_the_hierarchy_cannot_be_changed():
+    with pytest.raises(TypeError):
+        IDENTITY_HIERARCHY["gender"] = ()
+
+
+def test_a_category_holds_the_rows_of_any_of_its_identities():
+    rolled = roll_up(GROUPS)
+    assert rolled.masks["religion"].tolist() == [True, False, True, True, True, True, False, False]
+    assert rolled.masks["gender"].tolist() == GROUPS["male"].tolist()
+    assert rolled.members == {"gender": ("male",), "religion": ("jewish", "muslim")}
+
+
+def test_rolling_up_says_what_was_missing_and_what_has_no_category():
+    rolled = roll_up(GROUPS | {"blind": [0] * 8})
+    assert rolled.missing["gender"] == ("female", "transgender", "other_gender")
+    assert rolled.missing["disability"] == IDENTITY_HIERARCHY["disability"]
+    assert list(rolled.masks) == ["gender", "religion"]
+    assert rolled.unassigned == ("blind",)
+
+
+def test_an_own_hierarchy_may_put_a_subgroup_into_two_categories():
+    rolled = roll_up(GROUPS, {"faith": ["muslim", "jewish"], "all": ["male", "muslim"]})
+    assert rolled.masks["all"].sum() == 6
+    assert rolled.missing == {}
+    assert rolled.unassigned == ()
+
+
+def test_a_category_is_measured_like_a_subgroup():
+    rolled = roll_up(GROUPS)
+    bias = evaluate_bias(Y_TRUE, Y_SCORE, rolled.masks).subgroups["religion"]
+    # Negatives .1 and .6 against background positive .5: one pair of two is in order.
+    assert (bias.n_positive, bias.n_negative) == (3, 2)
+    assert bias.cells.bpsn_auc == MetricValue(1 / 2)
+
+
+@reliable
+@given(data=st.data(), n=st.integers(0, 20))
+def test_rolling_up_equals_a_plain_loop_over_rows_and_identities(data, n):
+    names = [name for names in IDENTITY_HIERARCHY.values() for name in names]
+    given_names = data.draw(st.lists(st.sampled_from(names), unique=True))
+    column = st.lists(st.booleans(), min_size=n, max_size=n)
+    groups = {name: data.draw(column) for name in given_names}
+    groups = {name: np.array(values, dtype=bool) for name, values in groups.items()}
+    rolled = roll_up(groups)
+    for category, identities in IDENTITY_HIERARCHY.items():
+        present = [name for name in identities if name in groups]
+        assert (category in rolled.masks) == bool(present)
+        assert len(present) + len(rolled.missing.get(category, ())) == len(identities)
+        if present:
+            expected = [any(groups[name][row] for name in present) for row in range(n)]
+            assert rolled.masks[category].tolist() == expected
+
+
+def test_a_rolled_up_hierarchy_passes_through_strict_json_unchanged():
+    rolled = roll_up(GROUPS | {"blind": [0] * 8}).to_dict()
+    assert rolled["categories"]["religion"] == {"members": ["jewish", "muslim"], "n": 5}
+    assert json.loads(json.dumps(rolled, allow_nan=False)) == rolled
+
+
+def test_within_a_slice_the_background_is_in_the_slice_too():
+    short = np.array([50, 30, 99, 100, 20, 10, 500, 60]) < 100
+    groups = within_slice(GROUPS, short)
+    assert groups["muslim"].tolist() == [False, False, True, False, True, False]
+    bias = evaluate_bias(Y_TRUE[short], Y_SCORE[short], groups).subgroups["muslim"]
+    # Negative .6 against background positives .8 and .5 of the slice.
+    assert bias.cells.bpsn_auc == MetricValue(1 / 2)
+    crossed = intersections(GROUPS | {"short": short}).masks["muslim & short"]
+    # The same negative against all other positives: .7, .8, .5.
+    crossed_auc = evaluate_bias(Y_TRUE, Y_SCORE, {"g": crossed}).subgroups["g"].cells.bpsn_auc
+    assert crossed_auc == MetricValue(2 / 3)
+
+
+def test_a_slice_of_all_rows_changes_nothing_and_one_of_no_rows_leaves_none():
+    everything, nothing = within_slice(GROUPS, [1] * 8), within_slice(GROUPS, [0] * 8)
+    for name, mask in GROUPS.items():
+        np.testing.assert_array_equal(everything[name], mask)
+        assert nothing[name].shape == (0,)
+
+
+def test_a_slice_must_have_the_rows_of_the_subgroups():
+    message = r"^`subgroups\['muslim'\]` must have 2 rows like `in_slice`; got 8\.$"
+    with pytest.raises(ValueError, match=message):
+        within_slice(GROUPS, [1, 0])
+
+
+def test_lengths_given_for_a_slice_are_refused():
+    message = r"^`in_slice` must be boolean \(or 0 and 1\); got 50 \(row 0\)\."
+    with pytest.raises(ValueError, match=message):
+        within_slice({"g": [1, 1]}, [50, 300])
+
+
+# BPSN, BNSP and AEGs of the public toxic-bert scores on the 2019 Jigsaw test set, at six
+# digits: female, homosexual, christian, muslim.
+TOXIC_BERT = {
+    "female": (5155, 692, 0.873809, 0.855092, 0.919258, 0.008014, 0.140569),
+    "homosexual_gay_or_lesbian": (1065, 290, 0.794696, 0.783192, 0.912276, -0.009459, 0.252879),
+    "christian": (4226, 417, 0.889476, 0.914573, 0.875520, -0.096906, 0.032969),
+    "muslim": (2040, 483, 0.823824, 0.879524, 0.868306, -0.117144, 0.122817),
+}
+
+
+def report_of(values):
+    return {
+        "subgroups": {
+            name: {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
+            | {metric: {"value": v} for metric, v in zip(METRICS, numbers, strict=True)}
+            for name, (n, n_positive, *numbers) in values.items()
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "value"),
+    [
+        ("subgroup_auc", "homosexual_gay_or_lesbian", 0.794696),
+        ("bpsn_auc", "homosexual_gay_or_lesbian", 0.783192),
+        ("bnsp_auc", "muslim", 0.868306),
+        ("positive_aeg", "muslim", -0.117144),
+        ("negative_aeg", "homosexual_gay_or_lesbian", 0.252879),
+    ],
+)
+def test_the_worst_subgroup_has_the_lowest_auc_or_the_aeg_farthest_from_0(metric, name, value):
+    worst = worst_subgroup(report_of(TOXIC_BERT), metric)
+    assert (worst.subgroup, worst.value) == (name, MetricValue(value))
+    assert (worst.n_positive, worst.n_negative) == (
+        TOXIC_BERT[name][1],
+        TOXIC_BERT[name][0] - TOXIC_BERT[name][1],
+    )
+    assert (worst.tied, worst.undefined) == ((), {})
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_no_subgroup_of_a_report_is_worse_than_the_worst(metric):
+    rng = np.random.default_rng(3)
+    y_true, y_score = rng.random(300) < 0.4, rng.random(300)
+    groups = {f"g{i}": rng.random(300) < 0.1 for i in range(8)} | {"none": np.zeros(300, bool)}
+    report = evaluate_bias(y_true, y_score, groups)
+    worst = worst_subgroup(report.to_dict(), metric)
+    values = {name: getattr(bias.cells, metric).value for name, bias in report.subgroups.items()}
+    assert values.pop("none") is None
+    distance = [abs(v) if metric.endswith("_aeg") else 1 - v for v in values.values()]
+    assert worst.value.value == values[worst.subgroup]
+    assert max(distance) == distance[list(values).index(worst.subgroup)]
+    assert list(worst.undefined) == ["none"]
+    assert worst.undefined["none"].startswith("no subgroup ")
+
+
+def test_subgroups_that_are_equally_bad_are_all_named():
+    gaps = {"a": 0.2, "b": -0.2, "c": 0.1, "d": 0.2}
+    values = {name: (2, 1, *[gap] * 5) for name, gap in gaps.items()}
+    worst = worst_subgroup(report_of(values), "positive_aeg")
+    assert (worst.subgroup, worst.tied) == ("a", ("b", "d"))
+
+
+def test_a_metric_that_is_defined_for_no_subgroup_has_no_worst():
+    report = evaluate_bias([0, 1], [0.1, 0.2], {"g": [0, 0]}).to_dict()
+    worst = worst_subgroup(report, "bnsp_auc")
+    assert worst.subgroup is None
+    assert worst.value == MetricValue(None, "undefined for every subgroup")
+    assert worst.undefined == {"g": "no subgroup positives"}
+    assert worst_subgroup({"subgroups": {}}, "bnsp_auc").value.reason == "no subgroups"
+
+
+def test_the_worst_subgroup_passes_through_strict_json_unchanged():
+    worst = worst_subgroup(report_of(TOXIC_BERT), "bnsp_auc").to_dict()
+    assert worst["value"] == 0.868306
+    assert json.loads(json.dumps(worst, allow_nan=False)) == worst
+
+
+def test_an_unknown_metric_is_refused():
+    message = r"^`metric` must be one of subgroup_auc, .*, negative_aeg; got 'final_score'\.$"
+    with pytest.raises(ValueError, match=message):
+        worst_subgroup(report_of(TOXIC_BERT), "final_score")
