@@ -194,8 +194,9 @@ def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
     """How far scores move when the identity in each text is swapped for another.
 
     Positive: the swapped versions score higher. When the new identity is drawn at random,
-    the mean gap says little, as moves up and down cancel; the mean size of the gaps is then
-    the number to read.
+    moves up and down cancel in part: read the mean size of the gaps, and measure toxic and
+    harmless texts apart. In toxic texts a negative gap means that the original identity,
+    rather than what is said of it, made the score.
 
     Parameters
     ----------
