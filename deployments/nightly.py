@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect.deployments.runner import EntrypointType
+from prefect.schedules import Cron, Schedule
+from prefect.settings import PREFECT_API_URL
+from prefect.types.entrypoint import EntrypointType
 
 from flows.nightly import nightly
+from tasks.errors import InputError
 
 
 def serve(config: Path, output: Path, store: Path, cron: str) -> None:
@@ -27,14 +30,34 @@ def serve(config: Path, output: Path, store: Path, cron: str) -> None:
         Folder of sets, scores and, by default, the MLflow store.
     cron : str
         Five fields, in UTC.
+
+    Raises
+    ------
+    InputError
+        If `cron` is not a schedule, or there is no server whose scheduler would make runs.
     """
+    schedule = _schedule(cron)
+    if not PREFECT_API_URL.value():
+        msg = (
+            "a schedule needs a Prefect server that stays; none is set. Run `prefect server "
+            "start`, and here `export PREFECT_API_URL=http://127.0.0.1:4200/api`."
+        )
+        raise InputError(msg)
     parameters = {"config": config, "output": output, "store": store}
     nightly.serve(
         name="biasgate",
-        cron=cron,
+        schedule=schedule,
         parameters={name: str(path.resolve()) for name, path in parameters.items()},
         tags=["biasgate"],
         # One evaluation at a time; and found by module, as the package is installed.
         limit=1,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+
+
+def _schedule(cron: str) -> Schedule:
+    try:
+        return Cron(cron, timezone="UTC")
+    except ValueError as error:
+        msg = f"`--cron` must be five fields such as '0 2 * * *'; got {cron!r}."
+        raise InputError(msg) from error

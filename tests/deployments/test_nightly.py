@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,6 +18,9 @@ from prefect.client.schemas.filters import (
     DeploymentFilterName,
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from deployments import nightly
+from tasks.errors import InputError
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "prefect.yaml"
@@ -81,6 +85,17 @@ def test_prefect_yaml_deploys_the_nightly_at_two(config, prefect_services):
         "output": str(config.parent / "nightly"),
         "store": str(config.parent / "store"),
     }
+
+
+def test_a_schedule_without_a_server_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(nightly, "PREFECT_API_URL", SimpleNamespace(value=lambda: None))
+    with pytest.raises(InputError, match="needs a Prefect server that stays; none is set"):
+        nightly.serve(tmp_path, tmp_path, tmp_path, EVERY_MINUTE)
+
+
+def test_a_cron_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"must be five fields .* got 'every night'"):
+        nightly.serve(tmp_path, tmp_path, tmp_path, "every night")
 
 
 def test_prefect_yaml_names_no_machine():

@@ -85,6 +85,17 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
     assert of_deaf == {"bpsn_auc/deaf", "negative_aeg/deaf", "n_rows/deaf", "n_positive/deaf"}
 
 
+def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
+    notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
+    assert notes["words on comments"] == "**pass** by policy fair: all demands are met."
+    assert notes["shifted on comments"].startswith("**fail** by policy fair: ")
+    assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
+    assert "| shifted | comments | fail | " in notes["evaluate small"]
+    link = notes["evaluate small"].splitlines()[0]
+    assert link.startswith("[Compare the runs](#/compare-runs?runs=")
+    assert all(first.run(f"{one} on comments").info.run_id in link for one in CANDIDATES)
+
+
 def test_the_evaluation_set_is_the_runs_dataset(first):
     digest = first.read("comments/words/report.json")["evaluation_set"]["digest"]
     for candidate in CANDIDATES:
