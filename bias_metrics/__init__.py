@@ -15,30 +15,34 @@ from bias_metrics.aucs import (
     roc_auc,
     subgroup_auc,
 )
+from bias_metrics.comparison import BiasComparison, Difference, compare_bias
 from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
 from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
-from bias_metrics.intersecting import intersections
-from bias_metrics.labels import label_sensitivity
-from bias_metrics.report import (
-    BiasReport,
-    SubgroupBias,
+from bias_metrics.evaluation import (
     evaluate_bias,
     measure_subgroup,
     rank_scores,
     summarise_bias,
 )
+from bias_metrics.intersecting import intersections
+from bias_metrics.labels import label_sensitivity
+from bias_metrics.report import BiasReport, SubgroupBias, WorstCell
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
 from bias_metrics.worst import worst_subgroup
 
 __all__ = [
     "IDENTITY_HIERARCHY",
+    "BiasComparison",
     "BiasReport",
+    "Difference",
     "MetricValue",
     "SortedClasses",
     "SortedScores",
     "SubgroupBias",
+    "WorstCell",
     "bnsp_auc",
     "bpsn_auc",
+    "compare_bias",
     "counterfactual_gaps",
     "evaluate_bias",
     "final_score",

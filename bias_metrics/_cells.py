@@ -1,24 +1,26 @@
 r"""The five Borkan metrics of one subgroup, from pair counts that are shared between them.
 
-Notation: `P(upper > lower)` counts a tie one half, and `wins` is twice the number of pairs
-that `upper` wins (see `bias_metrics._ranks`). With D the rows of all, Dg those of the
-subgroup and D \\ Dg the background::
-
-    wins(D+ \\ Dg+, Dg-) = wins(D+, Dg-) - wins(Dg+, Dg-)
-
-so that only the subgroup's scores are ever searched, and the background is never sorted.
+Each metric is P(x > y), or P(y > x), for a class x of the subgroup and a class y of the
+subgroup or the background. With D the rows of all, Dg those of the subgroup and D \\ Dg the
+background, the insertion points of x in D+ \\ Dg+ are those in D+ less those in Dg+: only
+the subgroup's scores are ever searched, and the background is never sorted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from bias_metrics._placements import Placed, Runs, delong_variance, place, runs_of
 from bias_metrics._ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._values import MetricValue, undefined
+from bias_metrics.intervals import auc_interval, quantile
 
 # Below this share of its class's weight, the background is lost in the subtraction above.
 ROUNDING = 1e-9
+WEIGHTED = "no interval for weighted rows"
 
 
 @dataclass(frozen=True)
@@ -32,35 +34,117 @@ class Cells:
     negative_aeg: MetricValue
 
 
-def measure_cells(everyone: SortedClasses, subgroup: SortedClasses) -> Cells:
-    """Compute the five metrics of one subgroup; undefined cells carry their reason."""
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """P(x > y), or P(y > x), for a class x of the subgroup and another class y.
+
+    Attributes
+    ----------
+    base : SortedScores
+        The class y, with the rows of `own` that do not belong to it.
+    own : SortedScores or None
+        The subgroup's rows in `base`, to be taken out.
+    searched : SortedScores
+        The class x.
+    base_name, searched_name : str
+        What they are called where one is empty.
+    flip : bool
+        Whether the metric is P(y > x).
+    """
+
+    base: SortedScores
+    own: SortedScores | None
+    searched: SortedScores
+    base_name: str
+    searched_name: str
+    flip: bool = False
+
+    def lack(self) -> str | None:
+        """Say which class is empty, or too light to be left after a subtraction."""
+        own = 0 if self.own is None else self.own.n
+        empty = lacks(**{self.base_name: self.base.n - own, self.searched_name: self.searched.n})
+        if empty or self.own is None:
+            return empty
+        if self.base.total - self.own.total < ROUNDING * self.base.total:
+            return f"{self.base_name.replace('_', ' ')} without weight to speak of"
+        return None
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The distinct x."""
+        return runs_of(self.searched.scores)
+
+    @cached_property
+    def among_all(self) -> Placed:
+        """X among the y and the subgroup's own rows of that class."""
+        return place(self.base.scores, self.runs)
+
+    @cached_property
+    def placed(self) -> Placed:
+        """X among the y."""
+        if self.own is None:
+            return self.among_all
+        if self.own is self.searched:
+            return self.among_all.without(self.runs.among_themselves())
+        return self.among_all.without(place(self.own.scores, self.runs))
+
+    def measure(self, z: float | None) -> MetricValue:
+        """Return the AUC, with its interval where `z` is given."""
+        if lack := self.lack():
+            return undefined(lack)
+        if self.base.cumulative_weight is not None:
+            return MetricValue(self._weighted(), None if z is None else WEIGHTED)
+        runs, placed = self.runs, self.placed
+        pairs = placed.n * runs.n
+        wins = placed.doubled_wins(runs)
+        value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
+        return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
+
+    def _weighted(self) -> float:
+        wins = doubled_wins(self.base, self.searched)
+        total = self.base.total
+        if self.own is not None:
+            wins -= doubled_wins(self.own, self.searched)
+            total -= self.own.total
+        pairs = total * self.searched.total
+        # Sums of fractional weights may pass the end by a rounding error.
+        share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
+        return min(max(share, 0.0), 1.0)
+
+
+def comparisons(everyone: SortedClasses, subgroup: SortedClasses) -> dict[str, Comparison]:
+    """Return what each of the five metrics compares."""
+    pos, neg = everyone.positive, everyone.negative
     sub_pos, sub_neg = subgroup.positive, subgroup.negative
-    positives_win = doubled_wins(sub_neg, sub_pos)
-    pairs = sub_pos.total * sub_neg.total
-    positives = partial(_against, "positives", everyone.positive, sub_pos)
-    negatives = partial(_against, "negatives", everyone.negative, sub_neg)
-    return Cells(
-        subgroup_auc=_ratio(
-            positives_win,
-            pairs,
-            lacks(subgroup_negatives=sub_neg.n, subgroup_positives=sub_pos.n),
-        ),
-        # BPSN counts what the background wins over the subgroup, hence `flip`.
-        bpsn_auc=positives("negatives", sub_neg, own_wins=2 * pairs - positives_win, flip=True),
-        bnsp_auc=negatives("positives", sub_pos, own_wins=positives_win),
-        positive_aeg=_centred(positives("positives", sub_pos, own_wins=sub_pos.total**2)),
-        negative_aeg=_centred(negatives("negatives", sub_neg, own_wins=sub_neg.total**2)),
-    )
+    own_pos, own_neg = "subgroup_positives", "subgroup_negatives"
+    other_pos, other_neg = "background_positives", "background_negatives"
+    return {
+        "subgroup_auc": Comparison(sub_neg, None, sub_pos, own_neg, own_pos),
+        "bpsn_auc": Comparison(pos, sub_pos, sub_neg, other_pos, own_neg, flip=True),
+        "bnsp_auc": Comparison(neg, sub_neg, sub_pos, other_neg, own_pos),
+        "positive_aeg": Comparison(pos, sub_pos, sub_pos, other_pos, own_pos),
+        "negative_aeg": Comparison(neg, sub_neg, sub_neg, other_neg, own_neg),
+    }
 
 
-def pair_auc(negative: SortedScores, positive: SortedScores) -> MetricValue:
+def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
+    """Compute the five metrics of one subgroup; undefined cells carry their reason."""
+    z = None if confidence is None else quantile(confidence)
+    measured = {name: one.measure(z) for name, one in compared.items()}
+    for name in ("positive_aeg", "negative_aeg"):
+        measured[name] = _centred(measured[name])
+    return Cells(**measured)
+
+
+def pair_auc(
+    negative: SortedScores, positive: SortedScores, confidence: float | None = None
+) -> MetricValue:
     """Compute AUC(negative, positive) = P(positive > negative) + P(equal) / 2."""
-    pairs = positive.total * negative.total
-    lack = lacks(negatives=negative.n, positives=positive.n)
+    z = None if confidence is None else quantile(confidence)
     # Fewer searches: the smaller class is searched in the larger one.
     if positive.n <= negative.n:
-        return _ratio(doubled_wins(negative, positive), pairs, lack)
-    return _ratio(2 * pairs - doubled_wins(positive, negative), pairs, lack)
+        return Comparison(negative, None, positive, "negatives", "positives").measure(z)
+    return Comparison(positive, None, negative, "positives", "negatives", flip=True).measure(z)
 
 
 def lacks(**counts: int) -> str | None:
@@ -69,41 +153,17 @@ def lacks(**counts: int) -> str | None:
     return f"no {' and no '.join(empty)}" if empty else None
 
 
-def _against(
-    background_class: str,
-    everyone: SortedScores,
-    own: SortedScores,
-    searched_class: str,
-    searched: SortedScores,
-    *,
-    own_wins: float,
-    flip: bool = False,
-) -> MetricValue:
-    """Compute P(searched > background), or P(background > searched) when `flip`.
-
-    `own` are the subgroup's members of the background's class, `own_wins` what `searched`
-    wins over them, doubled.
-    """
-    background = {
-        f"background_{background_class}": everyone.n - own.n,
-        f"subgroup_{searched_class}": searched.n,
-    }
-    if lack := lacks(**background):
-        return undefined(lack)
-    background_weight = everyone.total - own.total
-    if background_weight < ROUNDING * everyone.total:
-        return undefined(f"background {background_class} without weight to speak of")
-    pairs = background_weight * searched.total
-    wins = doubled_wins(everyone, searched) - own_wins
-    return _ratio(2 * pairs - wins if flip else wins, pairs, None)
-
-
-def _ratio(wins: float, pairs: float, lack: str | None) -> MetricValue:
-    if lack:
-        return undefined(lack)
-    # Sums of fractional weights may pass the end by a rounding error.
-    return MetricValue(min(max(wins / (2 * pairs), 0.0), 1.0))
+def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> MetricValue:
+    if min(placed.n, runs.n) < 2:
+        return MetricValue(value, "fewer than 2 rows in a class")
+    std_error = math.sqrt(delong_variance(placed, runs))
+    low, high = auc_interval(value, std_error, placed.n, runs.n, z)
+    return MetricValue(value, std_error=std_error, low=low, high=high)
 
 
 def _centred(share: MetricValue) -> MetricValue:
-    return share if share.value is None else MetricValue(share.value - 0.5)
+    """Turn an AUC and its interval into a gap around 0."""
+    low = None if share.low is None else share.low - 0.5
+    high = None if share.high is None else share.high - 0.5
+    value = None if share.value is None else share.value - 0.5
+    return replace(share, value=value, low=low, high=high)

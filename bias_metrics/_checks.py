@@ -73,6 +73,19 @@ def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
     return array
 
 
+def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp] | None:
+    """Return clusters as codes 0, 1, ... of shape (n,), or None."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    _check_shape("clusters", array, n, "y_true")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        msg = f"`clusters` must not be missing; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    return np.unique(array, return_inverse=True)[1]
+
+
 def check_subgroups(
     subgroups: Mapping[str, npt.ArrayLike],
     n: int | None = None,

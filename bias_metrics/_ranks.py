@@ -66,13 +66,16 @@ def sort_classes(
     y_true: BoolArray, y_score: FloatArray, sample_weight: FloatArray | None = None
 ) -> SortedClasses:
     """Sort positives and negatives apart."""
-    positive, negative = np.flatnonzero(y_true), np.flatnonzero(~y_true)
-    return SortedClasses(
-        *(
-            sort_scores(y_score[rows], None if sample_weight is None else sample_weight[rows])
-            for rows in (positive, negative)
-        )
-    )
+    masks = (y_true, ~y_true)
+    if sample_weight is None:
+        return SortedClasses(*(_sort_in_place(y_score[of_class]) for of_class in masks))
+    return SortedClasses(*(sort_scores(y_score[one], sample_weight[one]) for one in masks))
+
+
+def _sort_in_place(scores: FloatArray) -> SortedScores:
+    """Sort scores that nobody else holds: a second copy would double the memory."""
+    scores.sort()
+    return SortedScores(scores)
 
 
 def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:

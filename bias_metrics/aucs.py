@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from bias_metrics._cells import Cells, measure_cells, pair_auc
+from bias_metrics._cells import Cells, comparisons, measure_cells, pair_auc
 from bias_metrics._checks import check_mask, check_scores, check_weights
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue
+from bias_metrics.intervals import check_confidence
 
 
 def roc_auc(
-    y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """Probability that a random positive row scores above a random negative one.
 
@@ -27,7 +32,9 @@ def roc_auc(
     y_score : float array of shape (n,)
         Finite scores.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -53,7 +60,7 @@ def roc_auc(
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-    return pair_auc(classes.negative, classes.positive)
+    return pair_auc(classes.negative, classes.positive, check_confidence(confidence))
 
 
 def subgroup_auc(
@@ -62,6 +69,7 @@ def subgroup_auc(
     in_subgroup: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
 
@@ -78,7 +86,9 @@ def subgroup_auc(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -99,7 +109,7 @@ def subgroup_auc(
     >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight).subgroup_auc
+    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).subgroup_auc
 
 
 def bpsn_auc(
@@ -108,6 +118,7 @@ def bpsn_auc(
     in_subgroup: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
 
@@ -123,7 +134,9 @@ def bpsn_auc(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -144,7 +157,7 @@ def bpsn_auc(
     >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight).bpsn_auc
+    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).bpsn_auc
 
 
 def bnsp_auc(
@@ -153,6 +166,7 @@ def bnsp_auc(
     in_subgroup: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
 
@@ -168,7 +182,9 @@ def bnsp_auc(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -189,7 +205,7 @@ def bnsp_auc(
     >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight).bnsp_auc
+    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).bnsp_auc
 
 
 def positive_aeg(
@@ -198,6 +214,7 @@ def positive_aeg(
     in_subgroup: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
 
@@ -215,7 +232,9 @@ def positive_aeg(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -236,7 +255,7 @@ def positive_aeg(
     >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
     0.5
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight).positive_aeg
+    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).positive_aeg
 
 
 def negative_aeg(
@@ -245,6 +264,7 @@ def negative_aeg(
     in_subgroup: npt.ArrayLike,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
 ) -> MetricValue:
     """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
 
@@ -260,7 +280,9 @@ def negative_aeg(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     sample_weight : float array of shape (n,), optional
-        At least 0.
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
 
     Returns
     -------
@@ -281,7 +303,7 @@ def negative_aeg(
     >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight).negative_aeg
+    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).negative_aeg
 
 
 def _cells(
@@ -289,12 +311,13 @@ def _cells(
     y_score: npt.ArrayLike,
     in_subgroup: npt.ArrayLike,
     sample_weight: npt.ArrayLike | None,
+    confidence: float,
 ) -> Cells:
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     mask = check_mask("in_subgroup", in_subgroup, labels.size)
     weights = check_weights(sample_weight, labels.size)
     own_weights = None if weights is None else weights[mask]
-    return measure_cells(
-        sort_classes(labels, scores, weights), sort_classes(labels[mask], scores[mask], own_weights)
-    )
+    everyone = sort_classes(labels, scores, weights)
+    own = sort_classes(labels[mask], scores[mask], own_weights)
+    return measure_cells(comparisons(everyone, own), check_confidence(confidence))

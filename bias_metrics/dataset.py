@@ -174,8 +174,8 @@ def toxicity_by_length(
     ... ).buckets
     >>> round(short.overall.percent_toxic.value, 1), short.terms["gay"].percent_toxic.value
     (66.7, 50.0)
-    >>> long.terms["gay"].percent_toxic
-    MetricValue(value=None, reason='no rows')
+    >>> long.terms["gay"].percent_toxic.to_dict()
+    {'value': None, 'reason': 'no rows'}
     """
     labels = check_mask("y_true", y_true)
     characters = _checked_lengths(lengths, labels.size)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
 from bias_metrics._values import MetricValue, undefined
+from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.gate import SUBGROUP_METRICS
-from bias_metrics.report import BiasReport, evaluate_bias
+from bias_metrics.report import BiasReport
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def label_sensitivity(
 
     def measure(toxic: BoolArray, rows: BoolArray) -> BiasReport:
         members = {name: mask[rows] for name, mask in masks.items()}
-        return evaluate_bias(toxic[rows], scores[rows], members)
+        return evaluate_bias(toxic[rows], scores[rows], members, intervals=False)
 
     divided = (fractions >= contested[0]) & (fractions <= contested[1])
     toxic = fractions >= 0.5

@@ -1,29 +1,12 @@
-"""All bias metrics of one set of scores: `evaluate_bias` and the three steps it is made of.
-
-The steps are public so that a caller can run them apart (one process or thread per
-subgroup, say) and still get the same report to the last bit.
-"""
+"""What `evaluate_bias` returns: every number of one evaluation, and its plain form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from bias_metrics._cells import Cells, measure_cells, pair_auc
-from bias_metrics._checks import (
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-    check_weights,
-)
-from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
+from bias_metrics._cells import Cells
 from bias_metrics._values import MetricValue
-from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +33,33 @@ class SubgroupBias:
     def to_dict(self) -> dict[str, Any]:
         """Return counts and metrics as plain values."""
         counts = {"n": self.n, "n_positive": self.n_positive, "n_negative": self.n_negative}
-        return counts | {f.name: getattr(self.cells, f.name).to_dict() for f in fields(Cells)}
+        return counts | {
+            f.name: getattr(self.cells, f.name).to_dict(interval=True) for f in fields(Cells)
+        }
+
+
+@dataclass(frozen=True)
+class WorstCell:
+    """The smallest of one AUC over the subgroups.
+
+    The interval runs from the smallest lower bound to the smallest upper bound over all
+    subgroups: an interval of the smallest estimate alone would be far too narrow, as the
+    smallest of many is small by chance too.
+
+    Attributes
+    ----------
+    group : str or None
+        The subgroup with the smallest estimate.
+    metric : MetricValue
+        Its value, and the interval of the minimum.
+    """
+
+    group: str | None
+    metric: MetricValue
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"group": self.group, **self.metric.to_dict(interval=True)}
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,8 @@ class BiasReport:
         For `subgroup_auc`, `bpsn_auc` and `bnsp_auc`.
     final_score : MetricValue
         Jigsaw final score.
+    worst : dict of str to WorstCell
+        The smallest of each AUC over the subgroups.
     """
 
     n: int
@@ -83,6 +94,7 @@ class BiasReport:
     power_mean_groups: tuple[str, ...]
     power_means: dict[str, MetricValue]
     final_score: MetricValue
+    worst: dict[str, WorstCell] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready values: str, int, float, list, dict and None."""
@@ -90,205 +102,14 @@ class BiasReport:
             "overall": {
                 "n": self.n,
                 "n_positive": self.n_positive,
-                "auc": self.overall_auc.to_dict(),
+                "auc": self.overall_auc.to_dict(interval=True),
             },
             "subgroups": {name: bias.to_dict() for name, bias in self.subgroups.items()},
             "power_mean": {
                 "power": self.power,
                 "groups": list(self.power_mean_groups),
-                **{name: value.to_dict() for name, value in self.power_means.items()},
+                **{name: value.to_dict(interval=True) for name, value in self.power_means.items()},
             },
-            "final_score": self.final_score.to_dict(),
+            "final_score": self.final_score.to_dict(interval=True),
+            "worst": {name: found.to_dict() for name, found in self.worst.items()},
         }
-
-
-def evaluate_bias(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    power: float = -5.0,
-    power_mean_groups: Sequence[str] | None = None,
-) -> BiasReport:
-    """Measure the unintended identity bias of one classifier's scores.
-
-    For each subgroup: Subgroup, BPSN and BNSP AUC and the two Average Equality Gaps against
-    the background (all rows outside this subgroup, other identities included); over all
-    rows: ROC AUC, power means over the subgroups and the Jigsaw final score. Ranks are
-    exact and a tie counts one half.
-
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
-    y_score : float array of shape (n,)
-        Higher means more toxic; any finite scale, as only the order counts.
-    subgroups : mapping of str to bool array of shape (n,)
-        Name and membership of each subgroup; they may overlap.
-    sample_weight : float array of shape (n,), optional
-        0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
-        the row.
-    power : float, default=-5.0
-        Exponent of the power means, not 0.
-    power_mean_groups : sequence of str, optional
-        The subgroups that the power means cover; default all.
-
-    Returns
-    -------
-    BiasReport
-        AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive when the subgroup's
-        scores are higher. A metric without the rows it needs has the value None and a
-        reason; so has a power mean over a subgroup without that metric.
-
-    Raises
-    ------
-    ValueError
-        If a length differs, a score is not finite, a label or membership is not 0 or 1, a
-        weight is negative, `power` is 0 or `power_mean_groups` names an unknown subgroup.
-    TypeError
-        If an argument has the wrong type altogether.
-
-    References
-    ----------
-    Borkan et al. (2019), Nuanced Metrics for Measuring Unintended Bias with Real Data for
-    Text Classification, sections 3 and 4. Jigsaw Unintended Bias in Toxicity
-    Classification (2019), evaluation page.
-
-    Examples
-    --------
-    >>> report = evaluate_bias(
-    ...     y_true=[0, 0, 1, 0, 1, 1],
-    ...     y_score=[0.1, 0.2, 0.7, 0.8, 0.9, 0.6],
-    ...     subgroups={"muslim": [0, 0, 0, 1, 1, 0]},
-    ... )
-    >>> report.subgroups["muslim"].cells.bpsn_auc.value
-    0.0
-    """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    weights = check_weights(sample_weight, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, masks)
-    everyone = sort_classes(labels, scores, weights)
-    # Row numbers, because picking few rows by number is faster than by mask.
-    rows_of = {name: np.flatnonzero(mask) for name, mask in masks.items()}
-    measured = {
-        name: measure_subgroup(
-            everyone,
-            labels[rows],
-            scores[rows],
-            sample_weight=None if weights is None else weights[rows],
-        )
-        for name, rows in rows_of.items()
-    }
-    return summarise_bias(everyone, measured, power=power, power_mean_groups=groups)
-
-
-def rank_scores(
-    y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> SortedClasses:
-    """Sort all rows once, by class: the first step of `evaluate_bias`.
-
-    Parameters and errors are those of `evaluate_bias`.
-
-    Returns
-    -------
-    SortedClasses
-        To be shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
-    """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-
-
-def measure_subgroup(
-    everyone: SortedClasses,
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-) -> SubgroupBias:
-    """Measure one subgroup, given its own rows only: the second step of `evaluate_bias`.
-
-    Parameters
-    ----------
-    everyone : SortedClasses
-        All rows, the subgroup's included, from `rank_scores`.
-    y_true : bool array of shape (m,)
-        Labels of the subgroup's rows.
-    y_score : float array of shape (m,)
-        Their scores, of the dtype that was ranked.
-    sample_weight : float array of shape (m,), optional
-        Their weights; given if and only if `rank_scores` had weights.
-
-    Returns
-    -------
-    SubgroupBias
-        Counts and the five metrics; an empty subgroup has five undefined cells.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`; and if only one of the two steps had weights, or these rows
-        cannot be among the ranked ones (another dtype, or too many).
-    """
-    own = rank_scores(y_true, y_score, sample_weight=sample_weight)
-    if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
-        msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
-        raise ValueError(msg)
-    check_ranked("positives", everyone.positive, own.positive)
-    check_ranked("negatives", everyone.negative, own.negative)
-    return SubgroupBias(
-        n_positive=own.positive.n, n_negative=own.negative.n, cells=measure_cells(everyone, own)
-    )
-
-
-def summarise_bias(
-    everyone: SortedClasses,
-    subgroups: Mapping[str, SubgroupBias],
-    *,
-    power: float = -5.0,
-    power_mean_groups: Sequence[str] | None = None,
-) -> BiasReport:
-    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
-
-    Parameters
-    ----------
-    everyone : SortedClasses
-        All rows, from `rank_scores`.
-    subgroups : mapping of str to SubgroupBias
-        From `measure_subgroup`.
-    power, power_mean_groups
-        As in `evaluate_bias`.
-
-    Returns
-    -------
-    BiasReport
-        The complete report.
-
-    Raises
-    ------
-    ValueError
-        If `power` is 0 or `power_mean_groups` names an unknown subgroup.
-    """
-    power = check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, subgroups)
-    overall = pair_auc(everyone.negative, everyone.positive)
-    means = {
-        metric: power_mean_of(
-            {name: getattr(subgroups[name].cells, metric) for name in groups}, power
-        )
-        for metric in FINAL_SCORE_PARTS
-    }
-    return BiasReport(
-        n=everyone.positive.n + everyone.negative.n,
-        n_positive=everyone.positive.n,
-        overall_auc=overall,
-        subgroups=dict(subgroups),
-        power=power,
-        power_mean_groups=groups,
-        power_means=means,
-        final_score=final_score(overall, means),
-    )

@@ -59,7 +59,7 @@ def test_every_threshold_gives_the_very_report_of_evaluate_bias(rows):
     moved = label_sensitivity(*rows)
     assert list(moved.by_threshold) == [0.3, 0.4, 0.5, 0.6, 0.7]
     for threshold, report in moved.by_threshold.items():
-        assert report == evaluate_bias(fractions >= threshold, scores, groups)
+        assert report == evaluate_bias(fractions >= threshold, scores, groups, intervals=False)
 
 
 def test_every_part_gives_the_very_report_of_its_own_rows(rows):
@@ -72,7 +72,7 @@ def test_every_part_gives_the_very_report_of_its_own_rows(rows):
     }
     for name, part in parts.items():
         members = {group: mask[part] for group, mask in groups.items()}
-        expected = evaluate_bias(fractions[part] >= 0.5, scores[part], members)
+        expected = evaluate_bias(fractions[part] >= 0.5, scores[part], members, intervals=False)
         assert getattr(moved, name) == expected
 
 

@@ -63,8 +63,9 @@ every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def assert_value_or_reason(measured, reason):
-    assert measured.reason == reason
     assert (measured.value is None) == (reason is not None)
+    if reason is not None:
+        assert measured.reason == reason
 
 
 @every_case
@@ -153,9 +154,9 @@ def test_a_metric_of_exactly_zero_makes_the_power_mean_zero_and_not_undefined():
     perfect, reversed_ = [1, 0, 1, 0, 0, 0], [0, 1, 0, 1, 0, 0]
     scores = [0.1, 0.8, 0.7, 0.2, 0.3, 0.6]
     report = evaluate_bias(Y_TRUE, scores, {"perfect": perfect, "reversed": reversed_})
-    assert report.subgroups["perfect"].cells.subgroup_auc == MetricValue(1.0)
-    assert report.subgroups["reversed"].cells.subgroup_auc == MetricValue(0.0)
-    assert report.power_means["subgroup_auc"] == MetricValue(0.0)
+    assert report.subgroups["perfect"].cells.subgroup_auc.value == 1.0
+    assert report.subgroups["reversed"].cells.subgroup_auc.value == 0.0
+    assert report.power_means["subgroup_auc"].value == 0.0
 
 
 def test_a_background_whose_weight_drowns_in_rounding_is_undefined_not_wrong():

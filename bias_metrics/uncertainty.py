@@ -1,0 +1,292 @@
+"""Uncertainty beyond single AUCs of independent rows: aggregates, the worst, clusters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._cells import Cells, Comparison
+from bias_metrics._influence import Influence, Members, RankedRows
+from bias_metrics._placements import Floats
+from bias_metrics._values import MetricValue, undefined
+from bias_metrics.aggregates import FINAL_SCORE_PARTS
+from bias_metrics.intervals import auc_interval, logit_interval, quantile
+from bias_metrics.report import BiasReport, SubgroupBias, WorstCell
+
+MIN_CLUSTERS = 20
+Codes = npt.NDArray[np.intp]
+
+
+def with_intervals(
+    report: BiasReport,
+    ranked: RankedRows,
+    members: Mapping[str, Members],
+    *,
+    confidence: float,
+    clusters: Codes | None = None,
+    aggregates: bool = True,
+) -> BiasReport:
+    """Return a report with intervals of its aggregates, and all of them by cluster if asked.
+
+    Parameters
+    ----------
+    report : BiasReport
+        With intervals of its cells for independent rows.
+    ranked : RankedRows
+        All rows.
+    members : mapping of str to Members
+        The subgroups' rows.
+    confidence : float
+        Confidence of each interval.
+    clusters : int array of shape (n,), optional
+        Codes 0, 1, ... of the clusters.
+    aggregates : bool, default=True
+        Whether power means and final score get intervals.
+
+    Returns
+    -------
+    BiasReport
+        The same values, with standard errors and intervals.
+    """
+    spread = Spread(ranked, clusters, confidence)
+    report = with_clusters(report, members, spread)
+    if not aggregates:
+        return report
+    described = {
+        name: spread.describe(aggregate_of(report, name), influence)
+        for name, influence in aggregate_influences(report, members, spread)
+    }
+    return replace_aggregates(report, described)
+
+
+def worst_subgroups(subgroups: Mapping[str, SubgroupBias]) -> dict[str, WorstCell]:
+    """Return the smallest of each AUC over the subgroups, with the interval of a minimum."""
+    return {metric: _worst(metric, subgroups) for metric in FINAL_SCORE_PARTS}
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Turns influences into standard errors and intervals.
+
+    Attributes
+    ----------
+    ranked : RankedRows
+        All rows.
+    clusters : int array of shape (n,) or None
+        Codes of the clusters.
+    confidence : float
+        Confidence of each interval.
+    """
+
+    ranked: RankedRows
+    clusters: Codes | None
+    confidence: float
+
+    def empty(self) -> Influence:
+        """Return no influence."""
+        everyone = self.ranked.everyone
+        return Influence(everyone.positive.n, everyone.negative.n)
+
+    def of_auc(self, metric: str, comparison: Comparison, members: Members | None) -> Influence:
+        """Return the influence on one AUC."""
+        influence = self.empty()
+        influence.add_auc(metric, comparison, members, 1.0)
+        influence.settle()
+        return influence
+
+    def add_overall(self, influence: Influence) -> None:
+        """Add the influence on the overall AUC."""
+        positive, negative = self.ranked.everyone.positive, self.ranked.everyone.negative
+        comparison = Comparison(negative, None, positive, "negatives", "positives")
+        influence.add_auc("auc", comparison, None, 1.0)
+
+    def describe(
+        self, value: MetricValue, influence: Influence | str, members: Members | None = None
+    ) -> MetricValue:
+        """Return a value in (0, 1) with standard error and an interval on the logit scale.
+
+        Without an influence, return it with the reason.
+        """
+        if value.value is None:
+            return value
+        if isinstance(influence, str):
+            return replace(value, reason=influence)
+        row_error = influence.std_error()
+        std_error, n_clusters = row_error, None
+        if self.clusters is not None:
+            n_clusters = self.count(members)
+            std_error = self.clustered_error(influence.by_row(self.ranked), n_clusters)
+        described = replace(
+            value,
+            reason=None,
+            std_error=std_error,
+            low=None,
+            high=None,
+            row_std_error=None if self.clusters is None else row_error,
+        )
+        if n_clusters is not None and n_clusters < MIN_CLUSTERS:
+            return replace(
+                described, reason=f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
+            )
+        if not 0 < value.value < 1:
+            return replace(described, reason="at the end of its range")
+        freedom = math.inf if n_clusters is None else n_clusters - 1
+        low, high = logit_interval(value.value, std_error, quantile(self.confidence, freedom))
+        return replace(described, low=low, high=high)
+
+    def count(self, members: Members | None) -> int:
+        """Count the clusters of a subgroup's rows; of all rows where there is no subgroup."""
+        assert self.clusters is not None  # noqa: S101
+        if members is None:
+            return int(self.clusters.max()) + 1
+        return int(np.unique(self.clusters[members.rows]).size)
+
+    def clustered_error(self, by_row: Floats, n_clusters: int) -> float:
+        """Return the standard error when the rows of a cluster move together."""
+        assert self.clusters is not None  # noqa: S101
+        sums = np.bincount(self.clusters, weights=by_row)
+        inflation = n_clusters / max(n_clusters - 1, 1)
+        return math.sqrt(inflation * float(sums @ sums))
+
+
+def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Spread) -> BiasReport:
+    """Return a report whose cells allow for clusters, where there are any."""
+    if spread.clusters is None:
+        return report
+    overall = report.overall_auc
+    if overall.std_error is not None:
+        influence = spread.empty()
+        spread.add_overall(influence)
+        influence.settle()
+        overall = spread.describe(overall, influence)
+    subgroups = {
+        name: replace(bias, cells=_clustered_cells(bias.cells, members[name], spread))
+        for name, bias in report.subgroups.items()
+    }
+    return replace(
+        report, overall_auc=overall, subgroups=subgroups, worst=worst_subgroups(subgroups)
+    )
+
+
+def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
+    found = {}
+    for one in fields(Cells):
+        cell: MetricValue = getattr(cells, one.name)
+        if cell.value is None or cell.std_error is None:
+            found[one.name] = cell
+            continue
+        shift = 0.5 if one.name.endswith("_aeg") else 0.0
+        share = replace(cell, value=cell.value + shift)
+        comparison = members.compared[one.name]
+        influence = spread.of_auc(one.name, comparison, members)
+        described = spread.describe(share, influence, members)
+        if described.low is None and described.reason == "at the end of its range":
+            described = _on_the_edge(described, comparison, spread.confidence)
+        found[one.name] = replace(
+            described,
+            value=cell.value,
+            low=None if described.low is None else described.low - shift,
+            high=None if described.high is None else described.high - shift,
+        )
+    return Cells(**found)
+
+
+def _on_the_edge(value: MetricValue, comparison: Comparison, confidence: float) -> MetricValue:
+    own = 0 if comparison.own is None else comparison.own.n
+    sizes = comparison.base.n - own, comparison.searched.n
+    assert value.value is not None  # noqa: S101
+    low, high = auc_interval(value.value, 0.0, *sizes, quantile(confidence))
+    return replace(value, reason=None, low=low, high=high)
+
+
+def aggregate_influences(
+    report: BiasReport, members: Mapping[str, Members], spread: Spread
+) -> Iterator[tuple[str, Influence | str]]:
+    """Yield the influence on the overall AUC, each power mean and the final score.
+
+    In place of an influence stands the reason where there is none. Each is valid until the
+    next is asked for: they are as large as the rows, and share their memory.
+    """
+    final, scratch = spread.empty(), spread.empty()
+    lacking: str | None = None
+    for name in ("overall", *FINAL_SCORE_PARTS):
+        lack = _no_derivative(report, name)
+        lacking = lacking or lack
+        if lack is not None:
+            yield name, lack
+            continue
+        scratch.clear()
+        if name == "overall":
+            spread.add_overall(scratch)
+        else:
+            _add_power_mean(scratch, report, name, members)
+        scratch.settle()
+        final.add(scratch, 0.25)
+        yield name, scratch
+    yield "final_score", lacking or final
+
+
+def _add_power_mean(
+    influence: Influence, report: BiasReport, metric: str, members: Mapping[str, Members]
+) -> None:
+    mean = report.power_means[metric].value
+    assert mean is not None  # noqa: S101 - `_no_derivative` has seen to it
+    for name in report.power_mean_groups:
+        value = getattr(report.subgroups[name].cells, metric).value
+        weight = (value / mean) ** (report.power - 1) / len(report.power_mean_groups)
+        influence.add_auc(metric, members[name].compared[metric], members[name], weight)
+
+
+def aggregate_of(report: BiasReport, name: str) -> MetricValue:
+    """Return the number that `aggregate_influences` calls by this name."""
+    if name == "overall":
+        return report.overall_auc
+    return report.final_score if name == "final_score" else report.power_means[name]
+
+
+def replace_aggregates(report: BiasReport, described: Mapping[str, MetricValue]) -> BiasReport:
+    """Return a report with power means and final score as described."""
+    means = {name: described[name] for name in report.power_means}
+    return replace(report, final_score=described["final_score"], power_means=means)
+
+
+def _no_derivative(report: BiasReport, metric: str) -> str | None:
+    """Say why the overall AUC or a power mean has no standard error, if it has none."""
+    if metric == "overall":
+        overall = report.overall_auc
+        return None if overall.std_error is not None else overall.reason
+    if report.power_means[metric].value is None:
+        return report.power_means[metric].reason
+    for name in report.power_mean_groups:
+        cell: MetricValue = getattr(report.subgroups[name].cells, metric)
+        if cell.std_error is None:
+            return f"{name} has no standard error"
+        if cell.value == 0:
+            return f"{name} is 0, where a power mean has no derivative"
+    return None
+
+
+def _worst(metric: str, subgroups: Mapping[str, SubgroupBias]) -> WorstCell:
+    cells: dict[str, MetricValue] = {
+        name: getattr(bias.cells, metric) for name, bias in subgroups.items()
+    }
+    if not cells:
+        return WorstCell(None, undefined("no subgroups"))
+    missing = [name for name, cell in cells.items() if cell.value is None]
+    if missing:
+        return WorstCell(None, undefined(f"undefined for {', '.join(missing)}"))
+    group = min(cells, key=lambda name: cells[name].value or 0.0)
+    lows = [cell.low for cell in cells.values() if cell.low is not None]
+    highs = [cell.high for cell in cells.values() if cell.high is not None]
+    value = cells[group].value
+    if len(lows) < len(cells):
+        return WorstCell(group, MetricValue(value, _first_reason(cells)))
+    return WorstCell(group, MetricValue(value, low=min(lows), high=min(highs)))
+
+
+def _first_reason(cells: Mapping[str, MetricValue]) -> str | None:
+    return next((cell.reason for cell in cells.values() if cell.low is None), None)

@@ -1,0 +1,243 @@
+"""Two models on the same rows: differences, their paired intervals, and adjusted p-values."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from bias_metrics import Difference, compare_bias, evaluate_bias
+from bias_metrics.comparison import adjust_benjamini_hochberg, adjust_holm
+
+METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+
+
+def draw(seed=0, n=500, *, ties=True):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.4
+    shared = rng.random(n) + 0.4 * y_true
+    scores = [shared + 0.4 * rng.random(n), shared + 0.6 * rng.random(n)]
+    masks = {"gay": rng.random(n) < 0.4, "muslim": rng.random(n) < 0.3}
+    return y_true, *(np.round(one, 1) if ties else one for one in scores), masks
+
+
+def placements(lower, upper):
+    wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+    return wins.mean(axis=1), wins.mean(axis=0)
+
+
+def naive_difference_error(lower, upper):
+    """DeLong's standard error of a paired difference, by comparing every pair.
+
+    `lower` and `upper` hold, for each class, the two models' scores of the same rows.
+    """
+    (upper_a, lower_a), (upper_b, lower_b) = (
+        placements(lower[model], upper[model]) for model in (0, 1)
+    )
+    of_upper, of_lower = upper_a - upper_b, lower_a - lower_b
+    return math.sqrt(of_upper.var(ddof=1) / of_upper.size + of_lower.var(ddof=1) / of_lower.size)
+
+
+def classes(metric, y_true, mask):
+    pos, neg = y_true & ~mask, ~y_true & ~mask
+    sub_pos, sub_neg = y_true & mask, ~y_true & mask
+    return {
+        "subgroup_auc": (sub_neg, sub_pos),
+        "bpsn_auc": (sub_neg, pos),
+        "bnsp_auc": (neg, sub_pos),
+        "positive_aeg": (pos, sub_pos),
+        "negative_aeg": (neg, sub_neg),
+    }[metric]
+
+
+def test_differences_are_those_of_the_two_reports():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks)
+    a, b = (evaluate_bias(y_true, one, masks) for one in (first, second))
+    assert (found.first, found.second) == (a, b)
+    assert found.overall_auc.value == a.overall_auc.value - b.overall_auc.value
+    assert found.final_score.value == a.final_score.value - b.final_score.value
+    for name, metric in itertools.product(masks, METRICS):
+        cell = found.subgroups[name][metric]
+        values = [getattr(one.subgroups[name].cells, metric).value for one in (a, b)]
+        assert [cell.first, cell.second, cell.value] == [*values, values[0] - values[1]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("ties", [True, False])
+def test_paired_standard_errors_are_delongs_by_comparing_every_pair(metric, ties):
+    for seed in range(3):
+        y_true, *scores, masks = draw(seed, ties=ties)
+        found = compare_bias(y_true, *scores, masks)
+        for name, mask in masks.items():
+            lower, upper = classes(metric, y_true, mask)
+            expected = naive_difference_error(
+                [one[lower] for one in scores], [one[upper] for one in scores]
+            )
+            assert found.subgroups[name][metric].std_error == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_overall_paired_error_is_delongs():
+    y_true, *scores, _ = draw()
+    expected = naive_difference_error(
+        [one[~y_true] for one in scores], [one[y_true] for one in scores]
+    )
+    found = compare_bias(y_true, *scores, {}).overall_auc
+    assert found.std_error == pytest.approx(expected, abs=1e-12)
+    assert found.low == pytest.approx(found.value - 1.959964 * expected, abs=1e-7)
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(500) % 100])
+def test_the_same_ranks_differ_by_0_with_zero_width(clusters):
+    y_true, first, _, masks = draw()
+    found = compare_bias(y_true, first, 2 * first + 1, masks, clusters=clusters)
+    cells = [one for of_group in found.subgroups.values() for one in of_group.values()]
+    for one in (*cells, *found.power_means.values(), found.overall_auc, found.final_score):
+        assert (one.value, one.low, one.high, one.p_value) == (0, 0, 0, 1)
+        assert one.not_worse_by(0.001) is True
+        assert one.within(0.001) is True
+
+
+def test_exchanging_the_models_turns_every_difference_round():
+    y_true, first, second, masks = draw()
+    one = compare_bias(y_true, first, second, masks)
+    other = compare_bias(y_true, second, first, masks)
+    for name, metric in itertools.product(masks, METRICS):
+        a, b = one.subgroups[name][metric], other.subgroups[name][metric]
+        assert a.value == -b.value
+        assert a.low == pytest.approx(-b.high, abs=1e-12)
+        assert a.p_value == pytest.approx(b.p_value)
+    assert one.final_score.low == pytest.approx(-other.final_score.high, abs=1e-12)
+
+
+def test_the_bootstrap_agrees_with_the_paired_error_of_the_final_score():
+    y_true, first, second, masks = draw(n=1500)
+    found = compare_bias(y_true, first, second, masks).final_score
+    rng = np.random.default_rng(1)
+    of_class = [np.flatnonzero(y_true), np.flatnonzero(~y_true)]
+    drawn = []
+    for _ in range(200):
+        rows = np.concatenate([rng.choice(one, one.size) for one in of_class])
+        kept = {name: mask[rows] for name, mask in masks.items()}
+        a, b = (
+            evaluate_bias(y_true[rows], one[rows], kept, intervals=False) for one in (first, second)
+        )
+        drawn.append(a.final_score.value - b.final_score.value)
+    # 200 draws know a standard deviation to 5 %; four of those.
+    assert np.std(drawn) == pytest.approx(found.std_error, rel=0.2)
+
+
+def test_pairing_makes_the_interval_narrower_than_two_separate_ones():
+    found = compare_bias(*draw(n=2000))
+    a, b = found.first.overall_auc, found.second.overall_auc
+    assert found.overall_auc.std_error < 0.8 * math.hypot(a.std_error, b.std_error)
+
+
+def test_in_large_cells_the_interval_is_the_usual_one():
+    found = compare_bias(*draw(n=20_000, ties=False))
+    cell = found.subgroups["gay"]["bpsn_auc"]
+    assert cell.low == pytest.approx(cell.value - 1.959964 * cell.std_error, rel=0.02)
+    assert cell.high == pytest.approx(cell.value + 1.959964 * cell.std_error, rel=0.02)
+
+
+def test_two_perfect_small_cells_of_different_scores_are_not_shown_to_be_the_same():
+    rng = np.random.default_rng(0)
+    y_true, mask = np.arange(80) % 2 == 1, np.arange(80) % 4 < 2
+    first, second = (y_true + 0.5 * rng.random(80) for _ in range(2))
+    cell = compare_bias(y_true, first, second, {"gay": mask}).subgroups["gay"]["subgroup_auc"]
+    assert (cell.first, cell.second, cell.value) == (1, 1, 0)
+    assert cell.low < -0.05
+    assert cell.not_worse_by(0.02) is None
+
+
+def test_an_undefined_cell_has_a_reason_and_no_difference():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": np.zeros(500, dtype=bool)})
+    cell = found.subgroups["none"]["bpsn_auc"]
+    assert (cell.value, cell.low, cell.reason) == (None, None, "no subgroup negatives")
+    assert cell.not_worse_by(0.1) is None
+    assert cell.within(0.1) is None
+    assert found.final_score.value is None
+    assert "none" in found.final_score.reason
+    named = compare_bias(
+        y_true, first, second, masks | {"none": y_true & False}, power_mean_groups=["gay"]
+    )
+    assert named.final_score.low is not None
+
+
+def test_clusters_widen_the_paired_interval_where_rows_repeat():
+    y_true, first, second, masks = draw(n=600, ties=False)
+    twice = [np.tile(one, 2) for one in (y_true, first, second)]
+    groups = {name: np.tile(mask, 2) for name, mask in masks.items()}
+    plain = compare_bias(*twice, groups)
+    clustered = compare_bias(*twice, groups, clusters=np.tile(np.arange(600), 2))
+    for name, metric in itertools.product(masks, METRICS):
+        ratio = (
+            clustered.subgroups[name][metric].std_error / plain.subgroups[name][metric].std_error
+        )
+        assert ratio == pytest.approx(math.sqrt(2), rel=0.02)
+    few = compare_bias(*twice, groups, clusters=np.arange(1200) % 10)
+    assert few.overall_auc.reason == "10 clusters where 20 are needed"
+    assert few.overall_auc.value == plain.overall_auc.value
+    assert few.overall_auc.low is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "not_worse", "within"),
+    [
+        (-0.01, 0.01, True, True),
+        (-0.01, 0.05, True, None),
+        (-0.03, 0.01, None, None),
+        (-0.05, -0.03, False, False),
+        (0.03, 0.05, True, False),
+        (-0.02, 0.02, None, None),
+    ],
+)
+def test_statements_follow_from_the_interval(low, high, not_worse, within):
+    difference = Difference(0.8, 0.8, 0.0, 0.01, low, high)
+    assert difference.not_worse_by(0.02) is not_worse
+    assert difference.within(0.02) is within
+
+
+def test_adjusted_p_values_are_those_worked_by_hand():
+    p_values = [0.01, 0.04, 0.03, 0.005]
+    assert adjust_holm(p_values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_benjamini_hochberg(p_values) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert adjust_holm([0.9, 0.8]) == [1.0, 1.0]
+    assert adjust_holm([]) == adjust_benjamini_hochberg([]) == []
+
+
+def test_the_family_of_a_comparison_is_all_its_cells():
+    found = compare_bias(*draw())
+    cells = [one for of_group in found.subgroups.values() for one in of_group.values()]
+    p_values = [one.p_value for one in cells]
+    assert [one.p_holm for one in cells] == adjust_holm(p_values)
+    assert [one.p_bh for one in cells] == adjust_benjamini_hochberg(p_values)
+
+
+def test_a_comparison_passes_through_strict_json():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": y_true & False}).to_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["subgroups"]["gay"]["bpsn_auc"].keys() == {
+        *("first", "second", "value", "std_error", "low", "high"),
+        *("p_value", "p_holm", "p_bh"),
+    }
+    assert found["overall"]["n"] == 500
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score_a": [0.1]}, "`score_a` must have 500 rows"),
+        ({"score_b": np.full(500, np.nan)}, "`score_b` must be finite"),
+        ({"power": 0}, "`power` must be a finite number other than 0"),
+        ({"confidence": 2}, "`confidence` must be between 0 and 1"),
+    ],
+)
+def test_wrong_input_is_refused_by_name(change, message):
+    y_true, first, second, masks = draw()
+    given = {"y_true": y_true, "score_a": first, "score_b": second, "subgroups": masks} | change
+    with pytest.raises(ValueError, match=message):
+        compare_bias(**given)
