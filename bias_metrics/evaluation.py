@@ -22,7 +22,7 @@ from bias_metrics._checks import (
     check_subgroups,
     check_weights,
 )
-from bias_metrics._influence import Members, rank_rows
+from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
 from bias_metrics.intervals import check_confidence
@@ -30,6 +30,16 @@ from bias_metrics.report import BiasReport, SubgroupBias
 from bias_metrics.uncertainty import with_intervals, worst_subgroups
 
 Intervals = Literal[True, False, "cells"]
+__all__ = [
+    "RankedRows",
+    "evaluate_bias",
+    "measure_members",
+    "measure_subgroup",
+    "rank_rows",
+    "rank_scores",
+    "summarise_bias",
+    "with_intervals",
+]
 
 
 def evaluate_bias(

@@ -153,10 +153,16 @@ def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
 
 
 def _shown(cell: Mapping[str, Any], *, signed: bool = False) -> str:
-    value = cell["value"]
+    """Return a value with half the width of its interval."""
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
     if value is None:
         return "-"
-    return f"{value:+.4f}" if signed else f"{value:.4f}"
+    text = f"{value:+.3f}" if signed else f"{value:.3f}"
+    return (
+        text
+        if low is None or high is None
+        else f"{text} ±{(high - low) / 2:.3f}".replace("±0", "±")
+    )
 
 
 def _coloured(text: str, outcome: str | None) -> str:

@@ -39,15 +39,16 @@ def metric_heatmap(report: Mapping[str, Any]) -> Figure:
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
     AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
-    subgroup scores higher, blue: lower). A cell without evidence is grey and says so.
+    subgroup scores higher, blue: lower). Below each value its interval. A cell without
+    evidence, or too little of it for an interval, is grey and says so.
     """
     subgroups = report["bias"]["subgroups"]
-    height = 1.6 + 0.36 * max(len(subgroups), 1)
+    height = 1.6 + 0.44 * max(len(subgroups), 1)
     figure = Figure(figsize=(8.5, height), layout="constrained")
     axes = figure.subplots()
     for column, metric in enumerate(SUBGROUP_METRICS):
         for row, cells in enumerate(subgroups.values()):
-            _cell(axes, column, row, metric, cells[metric]["value"])
+            _cell(axes, column, row, metric, cells[metric])
     axes.set_xlim(0, len(SUBGROUP_METRICS))
     axes.set_ylim(max(len(subgroups), 1), 0)
     axes.set_xticks(np.arange(len(SUBGROUP_METRICS)) + 0.5, [_TITLES[m] for m in SUBGROUP_METRICS])
@@ -105,19 +106,25 @@ def _title(report: Mapping[str, Any]) -> str:
     return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
 
 
-def _cell(axes: Axes, column: int, row: int, metric: str, value: float | None) -> None:
+def _cell(axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any]) -> None:
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
     gap = metric.endswith("_aeg")
-    if value is None:
+    if value is None or low is None or high is None:
         colour: Any = _UNDEFINED
-        text, ink = "no evidence", "0.35"
+        text = "no evidence" if value is None else f"{value:.3f}\nno interval"
+        ink = "0.35"
     else:
         scale, colours = (_AEG_SCALE, "RdBu_r") if gap else (_AUC_SCALE, "viridis")
         colour = colormaps[colours](scale(value))
-        text = f"{value:+.3f}" if gap else f"{value:.3f}"
+        text = (
+            f"{value:+.3f}\n[{low:+.2f}, {high:+.2f}]"
+            if gap
+            else f"{value:.3f}\n[{low:.2f}, {high:.2f}]"
+        )
         luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
         ink = "black" if luminance > 0.55 else "white"
     axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white"))
-    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink, fontsize=9)
+    axes.text(*(column + 0.5, row + 0.5, text), ha="center", va="center", color=ink, fontsize=8.5)
 
 
 def _distribution(

@@ -8,6 +8,7 @@ membership. Nothing large is ever passed to a task.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,13 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from bias_metrics import (
-    BiasReport,
-    SortedClasses,
-    SortedScores,
-    SubgroupBias,
-    measure_subgroup,
-    rank_scores,
+from bias_metrics import BiasReport, SortedClasses, SortedScores, SubgroupBias
+from bias_metrics.evaluation import (
+    RankedRows,
+    measure_members,
+    rank_rows,
     summarise_bias,
+    with_intervals,
 )
 from tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from tasks.data.freezing import SOURCES
@@ -34,6 +34,7 @@ from tasks.files import whole_folder, write_json
 from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 
+CONFIDENCE = 0.95
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
 
@@ -59,11 +60,16 @@ class Layout:
         """Map one array into memory, read only."""
         return np.asarray(np.load(self.folder / f"{name}.npy", mmap_mode="r"))
 
-    def ranked(self) -> SortedClasses:
+    def ranked(self) -> RankedRows:
         """Return all measured rows, sorted by class."""
-        return SortedClasses(
+        classes = SortedClasses(
             SortedScores(self.array("positive")), SortedScores(self.array("negative"))
         )
+        return RankedRows(classes, self.array("y_true"), self.array("position"))
+
+    def clusters(self) -> npt.NDArray[np.intp] | None:
+        """Return the cluster of each measured row as a number, None without clusters."""
+        return self.array("cluster") if (self.folder / "cluster.npy").exists() else None
 
 
 def lay_out(
@@ -98,7 +104,7 @@ def lay_out(
     rated = _rated(evaluation_set, identities)
     measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices = {
+    choices: dict[str, Any] = {
         "label_threshold": source.label_threshold,
         "identity_threshold": source.identity_threshold,
         "identity_rows": source.identity_rows,
@@ -108,15 +114,21 @@ def lay_out(
         "n_rows_measured": int(measured.sum()),
     }
     _refuse_empty(labels[measured], evaluation_set.name, choices)
-    ranked = rank_scores(labels[measured], y_score[measured])
+    ranked = rank_rows(labels[measured], y_score[measured])
+    clusters = _cluster_codes(evaluation_set, measured)
+    choices["confidence"] = CONFIDENCE
+    choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
     with whole_folder(folder) as temporary:
         arrays = {
             "measured": measured,
             "y_true": labels[measured],
             "y_score": y_score[measured],
-            "positive": ranked.positive.scores,
-            "negative": ranked.negative.scores,
+            "positive": ranked.everyone.positive.scores,
+            "negative": ranked.everyone.negative.scores,
+            "position": ranked.position,
         }
+        if clusters is not None:
+            arrays["cluster"] = clusters
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         record = {
@@ -141,9 +153,22 @@ def membership(layout: Layout, identity: str) -> npt.NDArray[np.bool_]:
 
 def measure_one(layout: Layout, identity: str) -> SubgroupBias:
     """Measure one identity."""
-    rows = np.flatnonzero(membership(layout, identity))
-    return measure_subgroup(
-        layout.ranked(), layout.array("y_true")[rows], layout.array("y_score")[rows]
+    members = layout.ranked().members(np.flatnonzero(membership(layout, identity)))
+    return measure_members(members, CONFIDENCE)
+
+
+def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
+    """Compute overall numbers, aggregates and what clusters do to every interval."""
+    ranked = layout.ranked()
+    report = summarise_bias(
+        ranked.everyone,
+        measured,
+        power_mean_groups=layout.record["power_mean_groups"],
+        confidence=CONFIDENCE,
+    )
+    members = {name: ranked.members(np.flatnonzero(membership(layout, name))) for name in measured}
+    return with_intervals(
+        report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
     )
 
 
@@ -185,12 +210,7 @@ def summarise_identities(
     identities: list[str], measured: list[SubgroupBias], layout: str
 ) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
-    arrays = Layout(Path(layout))
-    return summarise_bias(
-        arrays.ranked(),
-        dict(zip(identities, measured, strict=True)),
-        power_mean_groups=arrays.record["power_mean_groups"],
-    )
+    return summarise(Layout(Path(layout)), dict(zip(identities, measured, strict=True)))
 
 
 def _joined(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
@@ -207,6 +227,15 @@ def _joined(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.
         )
         raise InputError(msg)
     return np.asarray(scores[position])
+
+
+def _cluster_codes(
+    evaluation_set: EvaluationSet, measured: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.intp] | None:
+    if "cluster" not in evaluation_set.columns:
+        return None
+    names = evaluation_set.column("cluster").to_numpy()[measured]
+    return np.asarray(pd.factorize(names)[0], dtype=np.intp)
 
 
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:

@@ -67,13 +67,14 @@ def build_report(
 
 
 def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return counts and metrics as columns, one row per subgroup; None where undefined."""
+    """Return counts, metrics and their intervals as columns, one row per subgroup."""
     subgroups = report["bias"]["subgroups"]
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
     for name in COUNTS:
         table[name] = [cells[name] for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
-        table[name] = [cells[name]["value"] for cells in subgroups.values()]
+        for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+            table[column] = [cells[name].get(key) for cells in subgroups.values()]
     return table
 
 
