@@ -1,0 +1,67 @@
+"""The demo: what it promises, and that it notices when the promise is not kept."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from biasgate import demo
+from biasgate.cli import app
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory, prefect_server):
+    """Run the demo with a strong planted bias and with none, in one folder."""
+    del prefect_server
+    output = tmp_path_factory.mktemp("demo")
+    results = {}
+    for strength in (0.8, 0.0):
+        result = CliRunner().invoke(
+            app, ["demo", "--output", str(output), "--strength", str(strength)]
+        )
+        summary = json.loads((output / "summary.json").read_text())
+        results[strength] = result, summary
+    return results
+
+
+def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
+    result, summary = shown[0.8]
+    assert result.exit_code == 0, result.output
+    outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
+    assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
+    assert demo.unexpected(summary, 0.8) is None
+    assert "PASSED balanced_labels. models:/toxicity_demo/2 is champion now" in result.output
+    assert "bpsn_auc of gay is" in result.output
+    assert "What to do next" in result.output
+
+
+def test_with_nothing_planted_both_pass(shown):
+    result, summary = shown[0.0]
+    assert result.exit_code == 0, result.output
+    assert {one["outcome"] for one in summary["decisions"]} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("biased", "balanced", "strength", "said"),
+    [
+        ("pass", "pass", 0.8, "biased_labels should be blocked"),
+        ("fail", "fail", 0.8, "balanced_labels should pass"),
+        ("fail", "pass", 0.0, "should pass with nothing planted"),
+        ("fail", "pass", 0.8, r"blocked for \['gay', 'muslim'\]; it is for \['black'\]"),
+    ],
+)
+def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, strength, said):
+    summary = {
+        "decisions": [
+            {"candidate": "biased_labels", "outcome": biased},
+            {"candidate": "balanced_labels", "outcome": balanced},
+        ],
+        "verdicts": [
+            {
+                "candidate": {"name": "biased_labels"},
+                "results": [{"outcome": "fail", "group": "black"}],
+            }
+        ],
+    }
+    assert re.search(said, demo.unexpected(summary, strength))
