@@ -22,8 +22,8 @@ Both Perspective models that Borkan et al. (2019) compare, on the {n:,} identity
 stands as a whole word. Each difference is @6 less @1, with its paired 95 % interval: first as if
 phrases were independent, then allowing for phrases of one template. **Phrases of one template are
 far from independent**: the standard error of a BPSN difference grows {smallest:.0f} to
-{largest:.0f} times (median {median:.0f}). With fewer than 20 templates there is no clustered interval, and no
-statement is made about a term.
+{largest:.0f} times (median {median:.0f}). With fewer than 20 templates there is no clustered
+interval, and no statement is made about a term.
 
 `python docs/reproduce/perspective.py` writes this page.
 
