@@ -1,0 +1,127 @@
+"""What the patterns of bias are called, when they hold, and what users will notice of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Pattern = Literal["A", "B", "C", "D", "E", "F", "G", "other", "none", "no evidence"]
+Gap = Literal["higher", "lower", "wider", "narrower", "alike"]
+
+NAMES: Mapping[Pattern, str] = {
+    "A": "small right shift",
+    "B": "large right shift",
+    "C": "large right shift with skewed counts",
+    "D": "left shift",
+    "E": "low separability within the subgroup",
+    "F": "wide without overlap",
+    "G": "wide with overlap",
+    "other": "a difference of another kind",
+    "none": "no bias seen",
+    "no evidence": "not enough evidence",
+}
+_FLAGGED = (
+    "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "
+    "they will be flagged far more often than other harmless comments."
+)
+SENTENCES: Mapping[Pattern, str] = {
+    "A": "Comments that mention {group} score higher than others of the same kind, though "
+    "harmless ones do not clearly mix with abuse elsewhere: at one threshold for all, harmless "
+    "mentions will be flagged more often.",
+    "B": _FLAGGED,
+    "C": _FLAGGED + " {share} of the comments that mention {group} are toxic against "
+    "{background_share} of the others, which distorts accuracy and pinned AUC besides.",
+    "D": "Comments that mention {group} score lower than others of the same kind: abuse of this "
+    "group will be missed more often.",
+    "E": "Among comments that mention {group}, harmless and toxic ones score closer together: "
+    "harmless mentions will be flagged and abuse of this group will be missed more often.",
+    "F": "Comments that mention {group} score as high on the whole, but scatter more widely: a "
+    "strict or a lenient threshold treats them differently from others of the same kind.",
+    "G": "Scores of comments that mention {group} scatter so widely that harmless and toxic ones "
+    "mix: some harmless mentions will be flagged and some abuse of this group will be missed.",
+    "other": "Comments that mention {group} are treated differently: {findings}.",
+    "none": "No bias seen for comments that mention {group}; differences below {unnoticed:.2f} may "
+    "have gone unnoticed.",
+    "no evidence": "Nothing can be said about comments that mention {group}: {reason}.",
+}
+_GAPS: Mapping[Gap, str] = {
+    "higher": "score higher than",
+    "lower": "score lower than",
+    "wider": "scatter more widely than",
+    "narrower": "scatter less widely than",
+}
+_NOTICED: Mapping[tuple[str, Gap], str] = {
+    ("harmless", "higher"): " and will be flagged more often",
+    ("harmless", "lower"): " and will be flagged less often",
+    ("toxic", "higher"): " and will be missed less often",
+    ("toxic", "lower"): " and will be missed more often",
+}
+_LOW = {
+    "subgroup_auc": "harmless and toxic ones are harder to tell apart",
+    "bpsn_auc": "harmless ones are harder to tell from toxic comments elsewhere",
+    "bnsp_auc": "toxic ones are harder to tell from harmless comments elsewhere",
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the intervals show clearly.
+
+    Attributes
+    ----------
+    positive, negative : {"higher", "lower", "wider", "narrower", "alike"}
+        The subgroup's scores beside the background's, in each class.
+    low : frozenset of str
+        Those of `subgroup_auc`, `bpsn_auc` and `bnsp_auc` that lie clearly below the
+        background's.
+    apart : bool
+        Whether the Subgroup AUC clearly does not lie below it by more than the margin.
+    skewed : bool
+        Whether the share of positives clearly differs from the background's.
+    """
+
+    positive: Gap
+    negative: Gap
+    low: frozenset[str]
+    apart: bool
+    skewed: bool
+
+    def pattern(self) -> Pattern:
+        """Return the pattern; skewed counts alone are none."""
+        gaps = (self.positive, self.negative)
+        overlap = "subgroup_auc" in self.low
+        if gaps == ("higher", "higher"):
+            return self._right_shift()
+        if gaps == ("lower", "lower"):
+            return "D"
+        if gaps == ("lower", "higher") and overlap:
+            return "E"
+        if {"higher", "lower", "narrower"}.isdisjoint(gaps):
+            return self._unshifted(wider="wider" in gaps, overlap=overlap)
+        return "other"
+
+    def _right_shift(self) -> Pattern:
+        if "bpsn_auc" not in self.low:
+            return "A"
+        return "C" if self.skewed else "B"
+
+    def _unshifted(self, *, wider: bool, overlap: bool) -> Pattern:
+        if overlap:
+            return "G"
+        if wider and self.apart:
+            return "F"
+        return "other" if wider or self.low else "none"
+
+    def in_words(self) -> str:
+        """List the findings."""
+        classes: tuple[tuple[str, Gap], ...] = (
+            ("toxic", self.positive),
+            ("harmless", self.negative),
+        )
+        gaps = [
+            f"{kind} ones {_GAPS[gap]} other {kind} comments{_NOTICED.get((kind, gap), '')}"
+            for kind, gap in classes
+            if gap != "alike"
+        ]
+        return "; ".join(gaps + [text for auc, text in _LOW.items() if auc in self.low])
