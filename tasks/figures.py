@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from tasks.orchestration import task
 # One scale per kind of metric in every picture, so that two pictures can be compared.
 _AUC_SCALE = Normalize(0.5, 1.0)
 _AEG_SCALE = Normalize(-0.5, 0.5)
-_UNDEFINED = "0.85"
+UNDEFINED = "0.85"
 # Blue and orange are told apart by nearly everyone.
-_NEGATIVE, _POSITIVE = "#0072b2", "#d55e00"
+BLUE, ORANGE = "#0072b2", "#d55e00"
 _BINS = 40
 _TITLES = {
     "subgroup_auc": "Subgroup\nAUC",
@@ -35,29 +35,27 @@ _TITLES = {
 }
 
 
-def metric_heatmap(report: Mapping[str, Any]) -> Figure:
+def metric_heatmap(report: Mapping[str, Any], *, intervals: bool = True) -> Figure:
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
     AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
     subgroup scores higher, blue: lower). Below each value its interval. A cell without
-    evidence, or too little of it for an interval, is grey and says so.
+    evidence, or too little of it for an interval, is grey and says so. Without `intervals`,
+    as for published tables, which have none, every value is coloured and stands alone.
     """
     subgroups = report["bias"]["subgroups"]
-    height = 1.6 + 0.44 * max(len(subgroups), 1)
+    height = 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1)
     figure = Figure(figsize=(8.5, height), layout="constrained")
     axes = figure.subplots()
     for column, metric in enumerate(SUBGROUP_METRICS):
         for row, cells in enumerate(subgroups.values()):
-            _cell(axes, column, row, metric, cells[metric])
-    axes.set_xlim(0, len(SUBGROUP_METRICS))
-    axes.set_ylim(max(len(subgroups), 1), 0)
-    axes.set_xticks(np.arange(len(SUBGROUP_METRICS)) + 0.5, [_TITLES[m] for m in SUBGROUP_METRICS])
-    labels = [f"{name}  (n={cells['n']:,})" for name, cells in subgroups.items()]
-    axes.set_yticks(np.arange(len(labels)) + 0.5, labels)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    figure.suptitle(_title(report), fontsize=11)
+            _cell(axes, column, row, metric, cells[metric], intervals=intervals)
+    labels = [
+        name if cells["n"] is None else f"{name}  (n={cells['n']:,})"
+        for name, cells in subgroups.items()
+    ]
+    label_grid(axes, labels)
+    figure.suptitle(_title(report), fontsize=11, parse_math=False)
     return figure
 
 
@@ -81,15 +79,16 @@ def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
             continue
         inside = membership(layout, identities[position])
         _distribution(axes, y_true, y_score, inside, edges)
-        axes.set_title(f"{identities[position]} (n={int(inside.sum()):,})", fontsize=9)
+        title = f"{identities[position]} (n={int(inside.sum()):,})"
+        axes.set_title(title, fontsize=9, parse_math=False)
     figure.supxlabel("score (density on a square root scale)", fontsize=9)
     handles = [
-        Rectangle((0, 0), 1, 1, color=_NEGATIVE, alpha=0.5, label="non-toxic, mentions"),
-        Rectangle((0, 0), 1, 1, color=_POSITIVE, alpha=0.5, label="toxic, mentions"),
+        Rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
+        Rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
         Rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, other comments"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=8, frameon=False)
-    figure.suptitle(_title(report), fontsize=11, x=0.01, ha="left")
+    figure.suptitle(_title(report), fontsize=11, x=0.01, ha="left", parse_math=False)
     return figure
 
 
@@ -106,25 +105,48 @@ def _title(report: Mapping[str, Any]) -> str:
     return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
 
 
-def _cell(axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any]) -> None:
+def label_grid(axes: Axes, rows: Sequence[str]) -> None:
+    """Name the rows of a grid of cells, and its columns after the five metrics."""
+    axes.set_xlim(0, len(SUBGROUP_METRICS))
+    axes.set_ylim(max(len(rows), 1), 0)
+    axes.set_xticks(np.arange(len(SUBGROUP_METRICS)) + 0.5, [_TITLES[m] for m in SUBGROUP_METRICS])
+    axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
+
+def fill_cell(
+    axes: Axes, column: int, row: int, text: str, colour: Any = None, **font: Any
+) -> None:
+    """Paint one cell of a grid and write on it; without a colour it is grey."""
+    ink = "0.35"
+    if colour is not None:
+        luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
+        ink = "black" if luminance > 0.5 else "white"
+    face = UNDEFINED if colour is None else colour
+    axes.add_patch(Rectangle((column, row), 1, 1, facecolor=face, edgecolor="white"))
+    place = {"ha": "center", "va": "center", "fontsize": 8.5}
+    axes.text(column + 0.5, row + 0.5, text, color=ink, **place | font)
+
+
+def _cell(
+    axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
+) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
     gap = metric.endswith("_aeg")
-    if value is None or low is None or high is None:
-        colour: Any = _UNDEFINED
-        text = "no evidence" if value is None else f"{value:.3f}\nno interval"
-        ink = "0.35"
-    else:
-        scale, colours = (_AEG_SCALE, "RdBu_r") if gap else (_AUC_SCALE, "viridis")
-        colour = colormaps[colours](scale(value))
-        text = (
-            f"{value:+.3f}\n[{low:+.2f}, {high:+.2f}]"
-            if gap
-            else f"{value:.3f}\n[{low:.2f}, {high:.2f}]"
-        )
-        luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
-        ink = "black" if luminance > 0.55 else "white"
-    axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white"))
-    axes.text(*(column + 0.5, row + 0.5, text), ha="center", va="center", color=ink, fontsize=8.5)
+    if value is None:
+        fill_cell(axes, column, row, "no evidence")
+        return
+    digits = cell.get("digits", 3)
+    text = f"{value:+.{digits}f}" if gap else f"{value:.{digits}f}"
+    if intervals and (low is None or high is None):
+        fill_cell(axes, column, row, f"{value:.3f}\nno interval")
+        return
+    if intervals:
+        text += f"\n[{low:+.2f}, {high:+.2f}]" if gap else f"\n[{low:.2f}, {high:.2f}]"
+    scale, colours = (_AEG_SCALE, "RdBu_r") if gap else (_AUC_SCALE, "viridis")
+    fill_cell(axes, column, row, text, colormaps[colours](scale(value)))
 
 
 def _distribution(
@@ -134,7 +156,7 @@ def _distribution(
     inside: npt.NDArray[np.bool_],
     edges: npt.NDArray[np.floating],
 ) -> None:
-    for of_class, colour in ((~y_true, _NEGATIVE), (y_true, _POSITIVE)):
+    for of_class, colour in ((~y_true, BLUE), (y_true, ORANGE)):
         own, background = y_score[of_class & inside], y_score[of_class & ~inside]
         if own.size:
             axes.hist(own, bins=edges, density=True, color=colour, alpha=0.5)

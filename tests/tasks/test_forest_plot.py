@@ -1,0 +1,67 @@
+"""A forest plot: its order, its words, its limits."""
+
+import pytest
+
+from tasks.pictures import forest_plot
+
+
+def report_of(subgroups):
+    return {
+        "candidate": {"name": "model"},
+        "evaluation_set": {"name": "comments"},
+        "bias": {"subgroups": subgroups},
+    }
+
+
+def cell(value, low=None, high=None):
+    return {"value": value, "low": low, "high": high}
+
+
+def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
+    report = report_of(
+        {
+            "good": {"bpsn_auc": cell(0.95, 0.9, 0.99)},
+            "none": {"bpsn_auc": cell(None)},
+            "bad": {"bpsn_auc": cell(0.6, 0.3, 0.7)},
+            "few": {"bpsn_auc": cell(0.8)},
+        }
+    )
+    axes = forest_plot(report, "bpsn_auc", floor=0.85).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["bad", "few", "good", "none"]
+    assert [text.get_text() for text in axes.texts] == [
+        "0.600  [0.300, 0.700]",
+        "0.800  no interval",
+        "0.950  [0.900, 0.990]",
+        "no evidence",
+    ]
+    assert axes.get_xlim()[0] < 0.3  # the interval is not cut off
+    assert [0.85, 0.85] in [list(line.get_xdata()) for line in axes.lines]
+
+
+def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides():
+    report = report_of(
+        {
+            "near": {"negative_aeg": cell(0.1, 0.0, 0.2)},
+            "below": {"negative_aeg": cell(-0.4, -0.45, -0.3)},
+        }
+    )
+    axes = forest_plot(report, "negative_aeg", ceiling=0.3).axes[0]
+    assert [text.get_text()[:6] for text in axes.texts] == ["-0.400", "+0.100"]
+    lines = [list(line.get_xdata()) for line in axes.lines]
+    assert [0.3, 0.3] in lines
+    assert [-0.3, -0.3] in lines
+    markers = {line.get_xdata()[0]: line.get_marker() for line in axes.lines if line.get_marker()}
+    assert (markers[-0.4], markers[0.1]) == ("D", "o")
+
+
+@pytest.mark.parametrize(
+    ("metric", "limits", "message"),
+    [
+        ("auc", {}, "`metric` must be one of subgroup_auc, .*; got 'auc'"),
+        ("negative_aeg", {"floor": 0.9}, "`floor` must not be given for negative_aeg; got 0.9"),
+        ("bpsn_auc", {"ceiling": 0.1}, "`ceiling` must not be given for bpsn_auc; got 0.1"),
+    ],
+)
+def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, limits, message):
+    with pytest.raises(ValueError, match=message):
+        forest_plot(report_of({}), metric, **limits)

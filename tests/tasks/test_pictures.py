@@ -1,0 +1,304 @@
+"""The pictures are drawn for real: what they say, what is grey, and that any name fits."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate import SUBGROUP_METRICS
+from tasks.figures import UNDEFINED, metric_heatmap
+from tasks.pictures import comparison_heatmap, forest_plot, published_report
+from tasks.term_pictures import equality_curves, per_term_scatter
+
+ODD_NAME = "a$b_c$d"
+MANY = [f"identity {number}" for number in range(60)]
+SAME = {"value": 0.0, "low": -0.01, "high": 0.01, "p_holm": 1.0}
+GREY = to_hex(UNDEFINED)
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def colours(figure):
+    """Colours of the cells, row by row."""
+    cells = [
+        one
+        for one in figure.axes[0].patches
+        if isinstance(one, Rectangle) and one.get_width() == 1 == one.get_height()
+    ]
+    cells.sort(key=lambda one: (one.get_y(), one.get_x()))
+    return [to_hex(one.get_facecolor()) for one in cells]
+
+
+def weight(figure, start):
+    (found,) = figure.findobj(lambda one: isinstance(one, Text) and start in one.get_text())
+    return found.get_weight()
+
+
+def written(figure, folder):
+    path = folder / "picture.png"
+    figure.savefig(path, dpi=40)
+    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 1000
+
+
+def report_of(subgroups):
+    return {
+        "candidate": {"name": "model"},
+        "evaluation_set": {"name": "comments"},
+        "bias": {"subgroups": subgroups},
+    }
+
+
+def comparison_of(*names, **changed):
+    cells = {metric: changed.get(metric, SAME) for metric in SUBGROUP_METRICS}
+    return {"confidence": 0.95, "subgroups": dict.fromkeys(names, cells)}
+
+
+def cell(value, low=None, high=None):
+    return {"value": value, "low": low, "high": high}
+
+
+def run_of(overall, **values):
+    return {
+        "overall": {"value": overall},
+        "subgroups": {name: {"value": value} for name, value in values.items()},
+    }
+
+
+def curve(background=(0.0, 0.5, 1.0), subgroup=(0.0, 1.0, 1.0), gap=0.25):
+    return {"background_rate": background, "subgroup_rate": subgroup, "gap": {"value": gap}}
+
+
+DRAWN = {
+    "comparison": lambda names: comparison_heatmap(
+        comparison_of(*names), first=ODD_NAME, second=ODD_NAME
+    ),
+    "forest": lambda names: forest_plot(
+        report_of({name: {"bpsn_auc": cell(0.9, 0.8, 0.95)} for name in names}), "bpsn_auc"
+    ),
+    "terms": lambda names: per_term_scatter(
+        {ODD_NAME: [run_of(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
+    ),
+    "curves": lambda names: equality_curves(dict.fromkeys(names, curve()), title=ODD_NAME),
+    "heatmap": lambda names: metric_heatmap(
+        report_of(
+            {n: {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4, 0.3, 0.5)) for n in names}
+        )
+    ),
+}
+every_picture = pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+
+
+@every_picture
+def test_a_name_is_written_as_it_is_and_never_read_as_a_formula(draw, tmp_path):
+    names = [ODD_NAME, r"$\frac{", "_hidden", "50%"]
+    figure = draw(names)
+    assert written(figure, tmp_path)
+    for name in names:
+        found = [
+            one for one in figure.findobj(Text) if one.get_text().startswith((name, f"{name}\n"))
+        ]
+        assert found
+        assert not any(one.get_parse_math() for one in found)
+
+
+@every_picture
+def test_sixty_identities_are_all_drawn(draw, tmp_path):
+    figure = draw(MANY)
+    assert written(figure, tmp_path)
+    found = {re.split(r"\n|  \(", text)[0] for text in texts(figure)}
+    assert found >= set(MANY)
+
+
+@every_picture
+def test_no_identity_at_all_still_makes_a_picture(draw, tmp_path):
+    assert written(draw([]), tmp_path)
+
+
+def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
+    figure = comparison_heatmap(
+        comparison_of(
+            "muslim",
+            bpsn_auc={"value": 0.101, "low": 0.05, "high": 0.15, "p_holm": 0.01},
+            bnsp_auc={"value": 0.102, "low": 0.01, "high": 0.19, "p_holm": 0.2},
+        ),
+        first="new",
+        second="old",
+    )
+    assert written(figure, tmp_path)
+    assert {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new less old"} <= {
+        *texts(figure)
+    }
+    assert weight(figure, "+0.101") == "bold"
+    assert weight(figure, "+0.102") == "normal"
+    assert sum(text.startswith("● +") for text in texts(figure)) == 1
+
+
+def test_a_difference_without_interval_or_value_is_grey():
+    figure = comparison_heatmap(
+        comparison_of("sikh", subgroup_auc=cell(None), bpsn_auc=cell(0.15)), first="a", second="b"
+    )
+    assert [colour == GREY for colour in colours(figure)] == [True, True, False, False, False]
+    assert {"no evidence", "+0.150\nno interval"} <= set(texts(figure))
+
+
+def test_the_colour_of_a_difference_depends_on_nothing_else_and_stops_at_the_ends():
+    def drawn(value):
+        one = {"value": value, "low": value, "high": value, "p_holm": 1.0}
+        comparison = comparison_of("a", bpsn_auc=one, negative_aeg=one)
+        return colours(comparison_heatmap(comparison, first="a", second="b"))
+
+    assert drawn(0.2) == drawn(0.9)
+    assert drawn(-0.2) == drawn(-0.9)
+    assert len({tuple(drawn(value)) for value in (-0.2, -0.1, 0.0, 0.1, 0.2)}) == 5
+    assert drawn(0.1)[1] != drawn(0.1)[4]  # an AEG is no AUC
+
+
+def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_path):
+    figure = per_term_scatter(
+        {
+            "old": [run_of(0.2, gay=0.3, sikh=0.5, deaf=None), run_of(0.4, gay=0.9, sikh=0.5)],
+            "new": [run_of(0.1, gay=0.1, sikh=0.2, deaf=None)],
+        },
+        metric="false positive rate",
+    )
+    assert written(figure, tmp_path)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["gay", "sikh", "deaf"]
+    old, new = (np.asarray(points.get_offsets())[:, 1].tolist() for points in axes.collections)
+    assert (old, new) == ([0.3, 0.9, 0.5, 0.5], [0.1, 0.2])
+    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([(0.2 + 0.4) / 2, 0.1])
+    assert [text.get_text() for text in axes.texts] == ["no evidence"]
+    assert {"old (line: all rows)", "new (line: all rows)"} <= set(texts(figure))
+
+
+@pytest.mark.parametrize("models", [{}, {name: [run_of(0.1)] for name in "abc"}])
+def test_terms_of_no_model_or_three_are_refused(models):
+    with pytest.raises(ValueError, match=f"must have one or two entries; got {len(models)}"):
+        per_term_scatter(models, metric="rate")
+
+
+def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_grey(tmp_path):
+    figure = equality_curves({"gay": curve(), "none": curve((), (), None)}, of="positive")
+    assert written(figure, tmp_path)
+    gay, none = figure.axes[:2]
+    assert gay.get_title() == "gay\nAEG +0.250"
+    diagonal, drawn = (np.asarray(line.get_xydata()).tolist() for line in gay.lines)
+    assert diagonal == [[0, 0], [1, 1]]
+    assert drawn == [[0, 0], [0.5, 1], [1, 1]]
+    assert "no evidence" in [text.get_text() for text in none.texts]
+    assert to_hex(none.get_facecolor()) == GREY
+    assert any("background's positives" in text for text in texts(figure))
+
+
+def test_a_curve_of_the_library_is_drawn_as_it_is(tmp_path):
+    curves = pytest.importorskip("bias_metrics.curves")
+    found = curves.equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
+    figure = equality_curves({"gay": found.to_dict()})
+    assert written(figure, tmp_path)
+    assert figure.axes[0].lines[1].get_ydata().tolist() == [0, 0.5, 0.5, 0.5, 1]
+
+
+def test_reports_and_comparisons_of_the_library_are_drawn_as_they_are(tmp_path):
+    rng = np.random.default_rng(0)
+    y_true, mask = rng.random(400) < 0.4, rng.random(400) < 0.3
+    first, second = (y_true + rng.normal(0, spread, 400) for spread in (0.5, 2))
+    groups = {"muslim": mask, "nobody": np.zeros(400, bool)}
+    bias = evaluate_bias(y_true, first, groups).to_dict()
+    assert written(forest_plot(report_of(bias["subgroups"]), "bpsn_auc"), tmp_path)
+    comparison = compare_bias(y_true, first, second, groups).to_dict()
+    figure = comparison_heatmap(comparison, first="sharp", second="blunt")
+    assert written(figure, tmp_path)
+    assert colours(figure)[5:] == [GREY] * 5
+    bpsn = comparison["subgroups"]["muslim"]["bpsn_auc"]
+    assert bpsn["p_holm"] < 0.05
+    assert weight(figure, f"{bpsn['value']:+.3f}") == "bold"
+
+
+def test_values_without_intervals_are_coloured_only_on_demand():
+    rows = [{"subgroup": "gay"} | {f"T_{metric}": ".90" for metric in SUBGROUP_METRICS}]
+    report = published_report(rows, "T", name="model", evaluation_set="table")
+    assert colours(metric_heatmap(report)) == [GREY] * 5
+    assert GREY not in colours(metric_heatmap(report, intervals=False))
+
+
+@pytest.mark.parametrize(
+    ("printed", "drawn"), [(".9", "0.9"), ("0.941721", "0.942"), ("5e-2", "0.050"), ("1", "1")]
+)
+def test_a_published_value_keeps_its_decimals_up_to_three(printed, drawn):
+    row = {"subgroup": "gay"} | {f"T_{metric}": printed for metric in SUBGROUP_METRICS}
+    report = published_report([row], "T", name="model", evaluation_set="table")
+    assert drawn in texts(metric_heatmap(report, intervals=False))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "none"])
+def test_a_published_value_must_be_a_number_or_missing(value):
+    row = {"subgroup": "gay"} | {f"T_{metric}": value for metric in SUBGROUP_METRICS}
+    message = f"`T_subgroup_auc` must be a finite number or empty; got '{value}' for gay"
+    with pytest.raises(ValueError, match=message):
+        published_report([row], "T", name="model", evaluation_set="table")
+
+
+def test_a_published_subgroup_stands_once():
+    row = {"subgroup": "gay"} | {f"T_{metric}": "" for metric in SUBGROUP_METRICS}
+    with pytest.raises(ValueError, match="name each subgroup once; got 'gay' twice"):
+        published_report([row, row], "T", name="model", evaluation_set="table")
+
+
+def published(real_data, name):
+    with (real_data.parent / "reference" / name).open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(real_data, tmp_path):
+    rows = published(real_data, "borkan_table3_transcribed.csv")
+    report = published_report(rows, "T1", name="TOXICITY@1", evaluation_set="templates")
+    figure = metric_heatmap(report, intervals=False)
+    assert written(figure, tmp_path)
+    assert len(colours(figure)) == 5 * len(rows)
+    assert GREY not in colours(figure)
+    drawn = [text.get_text() for text in figure.axes[0].texts]
+    gay = [row["subgroup"] for row in rows].index("gay")
+    assert {"0.98", "0.57", "1.0", "+0.48", "+0.31"} == {
+        text.get_text() for text in figure.axes[0].texts if int(text.get_position()[1]) == gay
+    }
+    assert len(drawn) == 5 * len(rows)
+
+
+def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(real_data, tmp_path):
+    rows = published(real_data, "borkan_table6_short.csv")
+    model = "Rock:TOXICITY"
+    report = published_report(
+        rows, model, name="TOXICITY@1", evaluation_set="short", n="subset_size"
+    )
+    figure = metric_heatmap(report, intervals=False)
+    assert written(figure, tmp_path)
+    empty = [not row[f"{model}_{metric}"] for row in rows for metric in SUBGROUP_METRICS]
+    assert [colour == GREY for colour in colours(figure)] == empty
+    assert sum(empty) > 10
+    assert {"other_gender  (n=0)", "male  (n=4,874)"} <= set(texts(figure))
+
+
+def test_the_two_perspective_models_are_compared_in_one_picture(real_data, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.read_parquet(real_data / "perspective_templates.parquet")
+    groups = {
+        term: rows["phrase"].str.contains(rf"\b{term}\b").to_numpy()
+        for term in ("gay", "homosexual", "straight", "sikh")
+    }
+    comparison = compare_bias(
+        rows["toxicity"] == "toxic", rows["TOXICITY@6"], rows["TOXICITY@1"], groups
+    ).to_dict()
+    figure = comparison_heatmap(comparison, first="TOXICITY@6", second="TOXICITY@1")
+    assert written(figure, tmp_path)
+    assert len(colours(figure)) == 20
+    for term in ("gay", "homosexual"):
+        value = comparison["subgroups"][term]["bpsn_auc"]["value"]
+        assert value > 0.2
+        assert weight(figure, f"● {value:+.3f}") == "bold"
