@@ -4,6 +4,7 @@ import csv
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
@@ -132,9 +133,8 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
         second="old",
     )
     assert written(figure, tmp_path)
-    assert {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new less old"} <= {
-        *texts(figure)
-    }
+    expected = {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new less old"}
+    assert expected <= set(texts(figure))
     assert weight(figure, "+0.101") == "bold"
     assert weight(figure, "+0.102") == "normal"
     assert sum(text.startswith("● +") for text in texts(figure)) == 1
@@ -263,20 +263,16 @@ def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(real_d
     assert written(figure, tmp_path)
     assert len(colours(figure)) == 5 * len(rows)
     assert GREY not in colours(figure)
-    drawn = [text.get_text() for text in figure.axes[0].texts]
     gay = [row["subgroup"] for row in rows].index("gay")
     assert {"0.98", "0.57", "1.0", "+0.48", "+0.31"} == {
         text.get_text() for text in figure.axes[0].texts if int(text.get_position()[1]) == gay
     }
-    assert len(drawn) == 5 * len(rows)
 
 
 def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(real_data, tmp_path):
     rows = published(real_data, "borkan_table6_short.csv")
     model = "Rock:TOXICITY"
-    report = published_report(
-        rows, model, name="TOXICITY@1", evaluation_set="short", n="subset_size"
-    )
+    report = published_report(rows, model, name="@1", evaluation_set="short", n="subset_size")
     figure = metric_heatmap(report, intervals=False)
     assert written(figure, tmp_path)
     empty = [not row[f"{model}_{metric}"] for row in rows for metric in SUBGROUP_METRICS]
@@ -286,8 +282,7 @@ def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(real_data, tmp_path
 
 
 def test_the_two_perspective_models_are_compared_in_one_picture(real_data, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    rows = pandas.read_parquet(real_data / "perspective_templates.parquet")
+    rows = pd.read_parquet(real_data / "perspective_templates.parquet")
     groups = {
         term: rows["phrase"].str.contains(rf"\b{term}\b").to_numpy()
         for term in ("gay", "homosexual", "straight", "sikh")
