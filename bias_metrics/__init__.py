@@ -5,6 +5,8 @@ Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its
 
 from bias_metrics._ranks import SortedClasses, SortedScores
 from bias_metrics._values import MetricValue
+from bias_metrics.accuracy import worst_group_accuracy
+from bias_metrics.advice import advise_threshold
 from bias_metrics.aggregates import final_score, power_mean
 from bias_metrics.agreement import label_agreement
 from bias_metrics.aucs import (
@@ -15,9 +17,13 @@ from bias_metrics.aucs import (
     roc_auc,
     subgroup_auc,
 )
+from bias_metrics.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.comparison import BiasComparison, Difference, compare_bias
 from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
+from bias_metrics.curves import equality_curve
 from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.diagnosis import Diagnosis, diagnose_bias
+from bias_metrics.dixon import fned, fped
 from bias_metrics.evaluation import (
     evaluate_bias,
     measure_subgroup,
@@ -26,26 +32,40 @@ from bias_metrics.evaluation import (
 )
 from bias_metrics.intersecting import intersections
 from bias_metrics.labels import label_sensitivity
+from bias_metrics.permutation import permuted_reference
+from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.report import BiasReport, SubgroupBias, WorstCell
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
+from bias_metrics.thresholds import equal_error_rate, error_rates, threshold_table
 from bias_metrics.worst import worst_subgroup
 
 __all__ = [
     "IDENTITY_HIERARCHY",
     "BiasComparison",
     "BiasReport",
+    "BootstrapReport",
+    "BootstrapValue",
+    "Diagnosis",
     "Difference",
     "MetricValue",
     "SortedClasses",
     "SortedScores",
     "SubgroupBias",
     "WorstCell",
+    "advise_threshold",
     "bnsp_auc",
+    "bootstrap_bias",
     "bpsn_auc",
     "compare_bias",
     "counterfactual_gaps",
+    "diagnose_bias",
+    "equal_error_rate",
+    "equality_curve",
+    "error_rates",
     "evaluate_bias",
     "final_score",
+    "fned",
+    "fped",
     "identity_counts",
     "intersections",
     "label_agreement",
@@ -53,6 +73,9 @@ __all__ = [
     "measure_subgroup",
     "negative_aeg",
     "paired_gaps",
+    "permuted_reference",
+    "pinned_auc",
+    "pinned_auc_equality_difference",
     "positive_aeg",
     "power_mean",
     "rank_scores",
@@ -61,7 +84,9 @@ __all__ = [
     "subgroup_auc",
     "summarise_bias",
     "term_frequencies",
+    "threshold_table",
     "toxicity_by_length",
     "within_slice",
+    "worst_group_accuracy",
     "worst_subgroup",
 ]

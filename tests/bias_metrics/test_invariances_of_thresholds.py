@@ -1,0 +1,263 @@
+"""What must not change the errors at a threshold, for every function that has one."""
+
+import inspect
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bias_metrics
+from bias_metrics import (
+    advise_threshold,
+    equal_error_rate,
+    equality_curve,
+    error_rates,
+    fned,
+    fped,
+    permuted_reference,
+    pinned_auc,
+    pinned_auc_equality_difference,
+    threshold_table,
+    worst_group_accuracy,
+)
+
+reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+MODULES = ("accuracy", "advice", "curves", "dixon", "permutation", "pinned", "thresholds")
+
+
+@dataclass(frozen=True)
+class Rows:
+    y_true: np.ndarray
+    y_score: np.ndarray
+    masks: np.ndarray
+    sample_weight: np.ndarray
+
+    @property
+    def subgroups(self):
+        return {"a": self.masks[:, 0], "b": self.masks[:, 1]}
+
+    def take(self, order):
+        return Rows(**{name: getattr(self, name)[order] for name in vars(self)})
+
+
+@st.composite
+def some_rows(draw):
+    """Up to 30 rows with many ties; a weight of 0 is as likely as 1, 2 or 3."""
+    n = draw(st.integers(0, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    return Rows(
+        y_true=rng.random(n) < draw(st.sampled_from([0.2, 0.5])),
+        y_score=(rng.integers(0, 8, n) / 8).astype(draw(st.sampled_from([np.float32, np.float64]))),
+        masks=rng.random((n, 2)) < draw(st.sampled_from([0.2, 0.6])),
+        sample_weight=rng.integers(0, 4, n),
+    )
+
+
+def arrays(rows):
+    return rows.y_true, rows.y_score, rows.subgroups
+
+
+def pinned(function):
+    """Both forms, one of them sampled with the same generator every time."""
+
+    def measure(rows, _):
+        last = rows.subgroups["a"] if function is pinned_auc else rows.subgroups
+        sampled = {"method": "sampled", "rng": np.random.default_rng(0)}
+        forms = [function(*arrays(rows)[:2], last, **options) for options in ({}, sampled)]
+        return {str(i): form.to_dict() for i, form in enumerate(forms)}
+
+    return measure
+
+
+def reference(rows, _):
+    # What is permuted depends on the order of the rows; the metric beside it does not.
+    rng = np.random.default_rng(0)
+    found = permuted_reference(fped, *arrays(rows), rng=rng, n_permutations=3)
+    return {"value": found.value.value, "n": found.n_permutations}
+
+
+def curves(rows, weight):
+    sides = (
+        equality_curve(*arrays(rows)[:2], rows.subgroups["a"], of=of, sample_weight=weight)
+        for of in ("positive", "negative")
+    )
+    return {str(i): curve.to_dict() for i, curve in enumerate(sides)}
+
+
+# Every public function of MODULES, as plain values of some rows and their weights.
+WEIGHTED = {
+    "advise_threshold": lambda rows, weight: advise_threshold(
+        *arrays(rows), min_recall=0.5, min_precision=0.3, sample_weight=weight
+    ).to_dict(),
+    "equal_error_rate": lambda rows, weight: {
+        method: equal_error_rate(*arrays(rows)[:2], method=method, sample_weight=weight).to_dict()
+        for method in ("rates", "counts")
+    },
+    "equality_curve": curves,
+    "error_rates": lambda rows, weight: error_rates(
+        *arrays(rows)[:2], threshold=0.5, sample_weight=weight
+    ).to_dict(),
+    "threshold_table": lambda rows, weight: threshold_table(
+        *arrays(rows), sample_weight=weight
+    ).to_dict(),
+}
+REGISTRY = WEIGHTED | {
+    "fned": lambda rows, _: fned(*arrays(rows)).to_dict(),
+    "fped": lambda rows, _: fped(*arrays(rows)).to_dict(),
+    "permuted_reference": reference,
+    "pinned_auc": pinned(pinned_auc),
+    "pinned_auc_equality_difference": pinned(pinned_auc_equality_difference),
+    "worst_group_accuracy": lambda rows, _: worst_group_accuracy(*arrays(rows)).to_dict(),
+}
+every_function = pytest.mark.parametrize("measure", REGISTRY.values(), ids=REGISTRY)
+every_weighted = pytest.mark.parametrize("measure", WEIGHTED.values(), ids=WEIGHTED)
+
+
+def leaves(node):
+    if isinstance(node, dict):
+        return [leaf for key in sorted(node) for leaf in leaves(node[key])]
+    if isinstance(node, list):
+        return [leaf for child in node for leaf in leaves(child)]
+    return [node]
+
+
+def test_the_registry_holds_every_public_function_of_these_modules():
+    public = {name: getattr(bias_metrics, name) for name in bias_metrics.__all__}
+    homes = {f"bias_metrics.{module}" for module in MODULES}
+    functions = {
+        name
+        for name, member in public.items()
+        if inspect.isfunction(member) and member.__module__ in homes
+    }
+    assert functions == REGISTRY.keys()
+
+
+def test_those_that_take_weights_are_known_as_such():
+    takes = {
+        name
+        for name in REGISTRY
+        if "sample_weight" in inspect.signature(getattr(bias_metrics, name)).parameters
+    }
+    assert takes == WEIGHTED.keys()
+
+
+@every_weighted
+@reliable
+@given(rows=some_rows())
+def test_integer_weights_equal_repetition(measure, rows):
+    repeated = rows.take(np.repeat(np.arange(rows.y_true.size), rows.sample_weight))
+    assert measure(rows, rows.sample_weight) == measure(repeated, None)
+
+
+@every_weighted
+@reliable
+@given(rows=some_rows())
+def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
+    present = rows.take(rows.sample_weight > 0)
+    assert measure(rows, rows.sample_weight) == measure(present, present.sample_weight)
+
+
+COUNTS = re.compile(r"n_")
+
+
+def shares(node):
+    """Every value that is no count."""
+    if isinstance(node, dict):
+        return {key: shares(child) for key, child in node.items() if not COUNTS.match(key)}
+    return [shares(child) for child in node] if isinstance(node, list) else node
+
+
+@every_weighted
+@reliable
+@given(rows=some_rows(), factor=st.sampled_from([0.125, 0.3, 7.0, 1e6]))
+def test_only_the_proportions_of_the_weights_count(measure, rows, factor):
+    scaled = leaves(shares(measure(rows, rows.sample_weight * factor)))
+    for one, other in zip(scaled, leaves(shares(measure(rows, rows.sample_weight))), strict=True):
+        numbers = isinstance(one, float) and isinstance(other, float)
+        assert one == (pytest.approx(other, abs=1e-12) if numbers else other)
+
+
+@every_function
+@reliable
+@given(rows=some_rows(), seed=st.integers(0, 1000))
+def test_the_order_of_the_rows_does_not_count(measure, rows, seed):
+    order = np.random.default_rng(seed).permutation(rows.y_true.size)
+    shuffled = rows.take(order)
+    assert measure(shuffled, None) == measure(rows, None)
+
+
+@every_function
+@reliable
+@given(rows=some_rows())
+def test_measuring_leaves_its_arguments_as_they_were(measure, rows):
+    before = rows.take(np.arange(rows.y_true.size))
+    measure(rows, rows.sample_weight)
+    for name, array in vars(before).items():
+        np.testing.assert_array_equal(getattr(rows, name), array)
+
+
+@every_function
+@reliable
+@given(rows=some_rows())
+def test_results_are_plain_python_values(measure, rows):
+    plain = {int, float, bool, str, type(None)}
+    assert {type(leaf) for leaf in leaves(measure(rows, None))} <= plain
+
+
+# A fixed threshold means another decision when the scores are replaced by their ranks.
+AT_A_FIXED_THRESHOLD = {"error_rates", "worst_group_accuracy"}
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys() - AT_A_FIXED_THRESHOLD))
+@reliable
+@given(rows=some_rows())
+def test_replacing_scores_by_their_ranks_changes_thresholds_alone(name, rows):
+    _, ranks = np.unique(rows.y_score, return_inverse=True)
+    ranked = replace(rows, y_score=ranks.reshape(-1))
+
+    def without_thresholds(found):
+        if name == "equal_error_rate":  # `counts` looks between 0 and 1 only
+            found = found["rates"]
+        text = {key: child for key, child in found.items() if not key.startswith("threshold")}
+        return [leaf for leaf in leaves(drop(text)) if leaf is not None]
+
+    def drop(node):
+        if isinstance(node, dict):
+            return {k: drop(v) for k, v in node.items() if not k.startswith("threshold")}
+        return [drop(child) for child in node] if isinstance(node, list) else node
+
+    measured = (REGISTRY[name](one, None) for one in (ranked, rows))
+    one, other = (without_thresholds(found) for found in measured)
+    assert one == other
+
+
+WRONG = [
+    ({"y_true": [0, 1, 0.7, 1]}, "`y_true` must be boolean (or 0 and 1); got 0.7 (row 2)."),
+    ({"y_score": [0.1, 0.2]}, "`y_score` must have 4 rows like `y_true`; got 2."),
+    ({"y_score": [0.1, np.nan, 0.3, 0.4]}, "`y_score` must be finite; got nan (row 1)."),
+    ({"mask": [0, 1]}, "must have 4 rows like `y_true`; got 2."),
+    ({"sample_weight": [1, -2, 3, 4]}, "`sample_weight` must be at least 0; got -2.0 (row 1)."),
+]
+NEEDED = {
+    "advise_threshold": {"min_recall": 0.5, "min_precision": 0.5},
+    "error_rates": {"threshold": 0.5},
+}
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_function_refuses_a_wrong_array_in_the_same_words(name, wrong, message):
+    function = getattr(bias_metrics, name)
+    parameters = inspect.signature(function).parameters
+    given_ = {"y_true": [0, 1, 0, 1], "y_score": [0.1, 0.2, 0.3, 0.4], "mask": [0, 1, 1, 0]} | wrong
+    mask = given_.pop("mask")
+    given_ |= {"in_subgroup": mask, "subgroups": {"g": mask}, "metric": fped}
+    given_ |= NEEDED.get(name, {}) | {"rng": np.random.default_rng(0)}
+    if wrong.keys() - {"mask"} <= parameters.keys() and (
+        "mask" not in wrong or parameters.keys() & {"in_subgroup", "subgroups"}
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            function(**{key: value for key, value in given_.items() if key in parameters})
