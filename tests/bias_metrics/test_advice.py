@@ -75,6 +75,12 @@ def test_only_the_rates_asked_for_are_compared():
     assert accuracy.advised.gap == pytest.approx(1 - 7 / 8)
 
 
+def test_of_thresholds_alike_in_gap_and_precision_the_lowest_has_the_highest_recall():
+    y_true, y_score = [0, 0, 1, 1, 1, 1], [0.1, 0.1, 0.8, 0.8, 0.9, 0.9]
+    found = advice(y_true, y_score, {"g": [0, 1, 0, 1, 0, 1]}, min_recall=0.4, min_precision=0.9)
+    assert summary(found.advised) == (0.8, 1, 1, 0)
+
+
 def test_demands_that_no_threshold_meets_are_said_to_be_so():
     found = advice(*BY_HAND, min_recall=1, min_precision=0.9)
     assert found.advised is None
@@ -225,6 +231,12 @@ def test_what_is_advised_meets_the_demands_and_nothing_else_on_offer_has_a_small
 def test_without_the_rows_of_a_rate_there_is_no_advice_but_a_reason(y_true, groups, reason):
     found = advice(y_true, [0.1, 0.2, 0.3], groups)
     assert found.to_dict() == {"advised": None, "reason": reason, "frontier": []}
+
+
+def test_without_positives_there_is_no_recall_to_demand():
+    rates = ["false_positive_rate"]
+    found = advice([0, 0, 0], [0.1, 0.2, 0.3], {"a": [1, 1, 0]}, rates=rates)
+    assert found.reason == "undefined for all rows (no positives)"
 
 
 def test_a_subgroup_that_lacks_a_class_of_no_rate_compared_does_not_matter():

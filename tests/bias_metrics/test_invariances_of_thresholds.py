@@ -160,13 +160,10 @@ def test_rows_of_weight_zero_equal_absent_rows(measure, rows):
     assert measure(rows, rows.sample_weight) == measure(present, present.sample_weight)
 
 
-COUNTS = re.compile(r"n_")
-
-
 def shares(node):
     """Every value that is no count."""
     if isinstance(node, dict):
-        return {key: shares(child) for key, child in node.items() if not COUNTS.match(key)}
+        return {key: shares(child) for key, child in node.items() if not key.startswith("n_")}
     return [shares(child) for child in node] if isinstance(node, list) else node
 
 
@@ -207,6 +204,13 @@ def test_results_are_plain_python_values(measure, rows):
     assert {type(leaf) for leaf in leaves(measure(rows, None))} <= plain
 
 
+def without_thresholds(node):
+    if isinstance(node, dict):
+        kept = {key: child for key, child in node.items() if not key.startswith("threshold")}
+        return {key: without_thresholds(child) for key, child in kept.items()}
+    return [without_thresholds(child) for child in node] if isinstance(node, list) else node
+
+
 # A fixed threshold means another decision when the scores are replaced by their ranks.
 AT_A_FIXED_THRESHOLD = {"error_rates", "worst_group_accuracy"}
 
@@ -218,46 +222,42 @@ def test_replacing_scores_by_their_ranks_changes_thresholds_alone(name, rows):
     _, ranks = np.unique(rows.y_score, return_inverse=True)
     ranked = replace(rows, y_score=ranks.reshape(-1))
 
-    def without_thresholds(found):
-        if name == "equal_error_rate":  # `counts` looks between 0 and 1 only
-            found = found["rates"]
-        text = {key: child for key, child in found.items() if not key.startswith("threshold")}
-        return [leaf for leaf in leaves(drop(text)) if leaf is not None]
-
-    def drop(node):
-        if isinstance(node, dict):
-            return {k: drop(v) for k, v in node.items() if not k.startswith("threshold")}
-        return [drop(child) for child in node] if isinstance(node, list) else node
-
-    measured = (REGISTRY[name](one, None) for one in (ranked, rows))
-    one, other = (without_thresholds(found) for found in measured)
+    found = [REGISTRY[name](one, None) for one in (ranked, rows)]
+    if name == "equal_error_rate":  # `counts` looks between 0 and 1 only
+        found = [by_method["rates"] for by_method in found]
+    one, other = (without_thresholds(each) for each in found)
     assert one == other
 
 
 WRONG = [
-    ({"y_true": [0, 1, 0.7, 1]}, "`y_true` must be boolean (or 0 and 1); got 0.7 (row 2)."),
-    ({"y_score": [0.1, 0.2]}, "`y_score` must have 4 rows like `y_true`; got 2."),
-    ({"y_score": [0.1, np.nan, 0.3, 0.4]}, "`y_score` must be finite; got nan (row 1)."),
-    ({"mask": [0, 1]}, "must have 4 rows like `y_true`; got 2."),
-    ({"sample_weight": [1, -2, 3, 4]}, "`sample_weight` must be at least 0; got -2.0 (row 1)."),
+    ("y_true", [0, 1, 0.7, 1], "`y_true` must be boolean (or 0 and 1); got 0.7 (row 2)."),
+    ("y_score", [0.1, 0.2], "`y_score` must have 4 rows like `y_true`; got 2."),
+    ("y_score", [0.1, np.nan, 0.3, 0.4], "`y_score` must be finite; got nan (row 1)."),
+    ("in_subgroup", [0, 1], "`in_subgroup` must have 4 rows like `y_true`; got 2."),
+    ("subgroups", {"g": [0, 1]}, "`subgroups['g']` must have 4 rows like `y_true`; got 2."),
+    ("sample_weight", [1, -2, 3, 4], "`sample_weight` must be at least 0; got -2.0 (row 1)."),
 ]
-NEEDED = {
-    "advise_threshold": {"min_recall": 0.5, "min_precision": 0.5},
-    "error_rates": {"threshold": 0.5},
+GOOD = {
+    "y_true": [0, 1, 0, 1],
+    "y_score": [0.1, 0.2, 0.3, 0.4],
+    "in_subgroup": [0, 1, 1, 0],
+    "subgroups": {"g": [0, 1, 1, 0]},
+    "metric": fped,
+    "min_recall": 0.5,
+    "min_precision": 0.5,
+    "threshold": 0.5,
+}
+PARAMETERS = {
+    name: inspect.signature(getattr(bias_metrics, name)).parameters.keys() for name in REGISTRY
 }
 
 
-@pytest.mark.parametrize(("wrong", "message"), WRONG)
-@pytest.mark.parametrize("name", REGISTRY)
-def test_every_function_refuses_a_wrong_array_in_the_same_words(name, wrong, message):
-    function = getattr(bias_metrics, name)
-    parameters = inspect.signature(function).parameters
-    given_ = {"y_true": [0, 1, 0, 1], "y_score": [0.1, 0.2, 0.3, 0.4], "mask": [0, 1, 1, 0]} | wrong
-    mask = given_.pop("mask")
-    given_ |= {"in_subgroup": mask, "subgroups": {"g": mask}, "metric": fped}
-    given_ |= NEEDED.get(name, {}) | {"rng": np.random.default_rng(0)}
-    if wrong.keys() - {"mask"} <= parameters.keys() and (
-        "mask" not in wrong or parameters.keys() & {"in_subgroup", "subgroups"}
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            function(**{key: value for key, value in given_.items() if key in parameters})
+@pytest.mark.parametrize(
+    ("name", "argument", "value", "message"),
+    [(name, *wrong) for name in REGISTRY for wrong in WRONG if wrong[0] in PARAMETERS[name]],
+)
+def test_every_function_refuses_a_wrong_array_in_the_same_words(name, argument, value, message):
+    known = GOOD | {argument: value, "rng": np.random.default_rng(0)}
+    arguments = {key: known[key] for key in known.keys() & PARAMETERS[name]}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        getattr(bias_metrics, name)(**arguments)

@@ -71,6 +71,14 @@ def test_of_two_thresholds_as_good_the_lowest_is_taken(sample_weight):
     assert (tied.threshold, tied.rate.value) == (0.2, pytest.approx(0.25, abs=EXACT))
 
 
+@pytest.mark.parametrize("unit", [1, 0.1])
+def test_rounding_of_fractional_weights_breaks_no_tie(unit):
+    # at .2 the FPR is 1/3 and the FNR 1/6, at .3 they are 0 and 1/6
+    y_true, y_score = [0, 1, 0, 1, 1, 1], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    weight = unit * np.array([2, 1, 1, 3, 1, 1])
+    assert equal_error_rate(y_true, y_score, sample_weight=weight).threshold == 0.2
+
+
 def test_the_table_of_four_rows_is_that_counted_by_hand():
     table = threshold_table(
         [0, 1, 0, 1], [0.1, 0.4, 0.4, 0.8], {"g": [0, 0, 1, 1], "none": [0] * 4}
