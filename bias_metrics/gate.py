@@ -1,191 +1,85 @@
-"""The decision of the gate: rules against a report, pure and without side effects.
+"""The decision of the gate: rules against measured evidence, pure and without side effects.
 
-A rule gives one result per number it names. A result is `pass`, `fail`, `insufficient` (too
-few rows to say) or `error` (there should be a number and there is none); over all blocking
-rules the worst wins. A group is never dropped: without evidence it is insufficient, which
-blocks like a failure does.
+A rule gives one result per number and limit. A result is `pass`, `fail`, `insufficient` (too
+few rows, or bounds on both sides of the limit), `error` (there should be a number and there
+is none) or `skipped` (no champion yet, and the policy allows that). Over all blocking rules
+the worst wins. A group is never dropped: without evidence it is insufficient, which blocks
+like a failure does, unless somebody has waived it by name and for a time.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Literal
 
-Outcome = Literal["pass", "fail", "insufficient", "error"]
-Action = Literal["block", "warn"]
+from bias_metrics._judging import RIVALS, Measured, Outcome, judge, measured, worst_of
+from bias_metrics._targets import Target, targets_of
+from bias_metrics._wording import label, sentence
+from bias_metrics.rules import AGGREGATE, WORST, Kind, Rule, Waiver
+from bias_metrics.verdict import Evidence, RuleResult, Verdict
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
-OVERALL, EACH, AGGREGATE = "overall", "each", "aggregate"
-
-# Which classes each metric compares: (of the subgroup, of the background).
-_COMPARED = {
-    "subgroup_auc": (("positive", "negative"), ()),
-    "bpsn_auc": (("negative",), ("positive",)),
-    "bnsp_auc": (("positive",), ("negative",)),
-    "positive_aeg": (("positive",), ("positive",)),
-    "negative_aeg": (("negative",), ("negative",)),
-}
-SUBGROUP_METRICS = tuple(_COMPARED)
-AGGREGATE_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "final_score")
-OVERALL_METRICS = ("auc",)
-
-_MEANING = {
-    "subgroup_auc": "toxic and non-toxic comments that mention {group} are told apart badly",
-    "bpsn_auc": "non-toxic comments that mention {group} score like toxic ones that do not",
-    "bnsp_auc": "toxic comments that mention {group} score like non-toxic ones that do not",
-    "positive_aeg": "toxic comments that mention {group} score {side} than other toxic ones",
-    "negative_aeg": "non-toxic comments that mention {group} score {side} than other such",
-}
+EvidenceKey = tuple[str | None, float]
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One demand on one metric.
-
-    Attributes
-    ----------
-    metric : str
-        One of the metrics of its scope.
-    scope : str or tuple of str
-        `overall`, `each` (every subgroup), `aggregate` (power means, final score) or the
-        names of subgroups.
-    floor : float, optional
-        Smallest value that passes (AUCs, power means, final score).
-    ceiling : float, optional
-        Largest absolute value that passes (AEGs).
-    min_positives, min_negatives : int
-        Support: rows needed in each class that the metric compares, in the subgroup as in
-        the background; with fewer the result is `insufficient`, whatever the value.
-    action : {"block", "warn"}
-        Whether the result counts for the verdict.
-    """
-
-    metric: str
-    scope: str | tuple[str, ...]
-    floor: float | None = None
-    ceiling: float | None = None
-    min_positives: int = 1
-    min_negatives: int = 1
-    action: Action = "block"
-
-    def __post_init__(self) -> None:
-        """Refuse a rule that could not decide anything."""
-        known = {OVERALL: OVERALL_METRICS, AGGREGATE: AGGREGATE_METRICS}.get(
-            str(self.scope), SUBGROUP_METRICS
-        )
-        if self.metric not in known:
-            msg = (
-                f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
-                f"got {self.metric!r}."
-            )
-            raise ValueError(msg)
-        gap = self.metric.endswith("_aeg")
-        if gap and (self.floor is not None or self.ceiling is None):
-            msg = f"`ceiling`, not `floor`, must limit {self.metric}: 0 is its best value."
-            raise ValueError(msg)
-        if not gap and (self.ceiling is not None or self.floor is None):
-            msg = f"`floor`, not `ceiling`, must limit {self.metric}: 1 is its best value."
-            raise ValueError(msg)
-        limit = self.ceiling if gap else self.floor
-        if limit is None or not 0 < limit <= (0.5 if gap else 1):
-            msg = f"the limit of {self.metric} must be in (0, {0.5 if gap else 1}]; got {limit}."
-            raise ValueError(msg)
-        if min(self.min_positives, self.min_negatives) < 1:
-            msg = "`min_positives` and `min_negatives` must be at least 1."
-            raise ValueError(msg)
+def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
+    """Return the slices, and the two-sided confidences, at which rules want evidence."""
+    return list(dict.fromkeys((rule.slice, rule.level) for rule in rules))
 
 
-@dataclass(frozen=True)
-class RuleResult:
-    """What one rule says about one number.
-
-    Attributes
-    ----------
-    metric, scope : str
-        The number; `scope` is `overall`, `aggregate` or `subgroup`.
-    group : str or None
-        The subgroup.
-    value : float or None
-        The estimate; None when undefined.
-    limit : float
-        Floor or ceiling.
-    n_positive, n_negative : int
-        Rows of the subgroup, or of all for the other scopes.
-    outcome, action : str
-        See the module.
-    sentence : str
-        The result in words.
-    """
-
-    metric: str
-    scope: str
-    group: str | None
-    value: float | None
-    limit: float
-    n_positive: int
-    n_negative: int
-    outcome: Outcome
-    action: Action
-    sentence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The decision over all rules.
-
-    Attributes
-    ----------
-    outcome : str
-        The worst outcome among blocking results.
-    results : tuple of RuleResult
-        Every result, in the order of the rules.
-    """
-
-    outcome: Outcome
-    results: tuple[RuleResult, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
-
-
-def decide(report: Mapping[str, Any], rules: Sequence[Rule]) -> Verdict:
-    """Judge one report by a policy's rules.
+def decide(
+    evidence: Mapping[EvidenceKey, Evidence],
+    rules: Sequence[Rule],
+    *,
+    today: date,
+    waivers: Sequence[Waiver] = (),
+    allow_first: bool = False,
+) -> Verdict:
+    """Judge one candidate on one evaluation set by a policy's rules.
 
     Parameters
     ----------
-    report : mapping
-        `BiasReport.to_dict()`.
+    evidence : mapping of (str or None, float) to Evidence
+        What was measured, by slice and two-sided confidence; `evidence_needed` says which.
     rules : sequence of Rule
         At least one of them blocking.
+    today : date
+        For the waivers.
+    waivers : sequence of Waiver
+        Missing evidence that shall not block.
+    allow_first : bool, default=False
+        Whether rules against a champion may be skipped where there is none.
 
     Returns
     -------
     Verdict
-        The worst outcome among blocking rules (error, fail, insufficient, pass), and every
+        The worst outcome among blocking results (error, fail, insufficient, pass), and every
         result.
 
     Raises
     ------
     ValueError
-        If there is no blocking rule, or a rule names a subgroup that the report lacks.
+        If there is no blocking rule, evidence is missing, a rule or waiver names a subgroup
+        that the report lacks, or a waiver a rule that does not exist.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
         raise ValueError(msg)
-    judged = [(rule, tuple(_results(report, rule))) for rule in rules]
+    missing = [key for key in evidence_needed(rules) if key not in evidence]
+    if missing:
+        msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
+        raise ValueError(msg)
+    judge_rule = _Judge(evidence, tuple(waivers), today, allow_first=allow_first)
+    judged = [(rule, tuple(judge_rule.results(rule))) for rule in rules]
+    _refuse_lost_waivers(waivers, rules, [one for _, results in judged for one in results])
     outcomes: list[Outcome] = []
     for rule, results in judged:
-        if rule.action == "block":
-            # A rule that found nothing to look at has not been passed.
-            outcomes += [result.outcome for result in results] or ["insufficient"]
-    return Verdict(worst(outcomes), tuple(result for _, results in judged for result in results))
+        if rule.action == "block" and not results:
+            outcomes.append("insufficient")  # what found nothing to look at has not been passed
+        outcomes += [one.outcome for one in results if one.counts and one.outcome != "skipped"]
+    return Verdict(worst(outcomes), tuple(one for _, results in judged for one in results))
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
@@ -193,101 +87,147 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
     return next((one for one in WORST_FIRST if one in outcomes), "insufficient")
 
 
-def _results(report: Mapping[str, Any], rule: Rule) -> Iterator[RuleResult]:
-    overall = report["overall"]
-    all_counts = _counts(overall["n"], overall["n_positive"])
-    if rule.scope == OVERALL:
-        yield _judge(rule, OVERALL, None, overall["auc"], all_counts, all_counts)
-        return
-    if rule.scope == AGGREGATE:
-        part = report if rule.metric == "final_score" else report["power_mean"]
-        yield _judge(rule, AGGREGATE, None, part[rule.metric], all_counts, all_counts)
-        return
-    subgroups = report["subgroups"]
-    names = tuple(subgroups) if rule.scope == EACH else _named(rule.scope, subgroups)
-    for name in names:
-        cells = subgroups[name]
-        own = _counts(cells["n"], cells["n_positive"])
-        background = {key: all_counts[key] - own[key] for key in own}
-        yield _judge(rule, "subgroup", name, cells[rule.metric], own, background)
+@dataclass(frozen=True)
+class _Judge:
+    """Everything that rules are judged by."""
 
+    evidence: Mapping[EvidenceKey, Evidence]
+    waivers: tuple[Waiver, ...]
+    today: date
+    allow_first: bool
 
-def _named(scope: str | tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, ...]:
-    names = (scope,) if isinstance(scope, str) else scope
-    unknown = [name for name in names if name not in subgroups]
-    if unknown:
-        msg = (
-            f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
+    def results(self, rule: Rule) -> Iterator[RuleResult]:
+        """Yield one result per number and limit."""
+        found = self.evidence[rule.slice, rule.level]
+        targets = list(targets_of(found.report, rule))
+        for kind, limit in rule.checks:
+            for target in targets:
+                if kind in RIVALS and getattr(found, kind) is None:
+                    yield self._waived(self._without_rival(rule, kind, limit, target))
+                else:
+                    content = getattr(found, kind) if kind in RIVALS else found.report
+                    yield self._waived(_against(rule, kind, limit, target, content))
+
+    def _without_rival(self, rule: Rule, kind: Kind, limit: float, target: Target) -> RuleResult:
+        skipped = kind == "champion" and self.allow_first
+        return _result(
+            rule,
+            kind,
+            limit,
+            target,
+            outcome="skipped" if skipped else "insufficient",
+            sentence=f"{label(rule, target.scope, target.group)}: no {kind} to compare with.",
         )
-        raise ValueError(msg)
-    return names
+
+    def _waived(self, result: RuleResult) -> RuleResult:
+        if result.outcome == "insufficient":
+            for one in self.waivers:
+                if one.covers(result.rule, _waivable(result), self.today):
+                    by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
+                    return replace(result, waived_by=by)
+        return result
 
 
-def _counts(n: int, n_positive: int) -> dict[str, int]:
-    return {"positive": n_positive, "negative": n - n_positive}
-
-
-def _judge(
-    rule: Rule,
-    scope: str,
-    group: str | None,
-    cell: Mapping[str, Any],
-    own: Mapping[str, int],
-    background: Mapping[str, int],
+def _against(
+    rule: Rule, kind: Kind, limit: float, target: Target, content: Mapping[str, Any]
 ) -> RuleResult:
-    value = cell["value"]
-    limit = rule.floor if rule.floor is not None else rule.ceiling
-    assert limit is not None  # noqa: S101 - Rule has checked it
-    lack = _lack_of_support(rule, scope, own, background)
-    label = f"{rule.metric} of {group}" if group else f"{scope} {rule.metric}"
+    """Hold a number of a report, or of a comparison, against a limit."""
+    group, number, cell = _number(rule, kind, target, content)
+    rival = cell["second"] if kind in RIVALS else None
+    value = cell["first"] if kind in RIVALS else cell["value"]
+    name = label(rule, target.scope, group)
+    lack, bound = target.lack_of_support(rule, content), None
     outcome: Outcome
-    if lack:
-        outcome, sentence = "insufficient", f"{label}: not enough evidence, {lack}."
-    elif value is None or not math.isfinite(value):
-        outcome = "insufficient" if scope == AGGREGATE else "error"
-        sentence = f"{label} is undefined: {cell.get('reason', 'no reason given')}."
+    if lack is not None:
+        outcome, text = "insufficient", f"{name}: not enough evidence, {lack}."
+    elif number.value is None:
+        outcome = "insufficient" if target.scope == AGGREGATE else "error"
+        text = f"{name} is undefined: {number.reason or 'no reason given'}."
     else:
-        size = abs(value) if rule.floor is None else value
-        short = size - limit if rule.floor is None else limit - value
-        outcome = "pass" if short <= 0 else "fail"
-        sentence = _sentence(rule, label, group, value, limit, short)
-    return RuleResult(
-        metric=rule.metric,
-        scope=scope,
+        outcome, bound = judge(number, kind, rule, limit)
+        if bound is None:
+            text = f"{name} has no usable interval: {number.reason or 'it is not a finite number'}."
+        else:
+            text = sentence(rule, kind, name, group, value, rival, number, limit, outcome)
+    return _result(
+        rule,
+        kind,
+        limit,
+        target,
         group=group,
         value=value,
-        limit=limit,
-        n_positive=own["positive"],
-        n_negative=own["negative"],
+        rival=rival,
+        low=number.low,
+        high=number.high,
+        bound=bound,
+        n_clusters=cell.get("n_clusters"),
         outcome=outcome,
-        action=rule.action,
-        sentence=sentence,
+        sentence=text,
     )
 
 
-def _lack_of_support(
-    rule: Rule, scope: str, own: Mapping[str, int], background: Mapping[str, int]
-) -> str | None:
-    of_own, of_background = _COMPARED[rule.metric] if scope == "subgroup" else (tuple(own), ())
-    needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
-    for place, counts, classes in (("", own, of_own), ("background ", background, of_background)):
-        for name in classes:
-            if counts[name] < needed[name]:
-                return f"{counts[name]} {place}{name}s where {needed[name]} are needed"
-    return None
+def _number(
+    rule: Rule, kind: Kind, target: Target, content: Mapping[str, Any]
+) -> tuple[str | None, Measured, Mapping[str, Any]]:
+    """Return the group that a number is of, the number as a rule sees it, and its cell."""
+    if not target.members:
+        cell = target.cell(content)
+        return target.group, measured(cell, kind, is_gap=rule.is_gap), cell
+    cells = {str(one.group): one.cell(content) for one in target.members}
+    numbers = {name: measured(cell, kind, is_gap=rule.is_gap) for name, cell in cells.items()}
+    name, number = worst_of(numbers, worse_is_up=rule.is_gap)
+    return name, number, cells[name]
 
 
-def _sentence(
-    rule: Rule, label: str, group: str | None, value: float, limit: float, short: float
-) -> str:
-    gap = rule.floor is None
-    kind = "ceiling" if gap else "floor"
-    number = f"{value:+.4f}" if gap else f"{value:.4f}"
-    if short <= 0:
-        return f"{label} is {number}, within the {kind} {limit:g}."
-    text = f"{label} is {number}, {'above' if gap else 'below'} the {kind} {limit:g} by {short:.4f}"
-    if group is None:
-        return f"{text}."
-    side = "higher" if value > 0 else "lower"
-    return f"{text}: {_MEANING[rule.metric].format(group=group, side=side)}."
+def _result(
+    rule: Rule,
+    kind: Kind,
+    limit: float,
+    target: Target,
+    *,
+    outcome: Outcome | Literal["skipped"],
+    sentence: str,
+    group: str | None = None,
+    **numbers: Any,
+) -> RuleResult:
+    group = group or target.group
+    own = next((one.own for one in target.members if one.group == group), target.own)
+    return RuleResult(
+        rule=rule.name,
+        kind=kind,
+        metric=rule.metric,
+        scope=target.scope,
+        group=group,
+        slice=rule.slice,
+        mode=rule.mode,
+        confidence=rule.confidence,
+        limit=limit,
+        n_positive=own["positive"],
+        n_negative=own["negative"],
+        action=rule.action,
+        outcome=outcome,
+        sentence=sentence,
+        **numbers,
+    )
+
+
+def _waivable(result: RuleResult) -> str | None:
+    """Return the group that a waiver names; the worst subgroup is not one by name."""
+    return None if result.scope == WORST else result.group
+
+
+def _refuse_lost_waivers(
+    waivers: Sequence[Waiver], rules: Sequence[Rule], results: Sequence[RuleResult]
+) -> None:
+    """Refuse a waiver that can never apply: it was meant for something else."""
+    names = {rule.name for rule in rules}
+    groups = {(one.rule, _waivable(one)) for one in results}
+    for one in waivers:
+        if one.rule not in names:
+            msg = (
+                f"`waivers` must name rules; got {one.rule!r} (known: {', '.join(sorted(names))})."
+            )
+            raise ValueError(msg)
+        if (one.rule, one.group) not in groups:
+            msg = f"`waivers` must name groups of the rule {one.rule}; got {one.group!r}."
+            raise ValueError(msg)

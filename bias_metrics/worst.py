@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics._values import MetricValue, undefined
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 
 
 @dataclass(frozen=True)

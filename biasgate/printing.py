@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.gate import WORST_FIRST
+from bias_metrics.rules import SUBGROUP_METRICS
 
 _WIDTH = 118
 _COLOURS = {
@@ -110,7 +111,7 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     failed = {
         (one["group"], one["metric"]): one["outcome"] if one["action"] == "block" else "warn"
         for one in verdict["results"]
-        if one["outcome"] != "pass"
+        if one["outcome"] not in {"pass", "skipped"}
     }
     overall, final = bias["overall"], bias["final_score"]
     title = (
@@ -138,12 +139,15 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
 
 
 def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
-    against = [one for one in verdict["results"] if one["outcome"] != "pass"]
+    judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
+    against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
     policy = escape(verdict["policy"]["name"])
+    n_skipped = len(verdict["results"]) - len(judged)
+    skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     if not against:
-        out.print(f"Policy {policy}: all {len(verdict['results'])} demands are met.\n")
+        out.print(f"Policy {policy}: all {len(judged)} demands are met{skipped}.\n")
         return
-    out.print(f"Policy {policy}: {len(against)} of {len(verdict['results'])} demands are not met:")
+    out.print(f"Policy {policy}: {len(against)} of {len(judged)} demands are not met{skipped}:")
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
         out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)

@@ -6,24 +6,25 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
+from flows.judge import judge_candidate
 from flows.states import conclude
 from flows.train import prepare_candidates
 from tasks.data.freezing import freeze_evaluation_set
 from tasks.evaluation import read_evaluation_file
 from tasks.figures import draw_figures
-from tasks.gating import decide_candidate, promote_candidate
+from tasks.gating import check_policy
 from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
 from tasks.publishing import (
     RESULTS,
     make_folder,
-    publish_results,
     summarise_evaluation,
     working_folder,
-    write_submission_files,
+    write_submission_file,
 )
 from tasks.reporting import write_report
+from tasks.rivals import pin_rivals
 from tasks.scoring.scored import score_candidate
-from tasks.tracking import close_evaluation_run, evaluation_run, log_candidate_run
+from tasks.tracking import close_evaluation_run, evaluation_run
 
 
 @flow(name="evaluate", flow_run_name="evaluate {config}")
@@ -32,12 +33,15 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
 
     1. read and check the file, the policy and the inputs they name
     2. train the candidates that are trained here; pin registered ones to a version
-    3. freeze the evaluation sets
-    4. score every candidate on every set (kept scores are reused)
-    5. measure each identity in a task of its own, then the aggregates
-    6. write report, table and figures; decide; log one MLflow run
-    7. publish `output/<set>/<candidate>/`
-    8. move `champion` where a candidate passed on every required set; write `summary.json`
+    3. freeze the evaluation sets; check that the policy can judge them
+    4. score every candidate, and whom they are compared with, on every set (kept scores
+       are reused)
+    5. measure each identity in a task of its own, then the aggregates; write report, table
+       and figures
+    6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
+       run per set, publish `output/<set>/<candidate>/`, move `champion` where it passed on
+       every required set
+    7. write `summary.json`
 
     Parameters
     ----------
@@ -59,20 +63,26 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     candidates = prepare_candidates(evaluation, store)
     sources = evaluation["evaluation_sets"]
     frozen = [freeze_evaluation_set(source, store) for source in sources]
-    scores = [[score_candidate(one, rows, store) for one in candidates] for rows in frozen]
+    for source, rows in zip(sources, frozen, strict=True):
+        check_policy(evaluation, rows, source)
+    rivals = pin_rivals(evaluation, candidates, store).values()
+    for each in (*candidates, *rivals):
+        for rows in frozen:
+            score_candidate(each, rows, store)
     key = f"evaluate-{runtime.flow_run.id}"
     with working_folder(store) as work, evaluation_run(evaluation, key, store) as run:
         measured = [
-            measure_candidate(source, candidate, rows, kept, evaluation, work)
-            for source, rows, of_set in zip(sources, frozen, scores, strict=True)
-            for candidate, kept in zip(candidates, of_set, strict=True)
+            [
+                measure_candidate(source, candidate, rows, store, work, submission=submission)
+                for source, rows in zip(sources, frozen, strict=True)
+            ]
+            for candidate in candidates
         ]
-        verdicts = [log_candidate_run(*result, run, store) for result in measured]
-        if submission:
-            write_submission_files(sources, candidates, scores, work)
-        publish_results(work, output)
-        decisions = [promote_candidate(one, verdicts, evaluation, store) for one in candidates]
-        summary = summarise_evaluation(evaluation, verdicts, decisions, run, output)
+        judged = [
+            judge_candidate(candidate, on_sets, candidates, evaluation, run, store, work, output)
+            for candidate, on_sets in zip(candidates, measured, strict=True)
+        ]
+        summary = summarise_evaluation(evaluation, judged, run, output)
         close_evaluation_run(run, summary, store)
     return conclude(summary)
 
@@ -81,17 +91,19 @@ def measure_candidate(
     source: dict[str, Any],
     candidate: dict[str, Any],
     rows: str,
-    scores: str,
-    evaluation: dict[str, Any],
+    store: str,
     work: str,
-) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Measure and judge one candidate on one set; return report, verdict and their folder.
+    *,
+    submission: bool,
+) -> dict[str, Any]:
+    """Measure one candidate on one set; return its report, and where its files are.
 
-    1. join scores to rows, rank them once
+    1. join the kept scores to rows, rank them once
     2. measure each identity in a task of its own
     3. compute overall and aggregate numbers
-    4. write the report and its table, draw the figures, decide
+    4. write the report and its table, draw the figures
     """
+    scores = score_candidate(candidate, rows, store)
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])
     arrays = make_folder(work, "arrays", source["name"], candidate["name"])
     layout = lay_out_scores(rows, scores, source, arrays)
@@ -101,5 +113,6 @@ def measure_candidate(
         summarise_identities(identities, measured, layout), candidate, rows, scores, layout, folder
     )
     draw_figures(report, layout, folder)
-    verdict = decide_candidate(report, evaluation["policy"], evaluation["policy_digest"], folder)
-    return report, verdict, folder
+    if submission:
+        write_submission_file(scores, folder)
+    return {"report": report, "rows": rows, "scores": scores, "layout": layout, "folder": folder}

@@ -11,7 +11,7 @@ from tasks.configuration import read_settings
 from tasks.data.freezing import Source
 from tasks.errors import InputError
 from tasks.orchestration import task
-from tasks.policy import read_policy
+from tasks.policy import Policy, read_policy
 from tasks.scoring.kinds import Candidate
 from tasks.settings import Name, Settings
 
@@ -32,6 +32,11 @@ class Evaluation(Settings):
     registered_model : str, optional
         The model in the registry whose `champion` alias the gate guards; needed where a
         candidate is trained.
+    champion : CandidateSettings, optional
+        What candidates are compared with. Default the version under the alias of
+        `registered_model`; with that, only how to open it may be said here.
+    reference : CandidateSettings, optional
+        A fixed model or file of scores that rules with `reference_margin` compare with.
     """
 
     name: Name
@@ -39,6 +44,8 @@ class Evaluation(Settings):
     candidates: Annotated[list[Candidate], Field(min_length=1)]
     policy: str = "default"
     registered_model: Name | None = None
+    champion: Candidate | None = None
+    reference: Candidate | None = None
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -54,6 +61,18 @@ class Evaluation(Settings):
                 f"candidate {untrained[0]} is trained here, so name the model that its version is "
                 "registered under: `registered_model`"
             )
+            raise ValueError(msg)
+        alias = f"models:/{self.registered_model}@champion"
+        named = getattr(self.champion, "model", None)
+        if self.champion is not None and self.registered_model and named != alias:
+            msg = (
+                f"`champion` must be `model: {alias}` where `registered_model` is given, since "
+                f"that alias is what moves; got {named or self.champion.name}"
+            )
+            raise ValueError(msg)
+        rivals = [one for one in (self.champion, self.reference) if one is not None]
+        if any(one.training() is not None for one in rivals):
+            msg = "`champion` and `reference` must exist already; one of them is trained here"
             raise ValueError(msg)
         return self
 
@@ -75,10 +94,23 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     path = path.resolve()
     evaluation = read_settings(path, Evaluation)
     policy = read_policy(evaluation.policy, path.parent)
-    for part in (*evaluation.evaluation_sets, *evaluation.candidates):
+    rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
+    for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
         part.check()
+    _refuse_missing_reference(evaluation, policy)
     content = evaluation.model_dump(mode="json")
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
+
+
+def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
+    if evaluation.reference is None:
+        for rule in policy.decision_rules():
+            if rule.reference_margin is not None:
+                msg = (
+                    f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
+                    "`reference` in the evaluation file."
+                )
+                raise InputError(msg)
 
 
 @task(name="read evaluation")

@@ -15,7 +15,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.measuring import Layout, membership
 from tasks.orchestration import task
 

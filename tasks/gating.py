@@ -1,162 +1,216 @@
-"""Last step: the verdict, and the `champion` alias that moves only on a pass."""
+"""The verdict on one candidate and set: a pure function of policy and evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bias_metrics.gate import Outcome, decide, worst
+import bias_metrics
+from bias_metrics.gate import decide, evidence_needed
+from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.verdict import Evidence
+from tasks.data.evaluation_set import SLICE, EvaluationSet
+from tasks.data.freezing import SOURCES
 from tasks.errors import InputError
+from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
-from tasks.mlflow_gateway import Gateway, ModelVersion
 from tasks.orchestration import task
-from tasks.policy import rules_of
-from tasks.scoring.candidate import Workplace
+from tasks.policy import Policy
 
-SCHEMA_VERSION = 1
-CHAMPION, PREVIOUS = "champion", "previous_champion"
+SCHEMA_VERSION = 2
+# Adjusted p-values below this are told as a change for the worse.
+_ALPHA = 0.05
+_ROUNDING = 1e-9
 
 
 def build_verdict(
-    report: Mapping[str, Any], policy: Mapping[str, Any], policy_digest: str
+    report: Mapping[str, Any],
+    policy: Policy,
+    evidence: EvidenceFile,
+    rivals: Mapping[str, Any],
+    *,
+    n_candidates: int,
+    today: date,
 ) -> dict[str, Any]:
-    """Judge a report by a policy, with all that is needed to judge it again.
+    """Judge one candidate on one set, and name everything that the judgement rests on.
+
+    Parameters
+    ----------
+    report : mapping
+        The candidate's report.
+    policy : Policy
+        The rules.
+    evidence : EvidenceFile
+        The rows and scores.
+    rivals : mapping
+        Settings of `champion` and `reference`, where there are any.
+    n_candidates : int
+        Candidates that are tried on the set together.
+    today : date
+        The day of the decision; waivers expire.
 
     Returns
     -------
     dict
-        `outcome` (pass, fail, insufficient or error), the policy's and the report's
-        digests, and one result per rule and number.
+        `outcome` (pass, fail, insufficient or error), digests of policy, report and
+        evidence, one result per rule and number, and what got worse.
 
     Raises
     ------
     InputError
-        If a rule names a subgroup that the report lacks.
+        If a rule names a subgroup or slice that the set lacks.
+    RuntimeError
+        If the evidence gives other numbers than the report.
     """
+    rules = policy.decision_rules(n_candidates)
     try:
-        decision = decide(report["bias"], rules_of(dict(policy)))
+        all_rows = (None, rules[0].level)
+        measured = evidence.measure(dict.fromkeys([all_rows, *evidence_needed(rules)]))
+        _refuse_other_numbers(report["bias"], measured[all_rows].report)
+        decision = decide(
+            measured,
+            rules,
+            today=today,
+            waivers=[one.waiver() for one in policy.waivers],
+            allow_first=policy.allow_first,
+        )
     except ValueError as error:
-        msg = f"policy {policy['name']!r}: {error}"
+        msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
-    evaluation_set, candidate = report["evaluation_set"], report["candidate"]
+    evaluation_set = report["evaluation_set"]
     return {
         "schema_version": SCHEMA_VERSION,
-        "policy": {"name": policy["name"], "digest": policy_digest},
+        "policy": {
+            "name": policy.name,
+            "digest": policy.digest,
+            "report_only": policy.report_only,
+        },
         "evaluation_set": {key: evaluation_set[key] for key in ("name", "digest")},
-        "candidate": candidate,
+        "candidate": report["candidate"],
+        **{role: _identified(rivals.get(role), evidence, role) for role in RIVALS},
+        "n_candidates": n_candidates,
         "report_digest": json_digest(report),
+        "evidence_digest": evidence.digest,
+        "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
+        "decided_on": today.isoformat(),
         **decision.to_dict(),
+        "worsened": _worsened(measured[all_rows]),
     }
 
 
-def promote(
-    verdicts: Sequence[Mapping[str, Any]],
-    version: ModelVersion | None,
-    registered_model: str | None,
-    gateway: Gateway,
-    *,
-    allow_first: bool,
-) -> dict[str, Any]:
-    """Move `champion` to a version whose verdicts allow it; say what was done and why.
+def _identified(
+    rival: Mapping[str, Any] | None, evidence: EvidenceFile, role: str
+) -> dict[str, Any] | None:
+    """Return who a rival is: its name, kind, version and the digest of its scores' origin."""
+    if rival is None:
+        return None
+    known = {key: rival[key] for key in ("name", "kind", "model") if rival.get(key)}
+    return known | {"digest": evidence.record["scores"][role]}
 
-    The alias is touched last, after everything that could fail, and read back.
 
-    Parameters
-    ----------
-    verdicts : sequence of mapping
-        The candidate's verdicts on the sets that are required.
-    version : ModelVersion or None
-        The registered version behind the candidate.
-    registered_model : str or None
-        The model whose alias is guarded.
-    gateway : Gateway
-        Registry.
-    allow_first : bool
-        Whether there need not be a champion yet.
+@cache
+def code_digest() -> str:
+    """SHA-256 over the sources of the metric library that decides."""
+    folder = Path(bias_metrics.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
-    Returns
-    -------
-    dict
-        `outcome`, `promoted` and a `sentence`.
+
+def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
+    """Refuse a policy whose rules name subgroups or slices that a set lacks.
+
+    Raises
+    ------
+    InputError
+        With the name and those that are known.
     """
-    outcome: Outcome = worst([verdict["outcome"] for verdict in verdicts])
-    if version is None or registered_model is None:
-        return _decision(outcome, "Not a registered version: nothing to promote.")
-    if version.name != registered_model:
-        return _decision(
-            outcome, f"{version.uri} is not a version of {registered_model}: not promoted."
+    for rule in policy.decision_rules():
+        groups = rule.named_groups
+        for what, names, known in (
+            ("scope", groups, identities),
+            ("slice", (rule.slice,) if rule.slice else (), slices),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                msg = (
+                    f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
+                    f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                )
+                raise InputError(msg)
+
+
+def _refuse_other_numbers(bias: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+    """Refuse to decide on rows that do not give the reported numbers."""
+    for path, cell in _cells(bias):
+        value, found = cell["value"], dict(_cells(again))[path]["value"]
+        same = value == found or (
+            None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
         )
-    if outcome != "pass":
-        return _decision(outcome, f"{CHAMPION} of {registered_model} stays where it is.")
-    champion = gateway.alias(registered_model, CHAMPION)
-    if champion is None and not allow_first:
-        return _decision(
-            "insufficient",
-            f"{registered_model} has no {CHAMPION} to compare with, and the policy does not say "
-            "`allow_first: true`.",
-        )
-    if champion is not None and champion.version == version.version:
-        return _decision(outcome, f"{version.uri} is {CHAMPION} already.")
-    if champion is not None:
-        gateway.set_alias(registered_model, PREVIOUS, champion.version)
-    gateway.set_alias(registered_model, CHAMPION, version.version)
-    moved = gateway.alias(registered_model, CHAMPION)
-    if moved is None or moved.version != version.version:
-        msg = f"{CHAMPION} of {registered_model} must be version {version.version} now; it is not."
-        raise RuntimeError(msg)
-    before = "there was none before" if champion is None else f"before: version {champion.version}"
-    return _decision(outcome, f"{version.uri} is {CHAMPION} now ({before}).", promoted=True)
+        if not same:
+            msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
+            raise RuntimeError(msg)
+
+
+def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "auc", bias["overall"]["auc"]
+    yield "final_score", bias["final_score"]
+    for name, subgroup in bias["subgroups"].items():
+        for metric in SUBGROUP_METRICS:
+            yield f"{metric}/{name}", subgroup[metric]
+
+
+def _worsened(measured: Evidence) -> list[dict[str, Any]]:
+    """Return what is worse than the champion's, after Holm's correction over all cells."""
+    found: list[dict[str, Any]] = []
+    for group, cells in (measured.champion or {"subgroups": {}})["subgroups"].items():
+        for metric, cell in cells.items():
+            gap = metric.endswith("_aeg")
+            if cell["p_holm"] is not None and cell["p_holm"] < _ALPHA:
+                worse = abs(cell["first"]) > abs(cell["second"]) if gap else cell["value"] < 0
+                keys = ("first", "second", "p_holm", "p_bh")
+                change = {"metric": metric, "group": group} | {key: cell[key] for key in keys}
+                found += [change] if worse else []
+    return found
+
+
+@task(name="check policy")
+def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
+    """Refuse, before anything is scored, a policy that cannot judge the set. Reads only."""
+    frozen = EvaluationSet.load(Path(set_folder))
+    identities = SOURCES.validate_python(source).measured_identities(frozen.identities)
+    slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
+    refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
 
 
 @task(name="decide")
 def decide_candidate(
-    report: dict[str, Any], policy: dict[str, Any], policy_digest: str, folder: str
+    report: dict[str, Any],
+    evidence: str,
+    evaluation: dict[str, Any],
+    rivals: dict[str, Any],
+    folder: str,
 ) -> dict[str, Any]:
-    """Judge the report, write `verdict.json`, return the verdict. Safe to retry."""
-    verdict = build_verdict(report, policy, policy_digest)
+    """Judge the report, write `verdict.json` and `policy.json`, return the verdict.
+
+    Safe to retry.
+    """
+    policy = Policy.model_validate(evaluation["policy"])
+    verdict = build_verdict(
+        report,
+        policy,
+        EvidenceFile(Path(evidence)),
+        rivals,
+        n_candidates=len(evaluation["candidates"]),
+        today=datetime.now(UTC).date(),
+    )
+    write_json(Path(folder) / "policy.json", policy.model_dump(mode="json"))
     write_json(Path(folder) / "verdict.json", verdict)
     return verdict
-
-
-@task(name="promote candidate")
-def promote_candidate(
-    candidate: dict[str, Any],
-    verdicts: list[dict[str, Any]],
-    evaluation: dict[str, Any],
-    store: str,
-) -> dict[str, Any]:
-    """Write the verdicts to the model version, then move the alias if they allow it.
-
-    Safe to retry: a version that is champion already is left alone.
-    """
-    gateway = Workplace.at(store).gateway
-    own = [one for one in verdicts if one["candidate"]["name"] == candidate["name"]]
-    version = gateway.resolve(candidate["model"]) if candidate.get("model") else None
-    if version is not None:
-        gateway.tag_version(version, _tags(own))
-    required = {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
-    decision = promote(
-        [one for one in own if one["evaluation_set"]["name"] in required],
-        version,
-        evaluation["registered_model"],
-        gateway,
-        allow_first=evaluation["policy"]["allow_first"],
-    )
-    return {"candidate": candidate["name"]} | decision
-
-
-def _decision(outcome: Outcome, sentence: str, *, promoted: bool = False) -> dict[str, Any]:
-    return {"outcome": outcome, "promoted": promoted, "sentence": sentence}
-
-
-def _tags(verdicts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    tags = {}
-    for verdict in verdicts:
-        prefix = f"biasgate.{verdict['evaluation_set']['name']}"
-        tags[f"{prefix}.verdict"] = str(verdict["outcome"])
-        tags[f"{prefix}.verdict_digest"] = json_digest(dict(verdict))
-        tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
-        tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"
-        tags[f"{prefix}.run_id"] = str(verdict.get("run_id", ""))
-    return tags

@@ -98,7 +98,7 @@ def lay_out(
     InputError
         If ids differ, no row was rated, or a class is empty.
     """
-    y_score = _joined(evaluation_set, scored)
+    y_score = joined_scores(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
     _refuse_unknown_groups(source, identities)
     rated = _rated(evaluation_set, identities)
@@ -213,7 +213,14 @@ def summarise_identities(
     return summarise(Layout(Path(layout)), dict(zip(identities, measured, strict=True)))
 
 
-def _joined(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
+def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
+    """Return one score per row of the set, joined by id.
+
+    Raises
+    ------
+    InputError
+        If the ids are not exactly those of the set.
+    """
     table = scored.table()
     ids = evaluation_set.column("id")
     scores = table["score"].to_numpy()

@@ -13,7 +13,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.figures import BLUE, ORANGE, fill_cell, label_grid
 
 # The same in every picture, so that two pictures can be compared; beyond, the colour stays.

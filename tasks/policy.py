@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bias_metrics.gate import Action, Rule
+from bias_metrics.rules import Action, Mode, Rule, Waiver, correct_for_candidates
+from bias_metrics.uncertainty import MIN_CLUSTERS
 from tasks.configuration import read_settings
 from tasks.errors import InputError
 from tasks.files import json_digest
@@ -15,55 +17,97 @@ from tasks.settings import Name, Settings
 
 SHIPPED = Path(__file__).parent.parent / "deployments" / "policies"
 Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class RuleSettings(Settings):
-    """One rule of a policy; `bias_metrics.gate.Rule` says what the options mean.
+    """One rule of a policy: a limit, a margin, or both.
 
     Attributes
     ----------
     metric : str
         The number to judge.
     scope : str or list of str
-        `overall`, `each`, `aggregate`, or names of subgroups.
+        `overall`, `each`, `worst`, `aggregate`, or names of subgroups.
     floor, ceiling : float, optional
         The limit: a floor for AUCs, a ceiling on the size of AEGs.
-    mode : {"estimate"}
-        What is held against the limit: the value itself.
-    min_positives, min_negatives : int
-        Support.
+    margin, reference_margin : float, optional
+        By how much the number may be worse than the champion's, or the reference's.
+    slice : str, optional
+        A slice of the evaluation set; default all rows.
+    mode : {"proven", "estimate"}
+        `proven` holds a confidence bound against the limit, `estimate` the value itself.
+    confidence : float, optional
+        One-sided confidence of the bound; default the policy's.
+    min_positives, min_negatives, min_clusters : int
+        Rows of each class that is compared, and clusters, below which nothing is said.
     action : {"block", "warn"}
         Whether the rule counts for the verdict.
+    id : str, optional
+        Name in verdicts and waivers; default `metric/scope`.
     """
 
     metric: str
     scope: str | list[str]
     floor: Limit | None = None
     ceiling: Limit | None = None
-    mode: Literal["estimate"] = "estimate"
-    min_positives: Support = 1
-    min_negatives: Support = 1
+    margin: Limit | None = None
+    reference_margin: Limit | None = None
+    slice: Name | None = None
+    mode: Mode = "proven"
+    confidence: Confidence | None = None
+    min_positives: Support = 2
+    min_negatives: Support = 2
+    min_clusters: Support = MIN_CLUSTERS
     action: Action = "block"
+    id: Name | None = None
 
     @field_validator("scope")
     @classmethod
     def _names_something(cls, value: str | list[str]) -> str | list[str]:
         if not value:
-            msg = "must name `overall`, `each`, `aggregate` or subgroups"
+            msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
             raise ValueError(msg)
         return value
 
     @model_validator(mode="after")
     def _is_a_rule(self) -> Self:
-        self.rule()
+        self.rule(0.95)
         return self
 
-    def rule(self) -> Rule:
-        """Return the rule that the gate decides by."""
-        options = self.model_dump(exclude={"mode", "scope"})
+    def rule(self, confidence: float) -> Rule:
+        """Return the rule that the gate decides by; `confidence` where it names none."""
+        options = self.model_dump(exclude={"scope", "confidence"})
         scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
-        return Rule(scope=scope, **options)
+        return Rule(scope=scope, confidence=self.confidence or confidence, **options)
+
+
+class WaiverSettings(Settings):
+    """Somebody's decision that missing evidence shall not block, for a time.
+
+    Attributes
+    ----------
+    rule : str
+        The rule's `id`, or `metric/scope`.
+    group : str, optional
+        The subgroup; none for `overall`, `aggregate` and `worst`.
+    reason, decided_by : str
+        Why, and who says so; both are written into every verdict.
+    expires : date
+        The last day on which it holds, as in 2026-12-31.
+    """
+
+    rule: Text
+    group: Text | None = None
+    reason: Text
+    decided_by: Text
+    expires: date
+
+    def waiver(self) -> Waiver:
+        """Return the waiver that the gate decides by."""
+        return Waiver(**self.model_dump())
 
 
 class Policy(Settings):
@@ -75,21 +119,45 @@ class Policy(Settings):
         Version of the policy language.
     name : str
         Name in verdicts.
+    description : str
+        What it is for.
     allow_first : bool
         Whether a candidate may become champion where there is none yet.
+    report_only : bool
+        Whether verdicts are written but neither move `champion` nor fail a command.
+    confidence : float
+        One-sided confidence of rules that name none.
+    correction : {"none", "bonferroni"}
+        Whether several candidates on the same set share the rate of false passes.
     rules : list of RuleSettings
         At least one of them blocking.
+    waivers : list of WaiverSettings
+        Missing evidence that shall not block.
     """
 
     version: Literal[1]
     name: Name
+    description: str = ""
     allow_first: bool = False
+    report_only: bool = False
+    confidence: Confidence = 0.95
+    correction: Literal["none", "bonferroni"] = "none"
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
+    waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
 
     @model_validator(mode="after")
     def _can_block(self) -> Self:
         if all(rule.action == "warn" for rule in self.rules):
             msg = "at least one rule must have `action: block`; this policy passes anything"
+            raise ValueError(msg)
+        names = [rule.name for rule in self.decision_rules()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"rules must have different names; {twice[0]} is given twice: set an `id`"
+            raise ValueError(msg)
+        unknown = sorted({one.rule for one in self.waivers} - set(names))
+        if unknown:
+            msg = f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
             raise ValueError(msg)
         return self
 
@@ -97,6 +165,11 @@ class Policy(Settings):
     def digest(self) -> str:
         """SHA-256 of the policy's content, written into every verdict."""
         return json_digest(self.model_dump(mode="json"))
+
+    def decision_rules(self, n_candidates: int = 1) -> list[Rule]:
+        """Return the rules, corrected for the candidates on one set where the policy says so."""
+        rules = [one.rule(self.confidence) for one in self.rules]
+        return correct_for_candidates(rules, n_candidates if self.correction != "none" else 1)
 
 
 def read_policy(reference: str, folder: Path) -> Policy:
@@ -126,8 +199,3 @@ def read_policy(reference: str, folder: Path) -> Policy:
         msg = f"`policy` must be a file or one of {names}; got {reference} (looked at {path})."
         raise InputError(msg)
     return read_settings(path, Policy)
-
-
-def rules_of(policy: dict[str, Any]) -> list[Rule]:
-    """Return the rules of a policy that was passed as plain values."""
-    return [one.rule() for one in Policy.model_validate(policy).rules]

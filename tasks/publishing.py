@@ -37,17 +37,17 @@ def make_folder(*parts: str) -> str:
 @task(name="summarise evaluation")
 def summarise_evaluation(
     evaluation: dict[str, Any],
-    verdicts: list[dict[str, Any]],
-    decisions: list[dict[str, Any]],
+    judged: list[tuple[list[dict[str, Any]], dict[str, Any]]],
     run_id: str,
     output: str,
 ) -> dict[str, Any]:
     """Write `summary.json`: every candidate's outcome and what became of it. Safe to retry."""
+    decisions = [decision for _, decision in judged]
     summary = {
         "evaluation": evaluation["name"],
         "outcome": worst([one["outcome"] for one in decisions]),
         "run_id": run_id,
-        "verdicts": verdicts,
+        "verdicts": [verdict for verdicts, _ in judged for verdict in verdicts],
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
@@ -55,24 +55,16 @@ def summarise_evaluation(
     return summary
 
 
-@task(name="write submissions")
-def write_submission_files(
-    sources: list[dict[str, Any]],
-    candidates: list[dict[str, Any]],
-    scores: list[list[str]],
-    work: str,
-) -> None:
-    """Write all scores in the Kaggle submission format. Safe to retry."""
-    for source, of_set in zip(sources, scores, strict=True):
-        for candidate, folder in zip(candidates, of_set, strict=True):
-            target = Path(work) / RESULTS / source["name"] / candidate["name"]
-            write_submission(ScoredSet.open(Path(folder)), target / "submission.csv")
+@task(name="write submission")
+def write_submission_file(scores: str, folder: str) -> None:
+    """Write scores in the Kaggle submission format. Safe to retry."""
+    write_submission(ScoredSet.open(Path(scores)), Path(folder) / "submission.csv")
 
 
 @task(name="publish results")
-def publish_results(work: str, output: str) -> None:
-    """Copy every `<set>/<candidate>` folder to the output, each whole. Safe to retry."""
+def publish_results(candidate: dict[str, Any], work: str, output: str) -> None:
+    """Copy a candidate's `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
     results = Path(work) / RESULTS
-    for finished in sorted(results.glob("*/*/")):
+    for finished in sorted(results.glob(f"*/{candidate['name']}/")):
         with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
             shutil.copytree(finished, temporary, dirs_exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics import BiasReport
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.files import write_json
 from tasks.measuring import Layout, warn_of_misjoin
@@ -91,7 +91,8 @@ def metric_csv(report: Mapping[str, Any]) -> str:
 def verdict_markdown(verdict: Mapping[str, Any]) -> str:
     """Return a verdict as Markdown: the outcome, then every demand that is not met."""
     unmet = _unmet(verdict)
-    policy, n_results = verdict["policy"]["name"], len(verdict["results"])
+    policy = verdict["policy"]["name"]
+    n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
     count = f"{len(unmet)} of {n_results} demands are not met:" if unmet else "all demands are met."
     lines = [f"- {sentence}" for sentence in unmet]
     return "\n".join([f"**{verdict['outcome']}** by policy {policy}: {count}", "", *lines]).strip()
@@ -122,7 +123,8 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
 
 
 def _unmet(verdict: Mapping[str, Any]) -> list[str]:
-    return [one["sentence"] for one in verdict["results"] if one["outcome"] != "pass"]
+    met = {"pass", "skipped"}
+    return [one["sentence"] for one in verdict["results"] if one["outcome"] not in met]
 
 
 @task(name="write report")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.mlflow_gateway import NOTE
 from tasks.orchestration import task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown

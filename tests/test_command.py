@@ -128,6 +128,8 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
     files = {path.name for path in (tmp_path / "out" / "rows" / "file").iterdir()}
     assert files == {
         "report.json",
+        "evidence.parquet",
+        "policy.json",
         "verdict.json",
         "bias_metrics.csv",
         "heatmap.png",
@@ -171,7 +173,7 @@ def bad_inputs():
         ),
         "unknown identity": (
             {"policy": "{metric: bpsn_auc, scope: martian, floor: 0.5}"},
-            "must name subgroups of the report; got 'martian' (known: gay)",
+            "must be known to the evaluation set; got 'martian' (known: gay)",
         ),
         "duplicate id": (
             {"rows": last("id", 1000)},

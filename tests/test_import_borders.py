@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("bias_metrics", "tasks", "flows", "deployments", "biasgate")
-OUTSIDE = {"os", "pathlib", "time", "datetime", "random"}
+OUTSIDE = {"os", "pathlib", "time", "random"}
+CLOCK = {"today", "now", "utcnow"}  # of `datetime`, whose dates are values like any other
 PURE = {"numpy", *sys.stdlib_module_names} - OUTSIDE
 PREFECT_AT_HOME = ("flows/", "deployments/", "tasks/orchestration.py")
 MLFLOW_GATEWAY = "tasks/mlflow_gateway.py"
@@ -69,6 +70,20 @@ def violations(source: str, path: str) -> list[str]:
         for line, module in imported_modules(source, path)
         if (why := objection(path, module))
     ]
+
+
+def looks_at_the_clock(source: str) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", None) in CLOCK
+    ]
+
+
+@pytest.mark.parametrize("path", [one for one in FILES if one.startswith("bias_metrics/")])
+def test_the_first_room_never_looks_at_the_clock(path):
+    assert looks_at_the_clock((ROOT / path).read_text(encoding="utf-8")) == []
+    assert looks_at_the_clock("from datetime import date\nx = date.today()") == [2]
 
 
 @pytest.mark.parametrize("path", FILES)

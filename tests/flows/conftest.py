@@ -171,6 +171,7 @@ def _write_table(path, rows):
 
 def _write_policy(path, *, floor, metric="bpsn_auc", ceiling=0.4, min_positives=5):
     demand = {"scope": ["gay", "muslim"], "min_positives": min_positives, "min_negatives": 5}
+    demand |= {"mode": "estimate"}
     rules = [
         {"metric": metric, "floor": floor} | demand,
         {"metric": "negative_aeg", "ceiling": ceiling} | demand,

@@ -11,7 +11,15 @@ from prefect import get_client
 from bias_metrics import evaluate_bias
 
 CANDIDATES = ["words", "shifted"]
-FILES = {"report.json", "verdict.json", "bias_metrics.csv", "heatmap.png", "distributions.png"}
+FILES = {
+    "report.json",
+    "evidence.parquet",
+    "policy.json",
+    "verdict.json",
+    "bias_metrics.csv",
+    "heatmap.png",
+    "distributions.png",
+}
 
 
 def scores_of(world, report):

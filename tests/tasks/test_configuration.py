@@ -143,6 +143,36 @@ def test_a_wrong_evaluation_is_refused_before_any_work(evaluation, changed, mess
         read_evaluation(evaluation(**changed))
 
 
+RIVAL = "{name: old, kind: scores, path: scores.csv}"
+
+
+def test_whom_to_compare_with_is_read(evaluation):
+    path = evaluation()
+    path.write_text(f"{path.read_text('utf-8')}\nchampion: {RIVAL}\nreference: {RIVAL}\n", "utf-8")
+    found = read_evaluation(path)
+    assert found["champion"]["name"] == found["reference"]["name"] == "old"
+
+
+def test_a_champion_other_than_the_alias_that_moves_is_refused(evaluation):
+    path = evaluation()
+    more = f"\nregistered_model: toxicity\nchampion: {RIVAL}\n"
+    path.write_text(path.read_text("utf-8") + more, "utf-8")
+    with pytest.raises(InputError, match=r"must be `model: models:/toxicity@champion`.*got old"):
+        read_evaluation(path)
+
+
+def test_a_reference_margin_without_a_reference_is_refused(evaluation, write):
+    write(
+        "version: 1\nname: own\nrules: [{metric: auc, scope: overall, reference_margin: 0.1}]",
+        "own.yaml",
+    )
+    path = evaluation()
+    text = path.read_text("utf-8").replace("policy: default", "policy: own.yaml")
+    path.write_text(text if "own.yaml" in text else f"{text}\npolicy: own.yaml\n", "utf-8")
+    with pytest.raises(InputError, match="rule auc/overall has a `reference_margin`; name the"):
+        read_evaluation(path)
+
+
 def test_two_candidates_of_one_name_are_refused(evaluation):
     one = "{name: one, kind: scores, path: scores.csv}"
     with pytest.raises(InputError, match="names in `candidates` must differ; one is given twice"):
@@ -161,8 +191,9 @@ def test_a_policy_beside_the_evaluation_is_found_by_its_path(write, tmp_path):
         ("[{metric: auc, scope: overall, floor: .nan}]", "rules.0.floor"),
         ("[{metric: auc, scope: overall, floor: 0.5, action: warn}]", "passes anything"),
         ("[{metric: gini, scope: each, floor: 0.5}]", "rules.0: .*must be one of subgroup_auc"),
-        ("[{metric: auc, scope: overall, floor: 0.5, mode: proven}]", "rules.0.mode"),
+        ("[{metric: auc, scope: overall, floor: 0.5, mode: hoped}]", "rules.0.mode"),
         ("[{metric: bpsn_auc, scope: [], floor: 0.5}]", "rules.0.scope"),
+        ("[{metric: auc, scope: overall, floor: 0.5, confidence: 95}]", "rules.0.confidence"),
     ],
 )
 def test_a_policy_that_could_not_gate_is_refused(write, rules, message):

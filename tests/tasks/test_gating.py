@@ -1,177 +1,212 @@
-"""Verdicts on versions of a real registry, and the alias that moves only on a pass."""
+"""Verdicts from files of evidence, made by the library from a few hundred rows."""
 
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics import compare_bias, evaluate_bias
 from tasks.errors import InputError
-from tasks.gating import build_verdict, promote
-from tasks.mlflow_gateway import KEY, Gateway
+from tasks.evidence import FILE, EvidenceFile, evidence_table
+from tasks.gating import build_verdict, refuse_unknown_names
 from tasks.policy import Policy
-from tasks.tracking import metric_keys, metric_name
 
-PASSED = {"outcome": "pass"}
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory):
-    return Gateway.of_store(tmp_path_factory.mktemp("store"))
+TODAY = date(2026, 11, 21)
+CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}
 
 
 @pytest.fixture
-def versions(gateway, request, tmp_path):
-    """Two versions of a model of the test's own."""
-    (tmp_path / "file").write_text("x")
-    experiment = gateway.experiment("test")
-    name = f"model-{request.node.name}"[:60].replace("/", "-").replace(":", "-")
-    made = []
-    for number in (1, 2):
-        run_id = gateway.run(experiment, f"{name}-{number}", "train")
-        gateway.log_folder(run_id, tmp_path, "model")
-        made.append(gateway.register(name, run_id, "model", {"made": str(number)}))
-    return made
+def rows():
+    rng = np.random.default_rng(8)
+    label, gay = rng.random(900) < 0.5, rng.random(900) < 0.4
+    good = label + rng.random(900)
+    return {
+        "id": pa.array([str(one) for one in range(900)]),
+        "label": label,
+        "identity/gay": gay,
+        "slice/short": rng.random(900) < 0.5,
+        "score/candidate": good + 0.7 * (gay & ~label),
+        "score/champion": good,
+    }
 
 
-def move(gateway, verdicts, version, *, allow_first=True, model=None):
-    return promote(verdicts, version, model or version.name, gateway, allow_first=allow_first)
+def evidence_of(folder, columns, **record):
+    """Write rows as evidence."""
+    roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
+    known = {
+        "set_digest": "s",
+        "choices": {"background": "outside_subgroup"},
+        "power_mean_groups": ["gay"],
+        "scores": {role: f"digest of {role}" for role in roles},
+    }
+    pq.write_table(evidence_table(columns, known | record), folder / FILE)
+    return EvidenceFile(folder / FILE)
 
 
-def champion(gateway, version):
-    found = gateway.alias(version.name, "champion")
-    return None if found is None else found.version
-
-
-@pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
-def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
-    move(gateway, [PASSED], versions[0])
-    decision = move(gateway, [PASSED, {"outcome": outcome}], versions[1])
-    assert (decision["outcome"], decision["promoted"]) == (outcome, False)
-    assert champion(gateway, versions[0]) == "1"
-
-
-def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
-    assert "there was none before" in move(gateway, [PASSED], versions[0])["sentence"]
-    decision = move(gateway, [PASSED], versions[1])
-    assert decision["promoted"]
-    assert "before: version 1" in decision["sentence"]
-    assert champion(gateway, versions[0]) == "2"
-    assert gateway.alias(versions[0].name, "previous_champion").version == "1"
-
-
-def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, versions):
-    move(gateway, [PASSED], versions[0])
-    move(gateway, [PASSED], versions[1])
-    again = move(gateway, [PASSED], versions[1])
-    assert not again["promoted"]
-    assert gateway.alias(versions[0].name, "previous_champion").version == "1"
-
-
-def test_the_first_champion_needs_an_explicit_permission(gateway, versions):
-    decision = move(gateway, [PASSED], versions[0], allow_first=False)
-    assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
-    assert champion(gateway, versions[0]) is None
-
-
-def test_no_verdict_on_a_required_set_is_not_a_pass(gateway, versions):
-    assert move(gateway, [], versions[0])["outcome"] == "insufficient"
-    assert champion(gateway, versions[0]) is None
-
-
-def test_a_version_of_another_model_is_not_promoted(gateway, versions):
-    decision = move(gateway, [PASSED], versions[0], model="some_other_model")
-    assert not decision["promoted"]
-    assert champion(gateway, versions[0]) is None
-
-
-def test_scores_without_a_version_are_judged_but_not_promoted(gateway):
-    decision = promote([PASSED], None, "model", gateway, allow_first=True)
-    assert (decision["outcome"], decision["promoted"]) == ("pass", False)
-
-
-def test_an_alias_that_does_not_stick_is_a_crash(gateway, versions, monkeypatch):
-    monkeypatch.setattr(Gateway, "set_alias", lambda *_: None)
-    with pytest.raises(RuntimeError, match="must be version 1 now; it is not"):
-        move(gateway, [PASSED], versions[0])
-
-
-def test_a_run_is_found_by_its_key_and_not_made_twice(gateway):
-    experiment = gateway.experiment("keys")
-    first = gateway.run(experiment, "a/b on c", "name")
-    assert gateway.run(experiment, "a/b on c", "name") == first
-    assert gateway.run(experiment, "another", "name") != first
-    assert gateway.client.get_run(first).data.tags[KEY] == "a/b on c"
-
-
-def test_a_version_is_found_by_uri_alias_and_tag(gateway, versions):
-    first, second = versions
-    gateway.set_alias(first.name, "champion", "1")
-    assert gateway.resolve(first.uri).version == "1"
-    assert gateway.resolve(f"models:/{first.name}@champion").version == "1"
-    assert gateway.find_version(first.name, "made", "2").version == second.version
-    assert gateway.find_version(first.name, "made", "3") is None
-    assert (gateway.download(first) / "file").read_text() == "x"
-
-
-@pytest.mark.parametrize("uri", ["models:/nobody/1", "models:/nobody@champion"])
-def test_a_model_that_is_not_registered_is_refused_with_what_to_write(gateway, uri):
-    with pytest.raises(InputError, match=r"must be in the registry.*Write models:/NAME/VERSION"):
-        gateway.resolve(uri)
-
-
-def test_a_verdict_carries_the_digests_that_it_rests_on():
-    policy = Policy.model_validate(
-        {
-            "version": 1,
-            "name": "p",
-            "rules": [{"metric": "auc", "scope": "overall", "floor": 0.5}],
-        }
+def report_of(columns, **bias):
+    measured = evaluate_bias(
+        columns["label"],
+        columns["score/candidate"],
+        {"gay": columns["identity/gay"]},
+        power_mean_groups=["gay"],
     )
-    report = {
+    return {
         "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
         "candidate": {"name": "c", "digest": "d2"},
-        "bias": {"overall": {"n": 10, "n_positive": 5, "auc": {"value": 0.6}}, "subgroups": {}},
+        "bias": measured.to_dict() | bias,
     }
-    verdict = build_verdict(report, policy.model_dump(mode="json"), policy.digest)
+
+
+def policy_of(*rules, **options):
+    known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
+    return Policy.model_validate(known | options)
+
+
+def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):
+    return build_verdict(
+        report or report_of(columns),
+        policy,
+        evidence_of(folder, columns),
+        {"champion": CHAMPION} if rivals is None else rivals,
+        n_candidates=n_candidates,
+        today=TODAY,
+    )
+
+
+FLOOR = {"metric": "bpsn_auc", "scope": "each", "floor": 0.5}
+MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not worse"}
+
+
+def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
+    policy = policy_of(FLOOR)
+    verdict = judge(tmp_path, rows, policy)
     assert verdict["outcome"] == "pass"
-    assert verdict["policy"] == {"name": "p", "digest": policy.digest}
+    assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
     assert verdict["evaluation_set"] == {"name": "s", "digest": "d1"}
     assert verdict["candidate"] == {"name": "c", "digest": "d2"}
-    changed = build_verdict(
-        report | {"warnings": ["x"]}, policy.model_dump(mode="json"), policy.digest
+    assert verdict["champion"] == {
+        "name": "old",
+        "kind": "mlflow",
+        "model": "models:/toxicity/3",
+        "digest": "digest of champion",
+    }
+    assert verdict["reference"] is None
+    assert verdict["decided_on"] == "2026-11-21"
+    assert verdict["evidence_digest"] == EvidenceFile(tmp_path / FILE).digest
+    warned = judge(tmp_path, rows, policy, report=report_of(rows) | {"warnings": ["x"]})
+    assert warned["report_digest"] != verdict["report_digest"]
+
+
+def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path, rows):
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN))
+    alone = compare_bias(
+        rows["label"],
+        rows["score/candidate"],
+        rows["score/champion"],
+        {"gay": rows["identity/gay"]},
+        confidence=0.9,
+    ).to_dict()["subgroups"]["gay"]["bpsn_auc"]
+    floor, margin = verdict["results"]
+    assert (verdict["outcome"], floor["outcome"], margin["outcome"]) == ("fail", "pass", "fail")
+    assert (margin["low"], margin["high"]) == (alone["low"], alone["high"])
+    assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
+
+
+def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
+    del rows["score/champion"]
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
+    assert [one["outcome"] for one in verdict["results"]] == ["pass", "skipped"]
+    assert (verdict["outcome"], verdict["champion"], verdict["worsened"]) == ("pass", None, [])
+
+
+def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
+    short = FLOOR | {"slice": "short", "confidence": 0.975}
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, short))
+    mask = rows["slice/short"]
+    alone = evaluate_bias(
+        rows["label"][mask], rows["score/candidate"][mask], {"gay": rows["identity/gay"][mask]}
     )
-    assert changed["report_digest"] != verdict["report_digest"]
+    assert verdict["results"][1]["value"] == alone.subgroups["gay"].cells.bpsn_auc.value
+    assert verdict["results"][1]["low"] == alone.subgroups["gay"].cells.bpsn_auc.low
 
 
-def test_a_policy_that_names_an_unknown_subgroup_is_refused():
-    rules = [{"metric": "bpsn_auc", "scope": "martian", "floor": 0.5}]
-    report = {
-        "evaluation_set": {"name": "s", "digest": "d"},
-        "candidate": {"name": "c", "digest": "d"},
-        "bias": {"overall": {"n": 1, "n_positive": 1}, "subgroups": {"gay": {}}},
-    }
-    with pytest.raises(InputError, match=r"policy 'p': `scope` must name subgroups .*'martian'"):
-        build_verdict(report, {"version": 1, "name": "p", "rules": rules}, "digest")
+def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
+    plain = judge(tmp_path, rows, policy_of(FLOOR))
+    rows["cluster"] = np.arange(900) // 12
+    rows["score/candidate"] = rows["score/candidate"] + 0.5 * np.sin(rows["cluster"])
+    clustered = judge(tmp_path, rows, policy_of(FLOOR), report=report_of(rows))
+    widths = [one["results"][0]["high"] - one["results"][0]["low"] for one in (plain, clustered)]
+    assert widths[1] > widths[0]
 
 
-def bias(*names):
-    cells = {metric: {"value": 0.5} for metric in SUBGROUP_METRICS}
-    means = {metric: {"value": None, "reason": "r"} for metric in FINAL_SCORE_PARTS}
-    return {
-        "overall": {"n": 2, "n_positive": 1, "auc": {"value": 0.9}},
-        "subgroups": dict.fromkeys(names, cells),
-        "power_mean": means,
-        "final_score": {"value": None, "reason": "r"},
-    }
+def test_several_candidates_share_the_rate_of_false_passes_where_the_policy_says_so(tmp_path, rows):
+    alone = judge(tmp_path, rows, policy_of(FLOOR), n_candidates=5)
+    shared = judge(tmp_path, rows, policy_of(FLOOR, correction="bonferroni"), n_candidates=5)
+    assert alone["results"][0]["confidence"] == 0.95
+    assert shared["results"][0]["confidence"] == pytest.approx(0.99)
+    assert shared["results"][0]["low"] < alone["results"][0]["low"]
+    assert (alone["n_candidates"], shared["n_candidates"]) == (5, 5)
 
 
-def test_metric_keys_group_by_metric_and_leave_undefined_numbers_out():
-    keys = metric_keys(bias("muslim"))
-    assert keys["bpsn_auc/muslim"] == 0.5
-    assert keys["auc/overall"] == 0.9
-    assert not [key for key in keys if key.startswith(("power_mean", "final"))]
+def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, rows):
+    report = report_of(rows)
+    rows["score/candidate"] = rows["score/champion"]
+    with pytest.raises(RuntimeError, match="must give the report's numbers; auc is"):
+        judge(tmp_path, rows, policy_of(FLOOR), report=report)
 
 
-def test_two_names_that_would_share_a_metric_key_are_refused():
-    assert metric_name("men & boys") == metric_name("men / boys") == "men _ boys"
-    with pytest.raises(ValueError, match="must give different MLflow keys"):
-        metric_keys(bias("men & boys", "men / boys"))
+def test_a_slice_without_both_classes_is_refused(tmp_path, rows):
+    rows["slice/short"] = rows["label"]
+    with pytest.raises(InputError, match="'short' must have rows of both classes"):
+        judge(tmp_path, rows, policy_of(FLOOR | {"slice": "short"}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            FLOOR | {"scope": ["gay", "martian"]},
+            r"policy 'p': `scope` of rule bpsn_auc/gay,martian .*'martian' \(known: gay\)",
+        ),
+        (FLOOR | {"slice": "long"}, r"`slice` of rule .*got 'long' \(known: short\)"),
+    ],
+)
+def test_a_policy_that_names_what_the_set_lacks_is_refused_before_any_work(rule, message):
+    with pytest.raises(InputError, match=message):
+        refuse_unknown_names(policy_of(rule), ["gay"], ["short"])
+
+
+@pytest.mark.parametrize("scope", ["each", "worst", ["gay"], "gay"])
+def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
+    refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rules": [FLOOR, FLOOR]}, "different names; bpsn_auc/each is given twice"),
+        ({"rules": [FLOOR | {"action": "warn"}]}, "this policy passes anything"),
+        ({"rules": []}, "at least 1 item"),
+        (
+            {
+                "waivers": [
+                    {
+                        "rule": "bnsp_auc/each",
+                        "group": "gay",
+                        "reason": "r",
+                        "decided_by": "d",
+                        "expires": "2027-01-01",
+                    }
+                ]
+            },
+            r"waivers must name rules; got 'bnsp_auc/each' \(known: bpsn_auc/each\)",
+        ),
+        ({"waivers": [{"rule": "bpsn_auc/each", "group": "gay"}]}, "Field required"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(changes, message):
+    known = {"version": 1, "name": "p", "rules": [FLOOR]}
+    with pytest.raises(ValueError, match=message):
+        Policy.model_validate(known | changes)

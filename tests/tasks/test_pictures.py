@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.gate import SUBGROUP_METRICS
+from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.figures import UNDEFINED, metric_heatmap
 from tasks.pictures import comparison_heatmap, forest_plot, published_report
 from tasks.term_pictures import equality_curves, per_term_scatter

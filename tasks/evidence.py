@@ -1,0 +1,219 @@
+"""What a verdict rests on, as one file from which anybody can decide again.
+
+`evidence.parquet` holds every measured row: its id, its label, which identities and slices it
+belongs to, its cluster, and the scores of the candidate and of those it is compared with. It
+holds no text. Its metadata name the sets and scores that it was made from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate import EvidenceKey
+from bias_metrics.verdict import Evidence
+from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from tasks.errors import InputError
+from tasks.files import file_digest, whole_file
+from tasks.measuring import Layout, joined_scores, membership
+from tasks.orchestration import task
+from tasks.scoring.scored import ScoredSet
+
+FILE = "evidence.parquet"
+RIVALS = ("champion", "reference")
+_RECORD = b"biasgate"
+_SCORE = "score/"
+
+
+@dataclass(frozen=True)
+class EvidenceFile:
+    """The rows of one candidate on one set.
+
+    Attributes
+    ----------
+    path : Path
+        An `evidence.parquet`.
+    """
+
+    path: Path
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return file_digest(self.path)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """`set_digest`, `choices`, `power_mean_groups`, and `scores` by role with digests."""
+        return dict(json.loads(pq.read_schema(self.path).metadata[_RECORD]))
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return pq.read_table(self.path)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column."""
+        return np.asarray(self._table[name].to_numpy())
+
+    def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns under a prefix, by what follows it."""
+        names = [one for one in self._table.column_names if one.startswith(prefix)]
+        return {name.removeprefix(prefix): self.column(name) for name in names}
+
+    def measure(self, keys: Iterable[EvidenceKey]) -> dict[EvidenceKey, Evidence]:
+        """Measure what rules want to see.
+
+        Parameters
+        ----------
+        keys : iterable of (str or None, float)
+            Slices and two-sided confidences.
+
+        Returns
+        -------
+        dict
+            Reports and comparisons.
+
+        Raises
+        ------
+        InputError
+            If the set has no such slice, or the slice has not both classes.
+        """
+        return {key: self._measure(*key) for key in keys}
+
+    def _measure(self, slice_: str | None, confidence: float) -> Evidence:
+        rows = self._rows_of(slice_)
+        labels, groups = self.column("label")[rows], self.columns(IDENTITY)
+        members = {name: mask[rows] for name, mask in groups.items()}
+        cluster = self.column("cluster")[rows] if "cluster" in self._table.column_names else None
+        options: dict[str, Any] = {
+            "power_mean_groups": self.record["power_mean_groups"],
+            "confidence": confidence,
+            "clusters": cluster,
+        }
+        scores = {name: score[rows] for name, score in self.columns(_SCORE).items()}
+        candidate = scores.pop("candidate")
+        if not scores:
+            report = evaluate_bias(labels, candidate, members, **options)
+            return Evidence(report.to_dict())
+        compared = {
+            name: compare_bias(labels, candidate, score, members, **options)
+            for name, score in scores.items()
+        }
+        report = next(iter(compared.values())).first
+        differences = {name: one.to_dict() for name, one in compared.items()}
+        return Evidence(report.to_dict(), differences.get("champion"), differences.get("reference"))
+
+    def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
+        if slice_ is None:
+            return slice(None)
+        slices = self.columns(SLICE)
+        if slice_ not in slices:
+            known = ", ".join(slices) or "none"
+            msg = f"a rule's `slice` must be one of the set's; got {slice_!r} (known: {known})."
+            raise InputError(msg)
+        rows = np.asarray(slices[slice_], dtype=np.bool_)
+        labels = self.column("label")[rows]
+        if labels.all() or not labels.any():
+            msg = f"slice {slice_!r} must have rows of both classes; it has {labels.size} rows."
+            raise InputError(msg)
+        return rows
+
+
+def write_evidence(
+    layout: Layout,
+    evaluation_set: EvaluationSet,
+    scored: ScoredSet,
+    rivals: Mapping[str, ScoredSet],
+    path: Path,
+) -> EvidenceFile:
+    """Write the rows that a verdict rests on.
+
+    Parameters
+    ----------
+    layout : Layout
+        The candidate's measured rows.
+    evaluation_set : EvaluationSet
+        The set that they are of.
+    scored : ScoredSet
+        The candidate's scores.
+    rivals : mapping of str to ScoredSet
+        Scores of `champion` and `reference`, of the same rows, joined by id.
+    path : Path
+        Where the file goes.
+
+    Returns
+    -------
+    EvidenceFile
+        The file.
+
+    Raises
+    ------
+    InputError
+        If a rival's scores are not of the same rows, or not of the same precision.
+    """
+    measured = layout.array("measured")
+    record = layout.record
+    columns: dict[str, Any] = {
+        "id": evaluation_set.column("id").filter(pa.array(measured)),
+        "label": layout.array("y_true"),
+        _SCORE + "candidate": layout.array("y_score"),
+    }
+    for name, of_rival in rivals.items():
+        scores = joined_scores(evaluation_set, of_rival)[measured]
+        if scores.dtype != layout.array("y_score").dtype:
+            msg = (
+                f"scores of the {name} must have the candidate's precision; got {scores.dtype} "
+                f"where the candidate has {layout.array('y_score').dtype}. Score both alike."
+            )
+            raise InputError(msg)
+        columns[_SCORE + name] = scores
+    for identity in record["identities"]:
+        columns[IDENTITY + identity] = membership(layout, identity)
+    clusters = layout.clusters()
+    if clusters is not None:
+        columns["cluster"] = clusters
+    for name in evaluation_set.columns:
+        if name.startswith(SLICE):
+            column = evaluation_set.column(name).fill_null(value=False)
+            columns[name] = column.filter(pa.array(measured))
+    all_scores = {"candidate": scored, **rivals}
+    metadata = {
+        "set_digest": evaluation_set.digest,
+        "choices": record["choices"],
+        "power_mean_groups": record["power_mean_groups"],
+        "scores": {name: one.candidate_digest for name, one in all_scores.items()},
+    }
+    with whole_file(path) as temporary:
+        pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
+    return EvidenceFile(path)
+
+
+def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Table:
+    """Return the rows as a table that carries its record."""
+    return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
+
+
+@task(name="gather evidence")
+def gather_evidence(
+    layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
+) -> str:
+    """Write `evidence.parquet` and return its path. Safe to retry."""
+    scored_rivals = {name: ScoredSet.open(Path(one)) for name, one in rivals.items()}
+    evidence = write_evidence(
+        Layout(Path(layout)),
+        EvaluationSet.load(Path(set_folder)),
+        ScoredSet.open(Path(scores)),
+        scored_rivals,
+        Path(folder) / FILE,
+    )
+    return str(evidence.path)

@@ -1,0 +1,51 @@
+"""Whom a candidate is compared with: the champion of now, and a pinned reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tasks.mlflow_gateway import Gateway
+from tasks.orchestration import task
+from tasks.promotion import CHAMPION
+from tasks.scoring.candidate import Workplace
+
+ROLES = (CHAMPION, "reference")
+
+
+def find_rivals(
+    evaluation: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], gateway: Gateway
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of `champion` and `reference`, as candidates are configured.
+
+    The champion is the version under the alias where the evaluation guards a registered
+    model, else the one that it names; there may be none yet. A registered rival is pinned
+    to the version that it names now; where that is a candidate itself, it is opened as that
+    candidate is, so that the two have the very same scores.
+    """
+    rivals = {role: dict(evaluation[role]) for role in ROLES if evaluation[role]}
+    model = evaluation["registered_model"]
+    if model:
+        champion = gateway.alias(model, CHAMPION)
+        options = rivals.pop(CHAMPION, {"name": CHAMPION, "kind": "mlflow"})
+        if champion is not None:
+            rivals[CHAMPION] = options | {"model": champion.uri}
+    return {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
+
+
+def _opened_alike(
+    rival: dict[str, Any], candidates: Sequence[Mapping[str, Any]], gateway: Gateway
+) -> dict[str, Any]:
+    if not rival.get("model"):
+        return rival
+    uri = gateway.resolve(rival["model"]).uri
+    same = next((one for one in candidates if one.get("model") == uri), None)
+    return dict(same) if same else rival | {"model": uri}
+
+
+@task(name="find champion")
+def pin_rivals(
+    evaluation: dict[str, Any], candidates: list[dict[str, Any]], store: str
+) -> dict[str, dict[str, Any]]:
+    """Look up champion and reference as they are now. Reads only."""
+    return find_rivals(evaluation, candidates, Workplace.at(store).gateway)
