@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,26 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
         word = _WORDS[decision["outcome"]]
         name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
+
+
+def print_history(model: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print the promotions of a model, the last first."""
+    table = Table(title=f"champion of {escape(model)}", title_justify="left", title_style="bold")
+    for heading in ("#", "when (UTC)", "action", "version", "replaced", "state", "why"):
+        table.add_column(heading)
+    for one in entries:
+        known = (one["number"], one["opened"][:19], one["action"], one["version"])
+        more = (one["replaces"] or "-", f"{one['state']}: {one['note']}", one["reason"])
+        table.add_row(*(escape(str(cell)) for cell in (*known, *more)))
+    console().print(table)
+
+
+def print_findings(findings: Sequence[Any]) -> None:
+    """Print what was verified, and whether it holds."""
+    out = console()
+    for one in findings:
+        word = "[green]holds[/]" if one.holds else "[bold red]DOES NOT HOLD[/]"
+        out.print(f"{word}  {escape(one.what)}: {escape(one.sentence)}", soft_wrap=True)
 
 
 def print_where_to_look(output: Path, store: Path) -> None:

@@ -22,6 +22,7 @@ from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
 from tasks.orchestration import task
 from tasks.policy import Policy
+from tasks.verdicts import sign, verdict_digest
 
 SCHEMA_VERSION = 2
 # Adjusted p-values below this are told as a change for the worse.
@@ -37,6 +38,7 @@ def build_verdict(
     *,
     n_candidates: int,
     today: date,
+    required: bool = True,
 ) -> dict[str, Any]:
     """Judge one candidate on one set, and name everything that the judgement rests on.
 
@@ -54,6 +56,8 @@ def build_verdict(
         Candidates that are tried on the set together.
     today : date
         The day of the decision; waivers expire.
+    required : bool, default=True
+        Whether a pass on this set is needed for promotion.
 
     Returns
     -------
@@ -84,6 +88,7 @@ def build_verdict(
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
     evaluation_set = report["evaluation_set"]
+    known = {key: evaluation_set[key] for key in ("name", "digest")}
     return {
         "schema_version": SCHEMA_VERSION,
         "policy": {
@@ -91,7 +96,7 @@ def build_verdict(
             "digest": policy.digest,
             "report_only": policy.report_only,
         },
-        "evaluation_set": {key: evaluation_set[key] for key in ("name", "digest")},
+        "evaluation_set": known | {"required": required},
         "candidate": report["candidate"],
         **{role: _identified(rivals.get(role), evidence, role) for role in RIVALS},
         "n_candidates": n_candidates,
@@ -190,6 +195,10 @@ def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, 
     refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
 
 
+def _required(evaluation: Mapping[str, Any]) -> set[str]:
+    return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
+
+
 @task(name="decide")
 def decide_candidate(
     report: dict[str, Any],
@@ -210,7 +219,11 @@ def decide_candidate(
         rivals,
         n_candidates=len(evaluation["candidates"]),
         today=datetime.now(UTC).date(),
+        required=report["evaluation_set"]["name"] in _required(evaluation),
     )
+    signature = sign(verdict_digest(verdict))
+    if signature is not None:
+        verdict["signature"] = signature
     write_json(Path(folder) / "policy.json", policy.model_dump(mode="json"))
     write_json(Path(folder) / "verdict.json", verdict)
     return verdict

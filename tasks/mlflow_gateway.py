@@ -1,4 +1,4 @@
-"""The one module that talks to MLflow.
+"""The one module that talks to MLflow's server; `mlflow_models` reads and writes its models.
 
 Everything goes through `MlflowClient` with explicit run ids: tasks run in threads, and the
 fluent API's active run belongs to one. Runs are found by a key before they are created, so
@@ -7,6 +7,7 @@ that a task may be retried.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,6 @@ from typing import Any
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow.artifacts
-import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
@@ -28,7 +28,7 @@ from tasks.errors import InputError
 
 KEY = "biasgate.key"
 NOTE = "mlflow.note.content"  # Markdown that the run page shows
-_METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
+_METRICS_A_BATCH, _PARAMS_A_BATCH, _VERSIONS_A_PAGE = 1000, 100, 1000
 _PARAM_LENGTH = 6000
 _DIGEST_LENGTH = 36
 
@@ -161,6 +161,27 @@ class Gateway:
         """Upload a folder's files."""
         self.client.log_artifacts(run_id, str(folder), path)
 
+    def download_artifacts(self, run_id: str) -> Path:
+        """Return a local folder with a run's artifacts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run.
+        """
+        try:
+            uri = self.client.get_run(run_id).info.artifact_uri
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            msg = f"run {run_id!r} must exist at {self.uri}; it does not."
+            raise InputError(msg) from error
+        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+
+    def read_json(self, run_id: str, name: str) -> dict[str, Any]:
+        """Read one JSON file of a run's artifacts."""
+        return dict(json.loads((self.download_artifacts(run_id) / name).read_text("utf-8")))
+
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table that the run page shows."""
         self.client.log_table(run_id, dict(rows), file)
@@ -182,14 +203,44 @@ class Gateway:
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
     ) -> ModelVersion:
         """Register a run's artifact folder as a new version."""
+        self._create_model(name)
+        source = f"{self.client.get_run(run_id).info.artifact_uri}/{artifact_path}"
+        made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
+        return ModelVersion(name, str(made.version), run_id, tags)
+
+    def _create_model(self, name: str) -> None:
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        source = f"{self.client.get_run(run_id).info.artifact_uri}/{artifact_path}"
+
+    def record_version(
+        self, name: str, run_id: str | None, tags: Mapping[str, str]
+    ) -> ModelVersion:
+        """Add a version that is a record of something, not a model; the server numbers it.
+
+        Numbering is atomic: two callers at once get different numbers.
+        """
+        self._create_model(name)
+        source = "biasgate:record"
+        if run_id is not None:
+            source = str(self.client.get_run(run_id).info.artifact_uri)
         made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
-        return ModelVersion(name, str(made.version), run_id, tags)
+        return ModelVersion(name, str(made.version), run_id, dict(tags))
+
+    def versions(self, name: str) -> list[ModelVersion]:
+        """Return every version of a registered model, the first first; none if there is none."""
+        found: list[ModelVersion] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_model_versions(
+                f"name = '{name}'", max_results=_VERSIONS_A_PAGE, page_token=token
+            )
+            found += [_version(one) for one in page]
+            token = page.token
+            if not token:
+                return sorted(found, key=lambda one: int(one.version))
 
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
         """Return the newest version that carries a tag, or None."""
@@ -242,50 +293,6 @@ class Gateway:
         """Return a local folder with the version's files."""
         uri = self.client.get_model_version_download_uri(model.name, model.version)
         return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
-
-
-def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
-    """Save a fitted scikit-learn text classifier so that pyfunc gives probabilities.
-
-    The format is skops, which does not execute code on load. The signature is one array of
-    strings in, an array of class probabilities of shape (n, 2) out.
-    """
-    # The flavours take seconds to import, hence only where they are used.
-    import mlflow.sklearn  # noqa: PLC0415
-    import numpy as np  # noqa: PLC0415
-    import sklearn  # noqa: PLC0415
-    from mlflow.models import infer_signature  # noqa: PLC0415
-
-    texts = np.array(list(example), dtype=object)
-    mlflow.sklearn.save_model(
-        pipeline,
-        folder,
-        serialization_format=mlflow.sklearn.SERIALIZATION_FORMAT_SKOPS,
-        signature=infer_signature(texts, pipeline.predict_proba(texts)),
-        pip_requirements=[f"scikit-learn=={sklearn.__version__}", "skops"],
-        pyfunc_predict_fn="predict_proba",
-        input_example=texts,
-    )
-
-
-def load_classifier(folder: Path) -> Any:
-    """Load what `save_classifier` saved, as scikit-learn's own object."""
-    import mlflow.sklearn  # noqa: PLC0415
-
-    return mlflow.sklearn.load_model(str(folder))
-
-
-def load_pyfunc(folder: Path) -> Any:
-    """Load any flavour behind the pyfunc interface."""
-    import mlflow.pyfunc  # noqa: PLC0415
-
-    return mlflow.pyfunc.load_model(str(folder))
-
-
-def model_description(folder: Path) -> dict[str, Any]:
-    """Return the MLmodel file of a model folder."""
-    content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
-    return dict(content)
 
 
 def _version(found: Any) -> ModelVersion:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.orchestration import task
-from tasks.promotion import CHAMPION
+from tasks.promotion import CHAMPION, heal
 from tasks.scoring.candidate import Workplace
 
 ROLES = (CHAMPION, "reference")
@@ -47,5 +48,11 @@ def _opened_alike(
 def pin_rivals(
     evaluation: dict[str, Any], candidates: list[dict[str, Any]], store: str
 ) -> dict[str, dict[str, Any]]:
-    """Look up champion and reference as they are now. Reads only."""
-    return find_rivals(evaluation, candidates, Workplace.at(store).gateway)
+    """Look up champion and reference as they are now. Safe to retry.
+
+    A promotion that died on the way is settled first.
+    """
+    gateway = Workplace.at(store).gateway
+    if evaluation["registered_model"]:
+        heal(Ledger(gateway, evaluation["registered_model"]))
+    return find_rivals(evaluation, candidates, gateway)

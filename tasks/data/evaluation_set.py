@@ -84,6 +84,11 @@ class EvaluationSet:
         """SHA-256 over split, schema and values in id order."""
         return str(self.record["digest"])
 
+    def content_digest(self) -> str:
+        """Compute `digest` anew from the rows as they are."""
+        order = _order_by_id(self.folder / ROWS, self.name)
+        return digest_rows(self.folder / ROWS, str(self.record["split"]), order)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

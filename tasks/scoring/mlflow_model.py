@@ -13,7 +13,8 @@ from pydantic import StringConstraints
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
 from tasks.files import file_digest, json_digest
-from tasks.mlflow_gateway import ModelVersion, load_pyfunc, model_description
+from tasks.mlflow_gateway import ModelVersion
+from tasks.mlflow_models import load_pyfunc, model_description
 from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.training_rows import refuse_training_rows
 

@@ -19,7 +19,8 @@ from tasks.data.freezing import Source
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
 from tasks.files import json_digest
-from tasks.mlflow_gateway import ModelVersion, load_classifier, save_classifier
+from tasks.mlflow_gateway import ModelVersion
+from tasks.mlflow_models import load_classifier, save_classifier
 from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.mlflow_model import ModelUri, folder_digest, refuse_untrusted, require_text
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows

@@ -84,7 +84,7 @@ def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     verdict = judge(tmp_path, rows, policy)
     assert verdict["outcome"] == "pass"
     assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
-    assert verdict["evaluation_set"] == {"name": "s", "digest": "d1"}
+    assert verdict["evaluation_set"] == {"name": "s", "digest": "d1", "required": True}
     assert verdict["candidate"] == {"name": "c", "digest": "d2"}
     assert verdict["champion"] == {
         "name": "old",

@@ -10,7 +10,16 @@ from tasks.promotion import promote
 def verdict(outcome="pass", champion=None, *, report_only=False):
     """A verdict of a comparison with one version, or with none."""
     compared = None if champion is None else {"model": champion.uri}
-    return {"outcome": outcome, "champion": compared, "policy": {"report_only": report_only}}
+    return {
+        "outcome": outcome,
+        "champion": compared,
+        "policy": {"report_only": report_only},
+        "evaluation_set": {"name": "comments"},
+        "run_id": RUN[0],
+    }
+
+
+RUN = [""]  # of the newest `versions`: what a verdict says its run is
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +38,7 @@ def versions(gateway, request, tmp_path):
         run_id = gateway.run(experiment, f"{name}-{number}", "train")
         gateway.log_folder(run_id, tmp_path, "model")
         made.append(gateway.register(name, run_id, "model", {"made": str(number)}))
+    RUN[0] = made[0].run_id
     return made
 
 

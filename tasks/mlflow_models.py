@@ -1,0 +1,55 @@
+"""Model folders in MLflow's format: saved, loaded, described.
+
+The flavours take seconds to import, hence only where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
+    """Save a fitted scikit-learn text classifier so that pyfunc gives probabilities.
+
+    The format is skops, which does not execute code on load. The signature is one array of
+    strings in, an array of class probabilities of shape (n, 2) out.
+    """
+    import mlflow.sklearn  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415
+    import sklearn  # noqa: PLC0415
+    from mlflow.models import infer_signature  # noqa: PLC0415
+
+    texts = np.array(list(example), dtype=object)
+    mlflow.sklearn.save_model(
+        pipeline,
+        folder,
+        serialization_format=mlflow.sklearn.SERIALIZATION_FORMAT_SKOPS,
+        signature=infer_signature(texts, pipeline.predict_proba(texts)),
+        pip_requirements=[f"scikit-learn=={sklearn.__version__}", "skops"],
+        pyfunc_predict_fn="predict_proba",
+        input_example=texts,
+    )
+
+
+def load_classifier(folder: Path) -> Any:
+    """Load what `save_classifier` saved, as scikit-learn's own object."""
+    import mlflow.sklearn  # noqa: PLC0415
+
+    return mlflow.sklearn.load_model(str(folder))
+
+
+def load_pyfunc(folder: Path) -> Any:
+    """Load any flavour behind the pyfunc interface."""
+    import mlflow.pyfunc  # noqa: PLC0415
+
+    return mlflow.pyfunc.load_model(str(folder))
+
+
+def model_description(folder: Path) -> dict[str, Any]:
+    """Return the MLmodel file of a model folder."""
+    content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
+    return dict(content)
