@@ -22,6 +22,7 @@ from bias_metrics.comparison import BiasComparison, Difference, compare_bias
 from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
 from bias_metrics.curves import equality_curve
 from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.decisions import ThresholdReport, threshold_report
 from bias_metrics.diagnosis import Diagnosis, diagnose_bias
 from bias_metrics.dixon import fned, fped
 from bias_metrics.evaluation import (
@@ -51,6 +52,7 @@ __all__ = [
     "SortedClasses",
     "SortedScores",
     "SubgroupBias",
+    "ThresholdReport",
     "WorstCell",
     "advise_threshold",
     "bnsp_auc",
@@ -84,6 +86,7 @@ __all__ = [
     "subgroup_auc",
     "summarise_bias",
     "term_frequencies",
+    "threshold_report",
     "threshold_table",
     "toxicity_by_length",
     "within_slice",

@@ -117,19 +117,19 @@ def check_subgroups(
 
 
 def check_power_mean_groups(
-    groups: Sequence[str] | None, subgroups: Mapping[str, object]
+    groups: Sequence[str] | None, subgroups: Mapping[str, object], name: str = "power_mean_groups"
 ) -> tuple[str, ...]:
-    """Return the groups of the power means, all by default; refuse unknown and repeated ones."""
+    """Return the groups of an aggregate, all by default; refuse unknown and repeated ones."""
     if groups is None:
         return tuple(subgroups)
     names = tuple(groups)
     if isinstance(groups, str) or len(set(names)) != len(names):
-        msg = f"`power_mean_groups` must be a list of different names; got {groups!r}."
+        msg = f"`{name}` must be a list of different names; got {groups!r}."
         raise ValueError(msg)
-    unknown = [name for name in names if name not in subgroups]
+    unknown = [one for one in names if one not in subgroups]
     if unknown:
         msg = (
-            f"`power_mean_groups` must name subgroups; got {', '.join(map(repr, unknown))} "
+            f"`{name}` must name subgroups; got {', '.join(map(repr, unknown))} "
             f"(known: {', '.join(subgroups) or 'none'})."
         )
         raise ValueError(msg)

@@ -124,27 +124,39 @@ def permuted_reference(
     masks = check_subgroups(subgroups, labels.size)
     generator = check_rng(rng)
     shares = [check_share("quantiles", share) for share in quantiles]
-    if n_permutations < 1:
-        msg = f"`n_permutations` must be at least 1; got {n_permutations}."
-        raise ValueError(msg)
+    check_n_permutations(n_permutations)
     value = _number(metric(labels, scores, masks))
-    # A value without an interval has a reason too.
-    reason = value.reason if value.value is None else None
     found: list[float] = []
-    if reason is None:
+    if value.value is not None:
         strata = np.flatnonzero(labels), np.flatnonzero(~labels)
         drawn = (_permuted(scores, strata, generator) for _ in range(n_permutations))
         values = [_number(metric(labels, permuted, masks)).value for permuted in drawn]
         found = [number for number in values if number is not None]
-        if len(found) < n_permutations:
-            reason = f"undefined in {n_permutations - len(found)} of {n_permutations} permutations"
+    return summarise_permutations(value, found, shares, n_permutations)
+
+
+def check_n_permutations(n_permutations: int) -> None:
+    """Refuse less than one permutation."""
+    if n_permutations < 1:
+        msg = f"`n_permutations` must be at least 1; got {n_permutations}."
+        raise ValueError(msg)
+
+
+def summarise_permutations(
+    value: MetricValue, found: Sequence[float], quantiles: Sequence[float], n_permutations: int
+) -> NullReference:
+    """Put a value beside the permutations in which it was defined."""
+    # A value without an interval has a reason too.
+    reason = value.reason if value.value is None else None
+    if reason is None and len(found) < n_permutations:
+        reason = f"undefined in {n_permutations - len(found)} of {n_permutations} permutations"
     if reason is not None:
         none = undefined(reason)
-        return NullReference(value, none, dict.fromkeys(shares, none), n_permutations)
+        return NullReference(value, none, dict.fromkeys(quantiles, none), n_permutations)
     return NullReference(
         value=value,
         mean=MetricValue(float(np.mean(found))),
-        quantiles={share: MetricValue(float(np.quantile(found, share))) for share in shares},
+        quantiles={share: MetricValue(float(np.quantile(found, share))) for share in quantiles},
         n_permutations=n_permutations,
     )
 

@@ -110,7 +110,7 @@ OF_DATA = {
 AT_A_THRESHOLD = {
     *("advise_threshold", "equal_error_rate", "equality_curve", "error_rates", "fned", "fped"),
     *("permuted_reference", "pinned_auc", "pinned_auc_equality_difference"),
-    *("threshold_table", "worst_group_accuracy"),
+    *("threshold_report", "threshold_table", "worst_group_accuracy"),
 }
 RESAMPLED = {"bootstrap_bias"}
 # Words have invariances of their own, in test_diagnosis.py.

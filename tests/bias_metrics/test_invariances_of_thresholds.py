@@ -20,12 +20,16 @@ from bias_metrics import (
     permuted_reference,
     pinned_auc,
     pinned_auc_equality_difference,
+    threshold_report,
     threshold_table,
     worst_group_accuracy,
 )
 
 reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
-MODULES = ("accuracy", "advice", "curves", "dixon", "permutation", "pinned", "thresholds")
+MODULES = (
+    *("accuracy", "advice", "curves", "decisions", "dixon", "permutation", "pinned"),
+    "thresholds",
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,9 @@ REGISTRY = WEIGHTED | {
     "permuted_reference": reference,
     "pinned_auc": pinned(pinned_auc),
     "pinned_auc_equality_difference": pinned(pinned_auc_equality_difference),
+    "threshold_report": lambda rows, _: threshold_report(
+        *arrays(rows), threshold=0.5, rng=np.random.default_rng(0), n_permutations=3
+    ).to_dict(),
     "worst_group_accuracy": lambda rows, _: worst_group_accuracy(*arrays(rows)).to_dict(),
 }
 every_function = pytest.mark.parametrize("measure", REGISTRY.values(), ids=REGISTRY)
@@ -212,7 +219,7 @@ def without_thresholds(node):
 
 
 # A fixed threshold means another decision when the scores are replaced by their ranks.
-AT_A_FIXED_THRESHOLD = {"error_rates", "worst_group_accuracy"}
+AT_A_FIXED_THRESHOLD = {"error_rates", "threshold_report", "worst_group_accuracy"}
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY.keys() - AT_A_FIXED_THRESHOLD))
