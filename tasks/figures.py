@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bias_metrics.rules import SUBGROUP_METRICS
+from tasks.colours import BLUE, ORANGE, UNDEFINED, colour_of
+from tasks.grids import fill_cell, label_grid
 from tasks.measuring import Layout, membership
 from tasks.orchestration import task
 
-# One scale per kind of metric in every picture, so that two pictures can be compared.
-_AUC_SCALE = Normalize(0.5, 1.0)
-_AEG_SCALE = Normalize(-0.5, 0.5)
-UNDEFINED = "0.85"
-# Blue and orange are told apart by nearly everyone.
-BLUE, ORANGE = "#0072b2", "#d55e00"
 _BINS = 40
-_TITLES = {
-    "subgroup_auc": "Subgroup\nAUC",
-    "bpsn_auc": "BPSN\nAUC",
-    "bnsp_auc": "BNSP\nAUC",
-    "positive_aeg": "Positive\nAEG",
-    "negative_aeg": "Negative\nAEG",
-}
+Panel = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating], npt.NDArray[np.bool_]]
 
 
 def metric_heatmap(report: Mapping[str, Any], *, intervals: bool = True) -> Figure:
@@ -60,35 +48,60 @@ def metric_heatmap(report: Mapping[str, Any], *, intervals: bool = True) -> Figu
 
 
 def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
-    """Draw each identity's scores by class over the background's, after Borkan's Table 7.
+    """Draw each identity's scores by class over the background's, after Borkan's Table 7."""
+    identities = report["bias"]["subgroups"]
+    groups = {name: membership(layout, name) for name in identities}
+    return distribution_panels(
+        {name: (layout.array("y_true"), layout.array("y_score"), groups[name]) for name in groups},
+        title=_title(report),
+    )
+
+
+def distribution_panels(panels: Mapping[str, Panel], *, title: str) -> Figure:
+    """Draw scores by class inside and outside of a group, one panel per group.
 
     Filled: rows that mention the identity; outlined: all other rows. Each histogram is a
     density, so that small groups can be compared with large ones, on a square root scale,
-    since most comments crowd at one end.
+    since most comments crowd at one end. A group without rows is grey and says so.
+
+    Parameters
+    ----------
+    panels : mapping of str to (bool array, float array, bool array), each of shape (n,)
+        By the group's name: `y_true`, `y_score` and `in_subgroup`.
+    title : str
+        Of the figure.
+
+    Returns
+    -------
+    Figure
+        Three panels in a row, on the same two scales.
     """
-    y_true, y_score = layout.array("y_true"), layout.array("y_score")
-    identities = list(report["bias"]["subgroups"])
     columns = 3
-    rows = max(math.ceil(len(identities) / columns), 1)
-    figure = Figure(figsize=(11, 0.8 + 2.1 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
-    edges = np.linspace(float(y_score.min()), float(y_score.max()), _BINS + 1)
-    for position, axes in enumerate(grid.flat):
-        if position >= len(identities):
-            axes.set_axis_off()
-            continue
-        inside = membership(layout, identities[position])
+    rows = max(math.ceil(len(panels) / columns), 1)
+    figure = Figure(figsize=(11, 1.1 + 2.1 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    ends = [float(end) for _, score, _ in panels.values() for end in (score.min(), score.max())]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    if low == high:  # a model that gives one score still has a picture
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
+        axes = grid.flat[position]
         _distribution(axes, y_true, y_score, inside, edges)
-        title = f"{identities[position]} (n={int(inside.sum()):,})"
-        axes.set_title(title, fontsize=9, parse_math=False)
-    figure.supxlabel("score (density on a square root scale)", fontsize=9)
+        axes.set_title(f"{name} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
+        if position + columns >= len(panels):  # nothing below it
+            axes.tick_params(labelbottom=True)
+    # Left, since the legend stands in the same line.
+    figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
     handles = [
         Rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
         Rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
         Rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, other comments"),
     ]
-    figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=8, frameon=False)
-    figure.suptitle(_title(report), fontsize=11, x=0.01, ha="left", parse_math=False)
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left", parse_math=False)
     return figure
 
 
@@ -105,31 +118,6 @@ def _title(report: Mapping[str, Any]) -> str:
     return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
 
 
-def label_grid(axes: Axes, rows: Sequence[str]) -> None:
-    """Name the rows of a grid of cells, and its columns after the five metrics."""
-    axes.set_xlim(0, len(SUBGROUP_METRICS))
-    axes.set_ylim(max(len(rows), 1), 0)
-    axes.set_xticks(np.arange(len(SUBGROUP_METRICS)) + 0.5, [_TITLES[m] for m in SUBGROUP_METRICS])
-    axes.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-
-
-def fill_cell(
-    axes: Axes, column: int, row: int, text: str, colour: Any = None, **font: Any
-) -> None:
-    """Paint one cell of a grid and write on it; without a colour it is grey."""
-    ink = "0.35"
-    if colour is not None:
-        luminance = float(np.dot(colour[:3], (0.299, 0.587, 0.114)))
-        ink = "black" if luminance > 0.5 else "white"
-    face = UNDEFINED if colour is None else colour
-    axes.add_patch(Rectangle((column, row), 1, 1, facecolor=face, edgecolor="white"))
-    place = {"ha": "center", "va": "center", "fontsize": 8.5}
-    axes.text(column + 0.5, row + 0.5, text, color=ink, **place | font)
-
-
 def _cell(
     axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
 ) -> None:
@@ -144,9 +132,9 @@ def _cell(
         fill_cell(axes, column, row, f"{value:.3f}\nno interval")
         return
     if intervals:
-        text += f"\n[{low:+.2f}, {high:+.2f}]" if gap else f"\n[{low:.2f}, {high:.2f}]"
-    scale, colours = (_AEG_SCALE, "RdBu_r") if gap else (_AUC_SCALE, "viridis")
-    fill_cell(axes, column, row, text, colormaps[colours](scale(value)))
+        # Three decimals, as the value: a bound of .998 is not 1.
+        text += f"\n[{low:+.3f}, {high:+.3f}]" if gap else f"\n[{low:.3f}, {high:.3f}]"
+    fill_cell(axes, column, row, text, colour_of(metric, value))
 
 
 def _distribution(
@@ -156,6 +144,9 @@ def _distribution(
     inside: npt.NDArray[np.bool_],
     edges: npt.NDArray[np.floating],
 ) -> None:
+    if not inside.any():
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
     for of_class, colour in ((~y_true, BLUE), (y_true, ORANGE)):
         own, background = y_score[of_class & inside], y_score[of_class & ~inside]
         if own.size:

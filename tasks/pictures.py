@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from bias_metrics.rules import SUBGROUP_METRICS
-from tasks.figures import BLUE, ORANGE, fill_cell, label_grid
-
-# The same in every picture, so that two pictures can be compared; beyond, the colour stays.
-_DIFFERENCE_SCALE = Normalize(-0.2, 0.2, clip=True)
-_AUC_COLOURS, _AEG_COLOURS = "PuOr", "RdBu_r"
-GREY = "0.45"
+from tasks.colours import BLUE, GREY, ORANGE, colour_of, scale_of
+from tasks.grids import bare_axes, fill_cell, label_grid
 
 
 def published_report(
@@ -105,13 +99,13 @@ def comparison_heatmap(comparison: Mapping[str, Any], *, first: str, second: str
     label_grid(axes, list(subgroups))
     figure.suptitle(f"{first} less {second}", fontsize=11, parse_math=False)
     bars = (
-        (_AUC_COLOURS, "AUC difference\n(purple: the first is better)"),
-        (_AEG_COLOURS, "AEG difference\n(red: the first is higher)"),
+        ("auc", "AUC difference\n(purple: the first is better)"),
+        ("positive_aeg", "AEG difference\n(red: the first is higher)"),
     )
-    for place, (colours, text) in zip((0.0, 0.55), bars, strict=True):
+    for place, (metric, text) in zip((0.0, 0.55), bars, strict=True):
         # In inches below the grid, however many rows it has.
         inset = axes.inset_axes((place, -0.3 / (0.44 * rows), 0.45, 0.12 / (0.44 * rows)))
-        mappable = ScalarMappable(_DIFFERENCE_SCALE, colours)
+        mappable = ScalarMappable(*scale_of(metric, difference=True))
         bar = figure.colorbar(mappable, cax=inset, orientation="horizontal", extend="both")
         bar.set_label(text, fontsize=8)
         bar.ax.tick_params(labelsize=8)
@@ -229,13 +223,12 @@ def _difference(
         fill_cell(axes, column, row, f"{value:+.3f}\nno interval")
         return
     shown = p_holm is not None and p_holm <= level and not low <= 0 <= high
-    colours = _AEG_COLOURS if metric.endswith("_aeg") else _AUC_COLOURS
     fill_cell(
         axes,
         column,
         row,
         f"{'● ' if shown else ''}{value:+.3f}\n[{low:+.3f}, {high:+.3f}]",
-        colormaps[colours](_DIFFERENCE_SCALE(value)),
+        colour_of(metric, value, difference=True),
         weight="bold" if shown else "normal",
     )
 
@@ -260,10 +253,3 @@ def _line(axes: Axes, row: int, cell: Mapping[str, Any], form: str, *, kept: boo
         axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
     axes.text(1.02, row, text, color="black" if known else GREY, **place)
-
-
-def bare_axes(axes: Axes, grid: str) -> None:
-    """Draw a faint grid and drop the frame but for the lower edge."""
-    axes.grid(axis=grid, color="0.92")
-    axes.set_axisbelow(True)
-    axes.spines[["left", "top", "right"]].set_visible(False)

@@ -10,14 +10,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tasks.figures import BLUE, ORANGE, UNDEFINED
-from tasks.pictures import GREY, bare_axes
+from tasks.colours import BLUE, GREY, ORANGE, UNDEFINED
+from tasks.grids import bare_axes
 
 _CENTRED = {"ha": "center", "va": "center", "fontsize": 8}
 _MARKERS = ((ORANGE, "o"), (BLUE, "D"))
 
 
-def per_term_scatter(models: Mapping[str, Sequence[Mapping[str, Any]]], *, metric: str) -> Figure:
+def per_term_scatter(
+    models: Mapping[str, Sequence[Mapping[str, Any]]], *, metric: str, lowest: float = 0.0
+) -> Figure:
     """Draw a metric term by term for one or two models, after Dixon et al., Figures 3 to 5.
 
     A point is one trained model's value for one term, a line the value over all rows (the
@@ -32,11 +34,13 @@ def per_term_scatter(models: Mapping[str, Sequence[Mapping[str, Any]]], *, metri
         `pinned_auc_equality_difference` per training; each with `overall` and `subgroups`.
     metric : str
         Label of the axis.
+    lowest : float, default=0.0
+        Where the axis starts, 0.5 for AUCs; lower when a value is.
 
     Returns
     -------
     Figure
-        From 0 to 1.
+        Up to 1.
 
     Raises
     ------
@@ -81,13 +85,17 @@ def per_term_scatter(models: Mapping[str, Sequence[Mapping[str, Any]]], *, metri
     )
     for text, name in zip(legend.get_texts(), models, strict=True):
         text.set(text=f"{name} (line: all rows)", parse_math=False)
-    axes.set_ylim(-0.02, 1.02)
+    values = [
+        value for of_model in known.values() for found in of_model.values() for value in found
+    ]
+    start = min([lowest, *values])
+    axes.set_ylim(start - 0.02 * (1 - start), 1 + 0.02 * (1 - start))
     axes.set_xlim(-0.7, max(len(terms), 1) - 0.3)
     axes.set_xticks(np.arange(len(terms)), terms, rotation=90, parse_math=False, fontsize=8)
     for at, (term, label) in enumerate(zip(terms, axes.get_xticklabels(), strict=True)):
         if not any(of_model[term] for of_model in known.values()):
             label.set_color(GREY)
-            axes.text(at, 0.5, "no evidence", color=GREY, rotation=90, **_CENTRED)
+            axes.text(at, (1 + start) / 2, "no evidence", color=GREY, rotation=90, **_CENTRED)
     bare_axes(axes, "both")
     axes.set_ylabel(metric, fontsize=9, parse_math=False)
     return figure

@@ -12,7 +12,8 @@ from matplotlib.text import Text
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.rules import SUBGROUP_METRICS
-from tasks.figures import UNDEFINED, metric_heatmap
+from tasks.colours import UNDEFINED
+from tasks.figures import distribution_panels, metric_heatmap
 from tasks.pictures import comparison_heatmap, forest_plot, published_report
 from tasks.term_pictures import equality_curves, per_term_scatter
 
@@ -87,6 +88,9 @@ DRAWN = {
         {ODD_NAME: [run_of(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
     ),
     "curves": lambda names: equality_curves(dict.fromkeys(names, curve()), title=ODD_NAME),
+    "distributions": lambda names: distribution_panels(
+        dict.fromkeys(names, (np.array([True]), np.array([0.5]), np.array([True]))), title=ODD_NAME
+    ),
     "heatmap": lambda names: metric_heatmap(
         report_of(
             {n: {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4, 0.3, 0.5)) for n in names}
@@ -113,13 +117,47 @@ def test_a_name_is_written_as_it_is_and_never_read_as_a_formula(draw, tmp_path):
 def test_sixty_identities_are_all_drawn(draw, tmp_path):
     figure = draw(MANY)
     assert written(figure, tmp_path)
-    found = {re.split(r"\n|  \(", text)[0] for text in texts(figure)}
+    found = {re.split(r"\n| +\(", text)[0] for text in texts(figure)}
     assert found >= set(MANY)
 
 
 @every_picture
 def test_no_identity_at_all_still_makes_a_picture(draw, tmp_path):
     assert written(draw([]), tmp_path)
+
+
+def test_distributions_have_one_scale_and_a_group_without_rows_is_grey(tmp_path):
+    y_true, y_score = np.array([0, 0, 1, 1], bool), np.array([0.1, 0.2, 0.7, 0.9])
+    inside, nobody = np.array([1, 0, 1, 0], bool), np.zeros(4, bool)
+    figure = distribution_panels(
+        {"gay": (y_true, y_score, inside), "a$b": (y_true, y_score / 2, nobody)}, title=ODD_NAME
+    )
+    assert written(figure, tmp_path)
+    gay, none = figure.axes[:2]
+    assert gay.get_title() == "gay (n=2)"
+    assert none.get_title() == "a$b (n=0)"
+    assert (gay.get_xlim(), gay.get_ylim()) == (none.get_xlim(), none.get_ylim())
+    assert [to_hex(axes.get_facecolor()) == GREY for axes in (gay, none)] == [False, True]
+    assert [text.get_text() for text in none.texts] == ["no evidence"]
+    assert not gay.texts
+
+
+@pytest.mark.parametrize("score", [0.5, 3.0])
+def test_a_model_that_gives_one_score_has_a_picture(score, tmp_path):
+    rows = np.array([0, 1, 1], bool), np.full(3, score), np.array([0, 1, 1], bool)
+    figure = distribution_panels({"gay": rows}, title="t")
+    assert written(figure, tmp_path)
+    low, high = figure.axes[0].get_xlim()
+    assert low < score < high
+
+
+def test_the_axis_of_the_terms_starts_lower_when_a_value_is():
+    def start(value):
+        figure = per_term_scatter({"m": [run_of(0.9, gay=value)]}, metric="AUC", lowest=0.5)
+        return figure.axes[0].get_ylim()[0]
+
+    assert 0.45 < start(0.8) < 0.5
+    assert 0.25 < start(0.3) < 0.3
 
 
 def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):

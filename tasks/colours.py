@@ -1,0 +1,63 @@
+"""The colours of every picture: one scale per metric, so that two pictures can be compared."""
+
+from __future__ import annotations
+
+from matplotlib import colormaps
+from matplotlib.colors import Colormap, Normalize
+
+# Blue and orange are told apart by nearly everyone.
+BLUE, ORANGE = "#0072b2", "#d55e00"
+# Cells and panels without evidence; lines and words that stand back.
+UNDEFINED, GREY = "0.85", "0.45"
+
+Colour = tuple[float, float, float, float]
+
+
+def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
+    """Return the scale and the colours of a metric, told from the end of its name.
+
+    Every colour map is told apart by lightness, for readers who do not see its hues. Beyond
+    the ends of a scale the colour stays.
+
+    Parameters
+    ----------
+    metric : str
+        `auc` and `..._auc`: 0.5 to 1, bright is good. `..._aeg`: -1/2 to 1/2, white is good,
+        red: the subgroup scores higher, blue: lower. `..._equality_difference`, the mean
+        distance of a term: 0 to 0.2, white is good. `percent_...`: 0 to 50 percent, dark is
+        much.
+    difference : bool, default=False
+        Of two models' AUCs (purple: the first is better) or AEGs (red: the first is higher),
+        from -0.2 to 0.2.
+
+    Returns
+    -------
+    tuple of Normalize and Colormap
+        `colours(scale(value))` is the colour.
+
+    Raises
+    ------
+    ValueError
+        If the metric has no scale.
+    """
+    kind = metric.rpartition("_")[2]
+    ends, colours = {
+        ("auc", False): ((0.5, 1.0), "viridis"),
+        ("aeg", False): ((-0.5, 0.5), "RdBu_r"),
+        ("auc", True): ((-0.2, 0.2), "PuOr"),
+        ("aeg", True): ((-0.2, 0.2), "RdBu_r"),
+        ("difference", False): ((0.0, 0.2), "Oranges"),
+        ("percent", False): ((0.0, 50.0), "Purples"),
+    }.get(("percent" if metric.startswith("percent_") else kind, difference), (None, ""))
+    if ends is None:
+        what = "the difference of " if difference else ""
+        msg = f"scale_of: `metric` must be one that has a scale; got {what}{metric!r}."
+        raise ValueError(msg)
+    return Normalize(*ends, clip=True), colormaps[colours]
+
+
+def colour_of(metric: str, value: float, *, difference: bool = False) -> Colour:
+    """Return the colour of one value, as `scale_of` decides."""
+    scale, colours = scale_of(metric, difference=difference)
+    red, green, blue, alpha = colours(float(scale(value)))
+    return red, green, blue, alpha
