@@ -18,12 +18,13 @@ from bias_metrics.aucs import (
     subgroup_auc,
 )
 from bias_metrics.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
-from bias_metrics.comparison import BiasComparison, Difference, compare_bias
+from bias_metrics.comparison import BiasComparison, compare_bias
 from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
 from bias_metrics.curves import equality_curve
 from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.decisions import ThresholdReport, threshold_report
 from bias_metrics.diagnosis import Diagnosis, diagnose_bias
+from bias_metrics.differences import Difference
 from bias_metrics.dixon import fned, fped
 from bias_metrics.evaluation import (
     evaluate_bias,

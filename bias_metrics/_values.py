@@ -23,6 +23,8 @@ class MetricValue:
         Confidence interval; both None where there is none.
     row_std_error : float or None
         Where `std_error` allows for clusters: what it would be if rows were independent.
+    n_clusters : int or None
+        Where it does: how many clusters the rows fall into.
     """
 
     value: float | None
@@ -31,6 +33,7 @@ class MetricValue:
     low: float | None = None
     high: float | None = None
     row_std_error: float | None = None
+    n_clusters: int | None = None
 
     def to_dict(self, *, interval: bool = False) -> dict[str, float | str | None]:
         """Return `value`, with `interval` also its uncertainty; `reason` where there is one."""
@@ -45,6 +48,8 @@ class MetricValue:
         }
         if self.row_std_error is not None:
             numbers["row_std_error"] = self.row_std_error
+        if self.n_clusters is not None:
+            numbers["n_clusters"] = self.n_clusters
         reason = self.reason or (NOT_ASKED if self.low is None else None)
         return numbers if reason is None else numbers | {"reason": reason}
 

@@ -127,6 +127,7 @@ class Spread:
             low=None,
             high=None,
             row_std_error=None if self.clusters is None else row_error,
+            n_clusters=n_clusters,
         )
         if n_clusters is not None and n_clusters < MIN_CLUSTERS:
             return replace(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Difference, compare_bias, evaluate_bias
-from bias_metrics.comparison import adjust_benjamini_hochberg, adjust_holm
+from bias_metrics.adjustment import adjust_benjamini_hochberg, adjust_holm
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
@@ -198,6 +198,95 @@ def test_statements_follow_from_the_interval(low, high, not_worse, within):
     difference = Difference(0.8, 0.8, 0.0, 0.01, low, high)
     assert difference.not_worse_by(0.02) is not_worse
     assert difference.within(0.02) is within
+
+
+GAPS = ("positive_aeg", "negative_aeg")
+
+
+def draw_gaps(first, second, *, n=4000, own=0.2, seed=0):
+    """Labels, the scores of two models that move the subgroup's, and the subgroup."""
+    rng = np.random.default_rng(seed)
+    y_true, mask = np.arange(n) % 2 == 1, np.arange(n) % 4 < 2
+    shared = rng.standard_normal(n)
+    scores = [shared + own * rng.standard_normal(n) + shift * mask for shift in (first, second)]
+    return y_true, *scores, {"gay": mask}
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(4000) % 1000])
+@pytest.mark.parametrize(
+    ("first", "second", "margin", "shown"),
+    [
+        (0.1, 0.8, 0.001, True),  # clearly smaller
+        (-0.1, 0.8, 0.001, True),  # smaller on the other side
+        (-0.8, 0.8, 0.001, None),  # the same size on the other side
+        (0.8, 0.1, 0.03, False),  # clearly wider
+        (-0.8, 0.1, 0.03, False),  # wider on the other side
+        (0.03, 0.0, 0.03, True),  # none to speak of
+    ],
+)
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("metric", GAPS)
+def test_a_gap_is_judged_by_its_size(clusters, first, second, margin, shown, turn, metric):
+    found = compare_bias(*draw_gaps(turn * first, turn * second), clusters=clusters)
+    cell = found.subgroups["gay"][metric]
+    assert cell.size_low <= abs(cell.first) - abs(cell.second) <= cell.size_high
+    assert cell.gap_not_wider_by(margin) is shown
+
+
+@pytest.mark.parametrize("metric", GAPS)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_bounds_of_a_size_are_those_of_the_difference_where_gaps_are_on_one_side(metric, turn):
+    cell = compare_bias(*draw_gaps(0.8 * turn, 0.6 * turn)).subgroups["gay"][metric]
+    ends = sorted((turn * cell.low, turn * cell.high))
+    assert [cell.size_low, cell.size_high] == pytest.approx(ends)
+
+
+def test_bounds_of_a_size_are_those_of_the_sum_where_gaps_are_on_two_sides():
+    # Reversing the second model's scores turns its gap round, and the sum into a difference.
+    y_true, first, second, masks = draw_gaps(0.8, 0.6)
+    apart = compare_bias(y_true, first, -second, masks).subgroups["gay"]["negative_aeg"]
+    same = compare_bias(y_true, first, second, masks).subgroups["gay"]["negative_aeg"]
+    assert apart.second == pytest.approx(-same.second)
+    assert [apart.size_low, apart.size_high] == pytest.approx([same.low, same.high])
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(500) % 100])
+def test_the_same_scores_have_gaps_of_the_same_size_however_small_they_are(clusters):
+    y_true, first, _, masks = draw()
+    found = compare_bias(y_true, first, first, masks, clusters=clusters)
+    for name, metric in itertools.product(masks, GAPS):
+        cell = found.subgroups[name][metric]
+        assert cell.size_high == 0
+        assert cell.gap_not_wider_by(1e-9) is True
+
+
+def test_only_gaps_with_an_interval_have_bounds_of_their_size():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": y_true & False})
+    few = compare_bias(y_true, first, second, masks, clusters=np.arange(500) % 10)
+    lacking = (
+        found.subgroups["gay"]["bpsn_auc"],
+        found.subgroups["none"]["negative_aeg"],
+        few.subgroups["gay"]["negative_aeg"],
+    )
+    for cell in lacking:
+        assert cell.gap_not_wider_by(0.1) is None
+        assert {"size_low", "size_high"}.isdisjoint(cell.to_dict())
+    assert {"size_low", "size_high"} <= found.subgroups["gay"]["negative_aeg"].to_dict().keys()
+
+
+def test_clusters_are_counted_among_the_rows_of_each_subgroup():
+    y_true, first, second, _ = draw()
+    half = {"half": np.arange(500) < 250}
+    found = compare_bias(y_true, first, second, half, clusters=np.arange(500) // 5)
+    assert found.subgroups["half"]["bpsn_auc"].n_clusters == 50
+    assert found.first.subgroups["half"].cells.bpsn_auc.n_clusters == 50
+    assert found.overall_auc.n_clusters == found.final_score.n_clusters == 100
+    report = found.first.to_dict()
+    assert report["subgroups"]["half"]["bpsn_auc"]["n_clusters"] == 50
+    plain = compare_bias(y_true, first, second, half)
+    assert "n_clusters" not in plain.overall_auc.to_dict()
+    assert "n_clusters" not in plain.first.to_dict()["overall"]["auc"]
 
 
 def test_adjusted_p_values_are_those_worked_by_hand():

@@ -1,0 +1,125 @@
+"""The interval of a difference, from each estimate's own interval and their covariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from bias_metrics._values import MetricValue
+from bias_metrics.differences import Difference
+from bias_metrics.intervals import two_sided_p
+
+# Variances of a difference below this share of the estimates' own are rounding.
+_ROUNDING = 1e-12
+
+
+def less(a: MetricValue, b: MetricValue) -> float | None:
+    """Return a - b, where both are defined."""
+    return None if a.value is None or b.value is None else a.value - b.value
+
+
+def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
+    """Return a difference without uncertainty, and the reason why."""
+    reason = a.reason or b.reason or "one of the two has no standard error"
+    return Difference(a.value, b.value, less(a, b), reason=reason)
+
+
+def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Difference:
+    """Return a difference whose interval reaches `z` standard errors to both sides."""
+    value = less(a, b)
+    assert value is not None  # noqa: S101
+    return Difference(
+        a.value,
+        b.value,
+        value,
+        std_error,
+        value - z * std_error,
+        value + z * std_error,
+        two_sided_p(value, std_error),
+    )
+
+
+def paired(a: MetricValue, b: MetricValue, shared: float, z: float) -> Difference:
+    """Return a difference from each estimate's own interval and their covariance."""
+    assert a.std_error is not None  # noqa: S101
+    assert b.std_error is not None  # noqa: S101
+    product = a.std_error * b.std_error
+    variance = max(a.std_error**2 + b.std_error**2 - 2 * shared, 0.0)
+    correlation = shared / product if product > 0 else 0.0
+    value = less(a, b)
+    assert value is not None  # noqa: S101
+    if product > 0 and variance <= _ROUNDING * product:  # the same ranks but for rounding
+        return symmetric(a, b, 0.0, z)
+    down = _reach(a, b, correlation, z, upwards=False)
+    up = _reach(a, b, correlation, z, upwards=True)
+    std_error = math.sqrt(variance)
+    p_value = two_sided_p(value, std_error)
+    return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
+
+
+def negated(b: MetricValue) -> MetricValue:
+    """Return -b, so that a sum is a difference: a + b = a - (-b)."""
+    value, low, high = (None if one is None else -one for one in (b.value, b.high, b.low))
+    return replace(b, value=value, low=low, high=high)
+
+
+def sized(difference: Difference, total: Difference) -> Difference:
+    """Return the difference of two gaps with bounds on how much larger the first one's size is.
+
+    With s the sign of the second gap's estimate, |first| - |second| is the larger of
+    s (first - second) and -s (first + second), and its bounds are the larger of theirs. It is
+    never more than |first - second| either: where that bounds it more closely (nearly equal
+    gaps around zero, whose sign is anybody's guess), that counts.
+
+    Parameters
+    ----------
+    difference, total : Difference
+        `first - second` and `first + second`, each with its own paired interval.
+
+    Returns
+    -------
+    Difference
+        The difference with `size_low` and `size_high`, where it has an interval.
+    """
+    if None in {difference.low, difference.high, total.low, total.high}:
+        return difference
+    turned = (difference.second or 0.0) < 0
+    apart, against = (_ends(one, turned=turned) for one in (difference, total))
+    return replace(
+        difference,
+        size_low=max(apart[0], -against[1]),
+        size_high=max(apart[1], min(-against[0], -apart[0])),
+    )
+
+
+def _ends(difference: Difference, *, turned: bool) -> tuple[float, float]:
+    """Return the ends of the interval, or of that of the opposite number."""
+    assert difference.low is not None  # noqa: S101
+    assert difference.high is not None  # noqa: S101
+    low, high = difference.low, difference.high
+    return (-high, -low) if turned else (low, high)
+
+
+def _reach(a: MetricValue, b: MetricValue, correlation: float, z: float, *, upwards: bool) -> float:
+    """Return how far the interval of `a - b` reaches from the estimate.
+
+    With no correlation, Zou's: the distances of `a` to its one end and of `b` to its other
+    one, as a hypotenuse. With correlation 1 the standard errors' difference, which is 0 for
+    the same scores. In between, in proportion. In large cells, where intervals are
+    symmetric, this is the usual paired interval whatever the correlation.
+    """
+    to_a = _distance(a, upwards=upwards)
+    to_b = _distance(b, upwards=not upwards)
+    apart = to_a**2 + to_b**2
+    if correlation <= 0:
+        return math.sqrt(apart - 2 * correlation * to_a * to_b)
+    correlation = min(correlation, 1.0)
+    together = (z * ((a.std_error or 0.0) - (b.std_error or 0.0))) ** 2
+    return math.sqrt((1 - correlation) * apart + correlation * together)
+
+
+def _distance(value: MetricValue, *, upwards: bool) -> float:
+    end = value.high if upwards else value.low
+    assert value.value is not None  # noqa: S101
+    assert end is not None  # noqa: S101 - with a standard error there is an interval
+    return abs(end - value.value)
