@@ -28,6 +28,7 @@ from bias_metrics.differences import Difference
 from bias_metrics.dixon import fned, fped
 from bias_metrics.evaluation import (
     evaluate_bias,
+    evaluate_slices,
     measure_subgroup,
     rank_scores,
     summarise_bias,
@@ -66,6 +67,7 @@ __all__ = [
     "equality_curve",
     "error_rates",
     "evaluate_bias",
+    "evaluate_slices",
     "final_score",
     "fned",
     "fped",

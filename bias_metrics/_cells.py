@@ -3,7 +3,8 @@ r"""The five Borkan metrics of one subgroup, from pair counts that are shared be
 Each metric is P(x > y), or P(y > x), for a class x of the subgroup and a class y of the
 subgroup or the background. With D the rows of all, Dg those of the subgroup and D \\ Dg the
 background, the insertion points of x in D+ \\ Dg+ are those in D+ less those in Dg+: only
-the subgroup's scores are ever searched, and the background is never sorted.
+the subgroup's scores are ever searched, and the background is never sorted. A background
+without any identity is D less the rows of all subgroups in the same way.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Comparison:
     Attributes
     ----------
     base : SortedScores
-        The class y, with the rows of `own` that do not belong to it.
-    own : SortedScores or None
-        The subgroup's rows in `base`, to be taken out.
+        The class y, with the rows of `excluded` that do not belong to it.
+    excluded : SortedScores or None
+        The rows in `base` that are to be taken out.
     searched : SortedScores
         The class x.
     base_name, searched_name : str
@@ -53,19 +54,23 @@ class Comparison:
     """
 
     base: SortedScores
-    own: SortedScores | None
+    excluded: SortedScores | None
     searched: SortedScores
     base_name: str
     searched_name: str
     flip: bool = False
 
+    @property
+    def n_base(self) -> int:
+        """Number of y."""
+        return self.base.n - (0 if self.excluded is None else self.excluded.n)
+
     def lack(self) -> str | None:
         """Say which class is empty, or too light to be left after a subtraction."""
-        own = 0 if self.own is None else self.own.n
-        empty = lacks(**{self.base_name: self.base.n - own, self.searched_name: self.searched.n})
-        if empty or self.own is None:
+        empty = lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
+        if empty or self.excluded is None:
             return empty
-        if self.base.total - self.own.total < ROUNDING * self.base.total:
+        if self.base.total - self.excluded.total < ROUNDING * self.base.total:
             return f"{self.base_name.replace('_', ' ')} without weight to speak of"
         return None
 
@@ -76,17 +81,17 @@ class Comparison:
 
     @cached_property
     def among_all(self) -> Placed:
-        """X among the y and the subgroup's own rows of that class."""
+        """X among the y and the rows to be taken out."""
         return place(self.base.scores, self.runs)
 
     @cached_property
     def placed(self) -> Placed:
         """X among the y."""
-        if self.own is None:
+        if self.excluded is None:
             return self.among_all
-        if self.own is self.searched:
+        if self.excluded is self.searched:
             return self.among_all.without(self.runs.among_themselves())
-        return self.among_all.without(place(self.own.scores, self.runs))
+        return self.among_all.without(place(self.excluded.scores, self.runs))
 
     def measure(self, z: float | None) -> MetricValue:
         """Return the AUC, with its interval where `z` is given."""
@@ -103,27 +108,34 @@ class Comparison:
     def _weighted(self) -> float:
         wins = doubled_wins(self.base, self.searched)
         total = self.base.total
-        if self.own is not None:
-            wins -= doubled_wins(self.own, self.searched)
-            total -= self.own.total
+        if self.excluded is not None:
+            wins -= doubled_wins(self.excluded, self.searched)
+            total -= self.excluded.total
         pairs = total * self.searched.total
         # Sums of fractional weights may pass the end by a rounding error.
         share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
         return min(max(share, 0.0), 1.0)
 
 
-def comparisons(everyone: SortedClasses, subgroup: SortedClasses) -> dict[str, Comparison]:
-    """Return what each of the five metrics compares."""
+def comparisons(
+    everyone: SortedClasses, subgroup: SortedClasses, excluded: SortedClasses | None = None
+) -> dict[str, Comparison]:
+    """Return what each of the five metrics compares.
+
+    The background is everyone without the excluded rows; default without the subgroup's.
+    """
+    excluded = excluded or subgroup
     pos, neg = everyone.positive, everyone.negative
+    out_pos, out_neg = excluded.positive, excluded.negative
     sub_pos, sub_neg = subgroup.positive, subgroup.negative
     own_pos, own_neg = "subgroup_positives", "subgroup_negatives"
     other_pos, other_neg = "background_positives", "background_negatives"
     return {
         "subgroup_auc": Comparison(sub_neg, None, sub_pos, own_neg, own_pos),
-        "bpsn_auc": Comparison(pos, sub_pos, sub_neg, other_pos, own_neg, flip=True),
-        "bnsp_auc": Comparison(neg, sub_neg, sub_pos, other_neg, own_pos),
-        "positive_aeg": Comparison(pos, sub_pos, sub_pos, other_pos, own_pos),
-        "negative_aeg": Comparison(neg, sub_neg, sub_neg, other_neg, own_neg),
+        "bpsn_auc": Comparison(pos, out_pos, sub_neg, other_pos, own_neg, flip=True),
+        "bnsp_auc": Comparison(neg, out_neg, sub_pos, other_neg, own_pos),
+        "positive_aeg": Comparison(pos, out_pos, sub_pos, other_pos, own_pos),
+        "negative_aeg": Comparison(neg, out_neg, sub_neg, other_neg, own_neg),
     }
 
 

@@ -89,18 +89,18 @@ class TwoRankings:
         return cls(first, second, positive, negative)
 
     def match(self, first: Members, second: Members) -> MatchedMembers:
-        """Match a subgroup's rows."""
-        return MatchedMembers(
-            first,
-            second,
-            *(
-                np.searchsorted(other.position, self.second.position[one.rows])
-                for one, other in (
-                    (first.positive, second.positive),
-                    (first.negative, second.negative),
-                )
-            ),
+        """Match a subgroup's rows, and those that are not its background."""
+        others = None
+        if first.others is not None and second.others is not None:
+            others = self.match(first.others, second.others)
+        positive, negative = (
+            np.searchsorted(other.position, self.second.position[one.rows])
+            for one, other in (
+                (first.positive, second.positive),
+                (first.negative, second.negative),
+            )
         )
+        return MatchedMembers(first, second, positive, negative, others)
 
     def difference_error(self, a: Influence, b: Influence) -> float:
         """Return the standard error of the difference of two numbers, one of each model."""
@@ -123,12 +123,15 @@ class MatchedMembers:
         The rows, in each model's order.
     positive, negative : int arrays
         For each class, in the first's order: the row's place in the second's.
+    others : MatchedMembers or None
+        The rows that are not its background; None where these are its own.
     """
 
     first: Members
     second: Members
     positive: npt.NDArray[np.intp]
     negative: npt.NDArray[np.intp]
+    others: MatchedMembers | None = None
 
     def product(self, a: Floats, b: Floats, *, positive: bool) -> float:
         """Sum a * b over a class's rows, each given in its own model's order."""
@@ -147,8 +150,8 @@ class Deviations:
         Of each step of y.
     bounds : int array of shape (s + 1,)
         Where the steps begin among all rows of y's class.
-    own : int array of shape (s + 1,)
-        Where they begin among the subgroup's own rows of that class.
+    excluded : int array of shape (s + 1,)
+        Where they begin among the rows of that class that are not y.
     n_y : int
         Number of y.
     """
@@ -156,7 +159,7 @@ class Deviations:
     of_x: Floats
     of_y: Floats
     bounds: npt.NDArray[np.intp]
-    own: npt.NDArray[np.intp]
+    excluded: npt.NDArray[np.intp]
     n_y: int
 
     @classmethod
@@ -173,9 +176,9 @@ class Deviations:
             placed.n,
         )
 
-    def of_own(self) -> Floats:
-        """Return the step values of the subgroup's own rows, in score order."""
-        return np.repeat(self.of_y, np.diff(self.own))
+    def of_excluded(self) -> Floats:
+        """Return the step values of the rows that are not y, in score order."""
+        return np.repeat(self.of_y, np.diff(self.excluded))
 
 
 def covariance(metric: str, pair: TwoRankings, members: MatchedMembers) -> float:
@@ -190,5 +193,6 @@ def covariance(metric: str, pair: TwoRankings, members: MatchedMembers) -> float
         of_y = members.product(*values, positive=y_positive)
     else:
         of_y = (pair.positive if y_positive else pair.negative).product(a, b)
-        of_y -= members.product(a.of_own(), b.of_own(), positive=y_positive)
+        excluded = members.others or members
+        of_y -= excluded.product(a.of_excluded(), b.of_excluded(), positive=y_positive)
     return of_x + of_y / (a.n_y * (a.n_y - 1))

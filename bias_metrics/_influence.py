@@ -45,13 +45,18 @@ class RankedRows:
     y_true: BoolArray
     position: npt.NDArray[np.int32]
 
-    def members(self, rows: npt.NDArray[np.intp]) -> Members:
-        """Return a subgroup's rows by class, in score order."""
+    def members(self, rows: npt.NDArray[np.intp], excluded: Members | None = None) -> Members:
+        """Return a subgroup's rows by class, in score order.
+
+        Its background is all rows without the excluded ones; default without its own.
+        """
         labels = self.y_true[rows]
         positive = self._class_members(rows[labels], self.everyone.positive)
         negative = self._class_members(rows[~labels], self.everyone.negative)
         classes = SortedClasses(positive.scores, negative.scores)
-        return Members(positive, negative, comparisons(self.everyone, classes))
+        outside = None if excluded is None else excluded.classes
+        compared = comparisons(self.everyone, classes, outside)
+        return Members(positive, negative, compared, excluded)
 
     def _class_members(self, rows: npt.NDArray[np.intp], scores: SortedScores) -> ClassMembers:
         position = self.position[rows]
@@ -83,11 +88,32 @@ class ClassMembers:
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """A subgroup's rows by class, and what its metrics compare."""
+    """A subgroup's rows by class, and what its metrics compare.
+
+    Attributes
+    ----------
+    positive, negative : ClassMembers
+        The rows.
+    compared : mapping of str to Comparison
+        By metric.
+    others : Members or None
+        The rows that are not its background; None where these are its own.
+    """
 
     positive: ClassMembers
     negative: ClassMembers
     compared: Mapping[str, Comparison]
+    others: Members | None = None
+
+    @property
+    def excluded(self) -> Members:
+        """The rows that are not its background."""
+        return self if self.others is None else self.others
+
+    @property
+    def classes(self) -> SortedClasses:
+        """The scores."""
+        return SortedClasses(self.positive.scores, self.negative.scores)
 
     @property
     def rows(self) -> npt.NDArray[np.int32]:
@@ -156,12 +182,12 @@ class Influence:
         self._add_steps(runs.starts, of_x, members, positive=x_positive)
         of_y = steps_of(placed, runs).deviations() * y_scale
         bounds = steps_of(comparison.among_all, runs).bounds
-        if comparison.own is None:
+        if comparison.excluded is None or members is None:
             self._add_steps(bounds, of_y, members, positive=y_positive)
             return
         self._add_steps(bounds, of_y, None, positive=y_positive)
-        own = bounds - steps_of(placed, runs).bounds
-        self._add_steps(own, -of_y, members, positive=y_positive)
+        excluded = bounds - steps_of(placed, runs).bounds
+        self._add_steps(excluded, -of_y, members.excluded, positive=y_positive)
 
     def _add_steps(
         self,

@@ -92,8 +92,13 @@ def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
     return float(weight @ below)
 
 
-def check_ranked(name: str, everyone: SortedScores, own: SortedScores) -> None:
-    """Refuse rows of a subgroup that cannot be among the ranked ones."""
+def check_ranked(everyone: SortedClasses, own: SortedClasses) -> None:
+    """Refuse rows that cannot be among the ranked ones."""
+    _check_class("positives", everyone.positive, own.positive)
+    _check_class("negatives", everyone.negative, own.negative)
+
+
+def _check_class(name: str, everyone: SortedScores, own: SortedScores) -> None:
     if own.n > everyone.n:
         msg = f"`y_true` must hold at most the {everyone.n} ranked {name}; got {own.n}."
         raise ValueError(msg)

@@ -22,9 +22,12 @@ from bias_metrics._checks import (
     check_subgroups,
 )
 from bias_metrics._influence import CLASSES, Members, RankedRows, rank_rows
+from bias_metrics._options import check_choice
 from bias_metrics._placements import Floats, inner
+from bias_metrics._request import Background, ranked_members
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, power_mean
 from bias_metrics.intervals import check_confidence
+from bias_metrics.report import BACKGROUNDS
 
 OVERALL, FINAL = ("overall", "auc"), ("aggregate", "final_score")
 Key = tuple[str, str]
@@ -86,6 +89,7 @@ def bootstrap_bias(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
 ) -> BootstrapReport:
     """Resample rows and see how every number of `evaluate_bias` spreads.
 
@@ -111,6 +115,8 @@ def bootstrap_bias(
         Of the percentile intervals.
     clusters : array of shape (n,), optional
         Article, thread or template of each row.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
 
     Returns
     -------
@@ -149,7 +155,7 @@ def bootstrap_bias(
     ranked = rank_rows(labels, scores)
     resampling = _Resampling(
         ranked,
-        {name: ranked.members(np.flatnonzero(mask)) for name, mask in masks.items()},
+        ranked_members(ranked, masks, check_choice("background", background, BACKGROUNDS)),
         check_clusters(clusters, labels.size),
         check_power(power),
         check_power_mean_groups(power_mean_groups, masks),
@@ -210,16 +216,19 @@ class _Resampling:
             yield OVERALL, auc
         parts: dict[str, dict[str, float]] = {metric: {} for metric in FINAL_SCORE_PARTS}
         for name, members in self.members.items():
-            own = {
-                label: _Weights(by_class[label].each[members.of_class(positive=label).position])
-                for label in (True, False)
-            }
+            own, excluded = (
+                {
+                    label: _Weights(by_class[label].each[one.of_class(positive=label).position])
+                    for label in (True, False)
+                }
+                for one in (members, members.excluded)
+            )
             for metric, comparison in members.compared.items():
                 x_positive, y_positive = CLASSES[metric]
                 inside = metric == "subgroup_auc"
                 base = own[y_positive] if inside else by_class[y_positive]
                 share = _share(
-                    comparison, own[x_positive], base, None if inside else own[y_positive]
+                    comparison, own[x_positive], base, None if inside else excluded[y_positive]
                 )
                 if share is None:
                     continue
@@ -262,18 +271,18 @@ def _draw_counts(rng: np.random.Generator, n: int) -> Floats:
 
 
 def _share(
-    comparison: Comparison, x: _Weights, base: _Weights, own: _Weights | None
+    comparison: Comparison, x: _Weights, base: _Weights, excluded: _Weights | None
 ) -> float | None:
     """Return the AUC with rows counted as often as they were drawn; None without pairs."""
-    total = base.total - (0.0 if own is None else own.total)
+    total = base.total - (0.0 if excluded is None else excluded.total)
     if x.total == 0 or total <= 0:
         return None
     everyone, starts = comparison.among_all, comparison.runs.starts
     below = base.cumulative[everyone.left] + base.cumulative[everyone.right]
-    if own is not None:
+    if excluded is not None:
         left = everyone.left - comparison.placed.left
         right = everyone.right - comparison.placed.right
-        below = below - own.cumulative[left] - own.cumulative[right]
+        below = below - excluded.cumulative[left] - excluded.cumulative[right]
     weights = np.diff(x.cumulative[starts])
     share = inner(weights, below) / (2 * total * x.total)
     return 1 - share if comparison.flip else share

@@ -1,38 +1,23 @@
-"""All bias metrics of one set of scores: `evaluate_bias` and the three steps it is made of.
-
-The steps are public so that a caller can run them apart (one process or thread per
-subgroup, say) and still get the same report to the last bit.
-"""
+"""All bias metrics of one set of scores: `evaluate_bias`, and `evaluate_slices` of its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Literal
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._cells import comparisons, measure_cells, pair_auc
-from bias_metrics._checks import (
-    check_clusters,
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-    check_weights,
-)
-from bias_metrics._influence import Members, RankedRows, rank_rows
-from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
-from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
-from bias_metrics.intervals import check_confidence
-from bias_metrics.report import BiasReport, SubgroupBias
-from bias_metrics.uncertainty import with_intervals, worst_subgroups
+from bias_metrics._checks import check_subgroups
+from bias_metrics._influence import RankedRows, rank_rows
+from bias_metrics._request import Background, Intervals, Request
+from bias_metrics.report import BiasReport
+from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.uncertainty import with_intervals
 
-Intervals = Literal[True, False, "cells"]
 __all__ = [
     "RankedRows",
     "evaluate_bias",
+    "evaluate_slices",
     "measure_members",
     "measure_subgroup",
     "rank_rows",
@@ -53,13 +38,14 @@ def evaluate_bias(
     intervals: Intervals = True,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
 ) -> BiasReport:
     """Measure the unintended identity bias of one classifier's scores.
 
     For each subgroup: Subgroup, BPSN and BNSP AUC and the two Average Equality Gaps against
-    the background (all rows outside this subgroup, other identities included); over all
-    rows: ROC AUC, power means over the subgroups and the Jigsaw final score. Ranks are
-    exact and a tie counts one half.
+    the background (all rows outside this subgroup, other identities included, unless
+    `background` says otherwise); over all rows: ROC AUC, power means over the subgroups and
+    the Jigsaw final score. Ranks are exact and a tie counts one half.
 
     Parameters
     ----------
@@ -84,6 +70,10 @@ def evaluate_bias(
     clusters : array of shape (n,), optional
         Article, thread or template of each row: rows of one cluster are not independent.
         With fewer than 20 clusters there are no intervals.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        Which rows a subgroup is compared with: all outside it, or those in none of the
+        `subgroups`. The two give different numbers and are never to be compared; the report
+        records which it was. The overall AUC covers all rows in either case.
 
     Returns
     -------
@@ -96,7 +86,8 @@ def evaluate_bias(
     ------
     ValueError
         If a length differs, a score is not finite, a label or membership is not 0 or 1, a
-        weight is negative, `power` is 0 or `power_mean_groups` names an unknown subgroup.
+        weight is negative, `power` is 0, `power_mean_groups` names an unknown subgroup or
+        `background` is none of the two.
     TypeError
         If an argument has the wrong type altogether.
 
@@ -116,157 +107,69 @@ def evaluate_bias(
     >>> report.subgroups["muslim"].cells.bpsn_auc.value
     0.0
     """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    weights = check_weights(sample_weight, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, masks)
-    level = None if intervals is False else check_confidence(confidence)
-    full = level is not None and weights is None and (intervals is True or clusters is not None)
-    summarise = partial(summarise_bias, power=power, power_mean_groups=groups, confidence=level)
-    if full and level is not None:
-        ranked = rank_rows(labels, scores)
-        members = {name: ranked.members(np.flatnonzero(mask)) for name, mask in masks.items()}
-        measured = {name: measure_members(one, level) for name, one in members.items()}
-        return with_intervals(
-            summarise(ranked.everyone, measured),
-            ranked,
-            members,
-            confidence=level,
-            clusters=check_clusters(clusters, labels.size),
-            aggregates=intervals is True,
-        )
-    everyone = sort_classes(labels, scores, weights)
-    # Row numbers, because picking few rows by number is faster than by mask.
-    rows_of = {name: np.flatnonzero(mask) for name, mask in masks.items()}
-    measured = {
-        name: measure_subgroup(
-            everyone,
-            labels[rows],
-            scores[rows],
-            sample_weight=None if weights is None else weights[rows],
-            confidence=level,
-        )
-        for name, rows in rows_of.items()
-    }
-    return summarise(everyone, measured)
+    request = Request.of(
+        y_true,
+        y_score,
+        subgroups,
+        sample_weight=sample_weight,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        intervals=intervals,
+        confidence=confidence,
+        clusters=clusters,
+        background=background,
+    )
+    return request.report()
 
 
-def rank_scores(
-    y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> SortedClasses:
-    """Sort all rows once, by class: the first step of `evaluate_bias`.
-
-    Parameters and errors are those of `evaluate_bias`.
-
-    Returns
-    -------
-    SortedClasses
-        To be shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
-    """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
-
-
-def measure_subgroup(
-    everyone: SortedClasses,
+def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float | None = None,
-) -> SubgroupBias:
-    """Measure one subgroup, given its own rows only: the second step of `evaluate_bias`.
+    subgroups: Mapping[str, npt.ArrayLike],
+    slices: Mapping[str, npt.ArrayLike],
+    **options: Any,
+) -> dict[str, BiasReport]:
+    """Measure the bias within each of several slices of the rows, such as short comments.
+
+    Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
+    background are short comments. That differs from a slice among the `subgroups`, whose
+    background has comments of any length. The arguments are checked once; each slice is ranked
+    anew, which takes no longer than picking its rows out of the ranks of all.
 
     Parameters
     ----------
-    everyone : SortedClasses
-        All rows, the subgroup's included, from `rank_scores`.
-    y_true : bool array of shape (m,)
-        Labels of the subgroup's rows.
-    y_score : float array of shape (m,)
-        Their scores, of the dtype that was ranked.
-    sample_weight : float array of shape (m,), optional
-        Their weights; given if and only if `rank_scores` had weights.
-    confidence : float, optional
-        Of the intervals; default no intervals.
+    y_true, y_score, subgroups
+        As in `evaluate_bias`.
+    slices : mapping of str to bool array of shape (n,)
+        Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
+        `lengths < 100`. They may overlap.
+    **options
+        As in `evaluate_bias`, among all rows: weights and clusters have shape (n,).
 
     Returns
     -------
-    SubgroupBias
-        Counts and the five metrics; an empty subgroup has five undefined cells.
+    dict of str to BiasReport
+        One report a slice, in the order given. A slice without positives or negatives has
+        undefined metrics.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if only one of the two steps had weights, or these rows
-        cannot be among the ranked ones (another dtype, or too many).
-    """
-    own = rank_scores(y_true, y_score, sample_weight=sample_weight)
-    if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
-        msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
-        raise ValueError(msg)
-    check_ranked("positives", everyone.positive, own.positive)
-    check_ranked("negatives", everyone.negative, own.negative)
-    compared = comparisons(everyone, own)
-    cells = measure_cells(compared, confidence)
-    return SubgroupBias(own.positive.n, own.negative.n, cells)
+        As `evaluate_bias`; and if a slice is not 0 or 1 or its length differs.
 
-
-def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
-    """Measure one subgroup of ranked rows."""
-    cells = measure_cells(members.compared, confidence)
-    return SubgroupBias(members.positive.scores.n, members.negative.scores.n, cells)
-
-
-def summarise_bias(
-    everyone: SortedClasses,
-    subgroups: Mapping[str, SubgroupBias],
-    *,
-    power: float = -5.0,
-    power_mean_groups: Sequence[str] | None = None,
-    confidence: float | None = None,
-) -> BiasReport:
-    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
-
-    Parameters
+    References
     ----------
-    everyone : SortedClasses
-        All rows, from `rank_scores`.
-    subgroups : mapping of str to SubgroupBias
-        From `measure_subgroup`.
-    power, power_mean_groups, confidence
-        As in `evaluate_bias`.
+    Borkan et al. (2019), Table 6 (comments of under 100 characters).
 
-    Returns
-    -------
-    BiasReport
-        The complete report.
-
-    Raises
-    ------
-    ValueError
-        If `power` is 0 or `power_mean_groups` names an unknown subgroup.
+    Examples
+    --------
+    >>> y_true, gay = [0, 1, 0, 1] * 2, [0, 0, 1, 1] * 2
+    >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
+    >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
+    >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices)
+    >>> [report.subgroups["gay"].cells.subgroup_auc.value for report in found.values()]
+    [0.0, 1.0]
     """
-    power = check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, subgroups)
-    overall = pair_auc(everyone.negative, everyone.positive, confidence)
-    means = {
-        metric: power_mean_of(
-            {name: getattr(subgroups[name].cells, metric) for name in groups}, power
-        )
-        for metric in FINAL_SCORE_PARTS
-    }
-    return BiasReport(
-        worst=worst_subgroups(subgroups),
-        n=everyone.positive.n + everyone.negative.n,
-        n_positive=everyone.positive.n,
-        overall_auc=overall,
-        subgroups=dict(subgroups),
-        power=power,
-        power_mean_groups=groups,
-        power_means=means,
-        final_score=final_score(overall, means),
-    )
+    request = Request.of(y_true, y_score, subgroups, **options)
+    rows_of = check_subgroups(slices, request.labels.size, name="slices")
+    return {name: request.within(rows).report() for name, rows in rows_of.items()}

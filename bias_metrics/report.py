@@ -8,6 +8,9 @@ from typing import Any
 from bias_metrics._cells import Cells
 from bias_metrics._values import MetricValue
 
+BACKGROUNDS = ("outside_subgroup", "no_identity")
+"""Which rows a subgroup may be compared with; the default first."""
+
 
 @dataclass(frozen=True)
 class SubgroupBias:
@@ -84,6 +87,8 @@ class BiasReport:
         Jigsaw final score.
     worst : dict of str to WorstCell
         The smallest of each AUC over the subgroups.
+    background : {"outside_subgroup", "no_identity"}
+        Which rows each subgroup was compared with: all outside it, or those in none.
     """
 
     n: int
@@ -95,10 +100,12 @@ class BiasReport:
     power_means: dict[str, MetricValue]
     final_score: MetricValue
     worst: dict[str, WorstCell] = field(default_factory=dict)
+    background: str = BACKGROUNDS[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-ready values: str, int, float, list, dict and None."""
         return {
+            "background": self.background,
             "overall": {
                 "n": self.n,
                 "n_positive": self.n_positive,

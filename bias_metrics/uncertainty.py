@@ -197,8 +197,7 @@ def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
 
 
 def _on_the_edge(value: MetricValue, comparison: Comparison, confidence: float) -> MetricValue:
-    own = 0 if comparison.own is None else comparison.own.n
-    sizes = comparison.base.n - own, comparison.searched.n
+    sizes = comparison.n_base, comparison.searched.n
     assert value.value is not None  # noqa: S101
     low, high = auc_interval(value.value, 0.0, *sizes, quantile(confidence))
     return replace(value, reason=None, low=low, high=high)

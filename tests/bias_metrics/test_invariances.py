@@ -76,6 +76,14 @@ def whole_report(rows):
     return values(report_of(rows).to_dict())
 
 
+def reports_of_slices(rows):
+    groups = {"g": rows.in_subgroup, "rest": ~rows.in_subgroup}
+    slices = {"all": np.ones_like(rows.in_subgroup), "toxic or g": rows.y_true | rows.in_subgroup}
+    weight = {"sample_weight": rows.sample_weight}
+    found = bias_metrics.evaluate_slices(rows.y_true, rows.y_score, groups, slices, **weight)
+    return [report.overall_auc.value for report in found.values()]
+
+
 def mean_of_the_aucs(rows):
     values = [in_subgroup(name)(rows)[0] for name in POWER_MEAN_PARTS]
     return [None if None in values else power_mean(values)]
@@ -94,6 +102,7 @@ REGISTRY = {
     "power_mean": mean_of_the_aucs,
     "final_score": score_of_the_aucs,
     "evaluate_bias": whole_report,
+    "evaluate_slices": reports_of_slices,
 }
 # The steps of `evaluate_bias`; test_report.py proves that they equal it.
 STEPS = {"rank_scores", "measure_subgroup", "summarise_bias"}

@@ -35,7 +35,9 @@ def leaves(node):
 def test_a_report_as_a_dict_has_exactly_these_keys(rows):
     report = evaluate_bias(*rows, power_mean_groups=["muslim", "jewish"]).to_dict()
     value = {"value", "std_error", "low", "high"}
-    assert list(report) == ["overall", "subgroups", "power_mean", "final_score", "worst"]
+    parts = ["overall", "subgroups", "power_mean", "final_score", "worst"]
+    assert list(report) == ["background", *parts]
+    assert report["background"] == "outside_subgroup"
     assert list(report["overall"]) == ["n", "n_positive", "auc"]
     assert list(report["subgroups"]) == ["muslim", "jewish", "hindu"]
     for bias in report["subgroups"].values():
