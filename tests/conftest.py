@@ -21,6 +21,15 @@ def real_data():
 
 
 @pytest.fixture(scope="session")
+def reference(real_data):
+    """Folder of published values, beside the real data; not part of the repository either."""
+    folder = real_data.parent / "reference"
+    if not folder.is_dir():
+        pytest.skip(f"no published values: {folder} is missing")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory):
     """Prefect in this process against a throwaway server; flows called by tests just run."""
     # Here, since the tests of bias_metrics also run where only numpy is installed.
