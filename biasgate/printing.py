@@ -15,6 +15,7 @@ from rich.table import Table
 
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
+from tasks.explaining import EQUAL_ERRORS
 
 _WIDTH = 118
 _COLOURS = {
@@ -66,6 +67,8 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
         out.print(_table(report, verdict))
         for warning in report["warnings"]:
             out.print(f"[yellow]warning[/]: {escape(warning)}", soft_wrap=True)
+        for line in explained(report):
+            out.print(escape(line), soft_wrap=True)
         _print_verdict(out, verdict)
     for decision in summary["decisions"]:
         colour = _COLOURS[decision["outcome"]]
@@ -92,6 +95,21 @@ def print_findings(findings: Sequence[Any]) -> None:
     for one in findings:
         word = "[green]holds[/]" if one.holds else "[bold red]DOES NOT HOLD[/]"
         out.print(f"{word}  {escape(one.what)}: {escape(one.sentence)}", soft_wrap=True)
+
+
+def explained(report: Mapping[str, Any]) -> list[str]:
+    """Say which identity to look at first, and what happens at each threshold."""
+    lines = [report["look_first"]["sentence"]]
+    for kind, errors in report["thresholds"].items():
+        rates = (errors["overall"][f"false_{of}_rate"]["value"] for of in ("positive", "negative"))
+        flagged, missed = (f"{rate:.1%}" for rate in rates)
+        name = "threshold of equal errors" if kind == EQUAL_ERRORS else "threshold"
+        sums = "; ".join(_beside_chance(of.upper(), errors[of]) for of in ("fped", "fned"))
+        lines.append(
+            f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
+            f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors['worst_group_accuracy'])}"
+        )
+    return lines
 
 
 def print_where_to_look(output: Path, store: Path) -> None:
@@ -156,6 +174,27 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     table.add_section()
     table.add_row(f"power mean (p = {means['power']:g})", "", "", *values)
     return table
+
+
+def _beside_chance(name: str, found: Mapping[str, Any]) -> str:
+    """Return a sum of absolute differences with what chance alone makes of it."""
+    if found["value"] is None:
+        return f"{name} undefined"
+    return (
+        f"{name} {found['value']:.3f} (by chance {found['mean']['value']:.3f}, "
+        f"rarely above {found['quantiles']['0.95']['value']:.3f})"
+    )
+
+
+def _worst_cell(found: Mapping[str, Any]) -> str:
+    if not found["worst"]:
+        return "No identity has rows."
+    cell = found["worst"][0]
+    kind = "toxic" if cell["label"] else "harmless"
+    return (
+        f"Worst: {kind} comments that mention {cell['subgroup']}, of which "
+        f"{found['value']:.1%} of {cell['n']:,} are decided rightly."
+    )
 
 
 def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:

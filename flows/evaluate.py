@@ -11,6 +11,7 @@ from flows.states import conclude
 from flows.train import prepare_candidates
 from tasks.data.freezing import freeze_evaluation_set
 from tasks.evaluation import read_evaluation_file
+from tasks.explaining import explain_bias
 from tasks.figures import draw_figures
 from tasks.gating import check_policy
 from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
@@ -101,7 +102,8 @@ def measure_candidate(
     1. join the kept scores to rows, rank them once
     2. measure each identity in a task of its own
     3. compute overall and aggregate numbers
-    4. write the report and its table, draw the figures
+    4. name each identity's pattern of bias, count errors at thresholds
+    5. write the report and its table, draw the figures
     """
     scores = score_candidate(candidate, rows, store)
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])
@@ -109,9 +111,9 @@ def measure_candidate(
     layout = lay_out_scores(rows, scores, source, arrays)
     identities = list_identities(layout)
     measured = measure_identity.map(identities, layout=unmapped(layout)).result()
-    report = write_report(
-        summarise_identities(identities, measured, layout), candidate, rows, scores, layout, folder
-    )
+    bias = summarise_identities(identities, measured, layout)
+    explained = explain_bias(bias, candidate, layout)
+    report = write_report(bias, explained, candidate, rows, scores, layout, folder)
     draw_figures(report, layout, folder)
     if submission:
         write_submission_file(scores, folder)

@@ -11,6 +11,7 @@ from typing import Any
 from bias_metrics import BiasReport
 from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.data.evaluation_set import EvaluationSet
+from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json
 from tasks.measuring import Layout, warn_of_misjoin
 from tasks.orchestration import task
@@ -18,6 +19,8 @@ from tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
 COUNTS = ("n", "n_positive", "n_negative")
+ERROR_RATES = ("false_positive_rate", "false_negative_rate")
+AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 
 
 def build_report(
@@ -26,6 +29,7 @@ def build_report(
     choices: Mapping[str, Any],
     candidate: Mapping[str, Any],
     candidate_digest: str,
+    explained: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the report of one candidate on one set as JSON-ready values.
 
@@ -41,11 +45,14 @@ def build_report(
         The candidate's settings: `name`, `kind` and, for a registered one, `model`.
     candidate_digest : str
         SHA-256 over all that decides its scores.
+    explained : mapping
+        What the numbers mean, from `tasks.explaining`.
 
     Returns
     -------
     dict
-        `schema_version`, `evaluation_set`, `candidate`, `bias` and `warnings`.
+        `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
+        `look_first` and `warnings`.
     """
     warning = warn_of_misjoin(bias)
     known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
@@ -62,12 +69,13 @@ def build_report(
         },
         "candidate": known | {"digest": candidate_digest},
         "bias": bias.to_dict(),
+        **explained,
         "warnings": [warning] if warning else [],
     }
 
 
 def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return counts, metrics and their intervals as columns, one row per subgroup."""
+    """Return one row per subgroup: counts, metrics with intervals, pattern, error rates."""
     subgroups = report["bias"]["subgroups"]
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
     for name in COUNTS:
@@ -75,6 +83,12 @@ def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
     for name in SUBGROUP_METRICS:
         for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
             table[column] = [cells[name].get(key) for cells in subgroups.values()]
+    diagnoses = report["diagnosis"]["subgroups"]
+    table["pattern"] = [diagnoses[name]["pattern"] for name in subgroups]
+    for kind, errors in report["thresholds"].items():
+        for rate in ERROR_RATES:
+            cells = [errors["subgroups"][name][rate] for name in subgroups]
+            table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
     return table
 
 
@@ -130,6 +144,7 @@ def _unmet(verdict: Mapping[str, Any]) -> list[str]:
 @task(name="write report")
 def write_report(
     bias: BiasReport,
+    explained: dict[str, Any],
     candidate: dict[str, Any],
     set_folder: str,
     scores_folder: str,
@@ -140,7 +155,7 @@ def write_report(
     scored = ScoredSet.open(Path(scores_folder))
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest)
+    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

@@ -16,9 +16,14 @@ from tasks.orchestration import task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown
 from tasks.scoring.candidate import Workplace
 
+AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
 
-def metric_keys(bias: Mapping[str, Any]) -> dict[str, float]:
-    """Return every defined number under its MLflow key, such as `bpsn_auc/muslim`.
+
+def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
+
+    Of the errors at a threshold only those of all identities together: the rates of each
+    stand in the report and its table.
 
     MLflow groups its charts by what stands before the slash. Undefined numbers are left
     out: NaN breaks the run page.
@@ -29,6 +34,7 @@ def metric_keys(bias: Mapping[str, Any]) -> dict[str, float]:
         If two numbers would share a key, or a subgroup's name has characters that MLflow
         does not store.
     """
+    bias = report["bias"]
     cells = [("auc/overall", bias["overall"]["auc"]), ("final_score", bias["final_score"])]
     means = bias["power_mean"]
     cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
@@ -37,6 +43,9 @@ def metric_keys(bias: Mapping[str, Any]) -> dict[str, float]:
             (f"{metric}/{metric_name(name)}", subgroup[metric])
             for name, subgroup in bias["subgroups"].items()
         ]
+    for kind, errors in report["thresholds"].items():
+        cells += [(f"{name}/{kind}", errors[name]) for name in AT_A_THRESHOLD if name in errors]
+        cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
     keys = [key for key, _ in cells]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
@@ -94,7 +103,7 @@ def log_candidate_run(
         gateway.log(
             run_id,
             params=_params(report, verdict),
-            metrics=metric_keys(report["bias"]) | _counts(report["bias"]),
+            metrics=metric_keys(report) | _counts(report["bias"]),
             tags=_tags(report, verdict),
         )
         gateway.log_dataset(
@@ -146,7 +155,7 @@ def _params(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, 
 
 def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, str]:
     return {
-        NOTE: verdict_markdown(verdict),
+        NOTE: f"{verdict_markdown(verdict)}\n\n{report['look_first']['sentence']}",
         "biasgate.verdict": verdict["outcome"],
         "biasgate.candidate_digest": report["candidate"]["digest"],
         "biasgate.set_digest": report["evaluation_set"]["digest"],

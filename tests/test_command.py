@@ -118,6 +118,16 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
         assert counts == (row["n"], row["n_pos"], row["n_neg"])
         for metric in METRICS:
             assert found[metric]["value"] == pytest.approx(row[metric], abs=1e-9)
+        errors = report["thresholds"]["given"]["subgroups"][row["subgroup"]]
+        for rate, short in (("false_positive_rate", "fpr"), ("false_negative_rate", "fnr")):
+            assert errors[rate]["value"] == pytest.approx(row[f"{short}_at_0_5"], abs=1e-12)
+    worst = report["thresholds"]["given"]["worst_group_accuracy"]
+    assert worst["value"] == pytest.approx(1 - expected["fnr_at_0_5"].max(), abs=1e-12)
+    for sums in report["thresholds"].values():
+        for name in ("fped", "fned"):
+            assert sums[name]["value"] > sums[name]["quantiles"]["0.95"]["value"]
+    assert "Look first at homosexual_gay_or_lesbian (bpsn_auc 0.783)" in said(result)
+    assert "At the threshold 0.5: 1.4% of harmless comments flagged" in said(result)
     original = pd.read_csv(real_data / "toxic_bert_submission.csv")
     pd.testing.assert_frame_equal(submission, original)
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from pydantic import FiniteFloat
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
@@ -70,12 +71,15 @@ class CandidateSettings(Settings):
         instead of probabilities.
     allow_training_rows : bool
         Accept an evaluation set that shares rows with the training set.
+    threshold : float, optional
+        Where the candidate flags a comment, score >= threshold; its errors there are reported.
     """
 
     name: Name
     kind: str
     allow_two_valued: bool = False
     allow_training_rows: bool = False
+    threshold: FiniteFloat | None = None
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""

@@ -52,7 +52,7 @@ def train_and_register(
     run_id = gateway.run(experiment_id, f"train-{key}", f"train {candidate.name}")
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest}
     with gateway.failing(run_id):
-        options = candidate.model_dump(mode="json", exclude={"train_on", "model"})
+        options = candidate.model_dump(mode="json", exclude={"train_on", "model", "threshold"})
         gateway.log(run_id, params=options, tags=tags)
         with tempfile.TemporaryDirectory() as folder:
             candidate.fit(training_set, Path(folder) / MODEL_PATH)

@@ -89,13 +89,18 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
     assert metrics["bpsn_auc/muslim"] == bias["subgroups"]["muslim"]["bpsn_auc"]["value"]
     assert metrics["n_positive/gay"] == bias["subgroups"]["gay"]["n_positive"]
     assert bias["subgroups"]["deaf"]["subgroup_auc"]["value"] is None
+    at = first.read("comments/words/report.json")["thresholds"]["equal_errors"]
+    assert metrics["fped/equal_errors"] == at["fped"]["value"]
+    assert metrics["worst_group_accuracy/equal_errors"] == at["worst_group_accuracy"]["value"]
     of_deaf = {key for key in metrics if key.endswith("/deaf")}
     assert of_deaf == {"bpsn_auc/deaf", "negative_aeg/deaf", "n_rows/deaf", "n_positive/deaf"}
 
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
-    assert notes["words on comments"] == "**pass** by policy fair: all demands are met."
+    passed, _, look = notes["words on comments"].partition("\n\n")
+    assert passed == "**pass** by policy fair: all demands are met."
+    assert look == first.read("comments/words/report.json")["look_first"]["sentence"]
     assert notes["shifted on comments"].startswith("**fail** by policy fair: ")
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
     assert "| shifted | comments | fail | " in notes["evaluate small"]

@@ -7,6 +7,7 @@ import pytest
 from bias_metrics import evaluate_bias
 from tasks.data.freezing import SOURCES, freeze
 from tasks.errors import InputError
+from tasks.explaining import explain
 from tasks.measuring import lay_out, measure_one, membership, summarise_identities, warn_of_misjoin
 from tasks.reporting import build_report, metric_csv, metric_table
 from tasks.scoring.kinds import CANDIDATES
@@ -73,7 +74,10 @@ def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measu
 def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = {"name": "file", "kind": "scores"}
-    report = build_report(bias, rows, layout.record["choices"], candidate, scored.candidate_digest)
+    report = build_report(
+        bias, rows, layout.record["choices"], candidate, scored.candidate_digest, {"more": 1}
+    )
+    assert report["more"] == 1
     choices = report["evaluation_set"]["choices"]
     assert choices["identity_rows"] == "all"
     assert choices["identity_threshold"] == 0.4
@@ -171,9 +175,15 @@ def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
 def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(frame, measure):
     rows, scored, layout, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
     report = build_report(
-        bias, rows, layout.record["choices"], {"name": "f"}, scored.candidate_digest
+        bias,
+        rows,
+        layout.record["choices"],
+        {"name": "f"},
+        scored.candidate_digest,
+        explain(layout, bias),
     )
     table = metric_table(report)
     assert table["subgroup"] == ["gay", "muslim"]
     assert table["bpsn_auc"] == [bias.subgroups["gay"].cells.bpsn_auc.value, None]
-    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * ","
+    assert table["pattern"] == ["no evidence", "no evidence"]
+    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,,"

@@ -1,0 +1,133 @@
+"""Third step, continued: what the numbers mean for a user of the classifier.
+
+Which pattern of bias each identity shows, in words; and what happens once a threshold turns
+scores into decisions: whose harmless comments are flagged, whose abuse is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bias_metrics import BiasReport, diagnose_bias, equal_error_rate, threshold_report
+from bias_metrics.aggregates import FINAL_SCORE_PARTS
+from tasks.measuring import CONFIDENCE, Layout, membership
+from tasks.orchestration import task
+
+EQUAL_ERRORS, GIVEN = "equal_errors", "given"
+N_PERMUTATIONS, SEED = 1000, 0
+NO_PATTERN = {"none", "no evidence"}
+
+
+def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> dict[str, Any]:
+    """Diagnose every identity, and count the errors at one or two thresholds.
+
+    Parameters
+    ----------
+    layout : Layout
+        The measured rows.
+    bias : BiasReport
+        The numbers measured on them.
+    threshold : float, optional
+        The one that the candidate is used with; measured beside that of equal errors.
+
+    Returns
+    -------
+    dict
+        `diagnosis`: by identity, with the confidence that holds for all of them together.
+        `thresholds`: under `equal_errors` and, where one is given, `given`: error rates of
+        all rows and each identity, FPED and FNED over the groups of the power means beside
+        their null references, worst-group accuracy. `look_first`: the identity to look at
+        first, in words.
+    """
+    record = layout.record
+    y_true, y_score = layout.array("y_true"), layout.array("y_score")
+    groups = {name: membership(layout, name) for name in bias.subgroups}
+    diagnoses = diagnose_bias(y_true, y_score, groups, confidence=CONFIDENCE)
+    equal = equal_error_rate(y_true, y_score)
+    chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
+    thresholds = {
+        kind: threshold_report(
+            y_true,
+            y_score,
+            groups,
+            threshold=number,
+            groups=record["power_mean_groups"],
+            rng=np.random.default_rng(SEED),
+            n_permutations=N_PERMUTATIONS,
+        ).to_dict()
+        | {"seed": SEED}
+        for kind, number in chosen.items()
+        if number is not None
+    }
+    thresholds[EQUAL_ERRORS]["equal_error_rate"] = equal.rate.to_dict()
+    subgroups = {name: found.to_dict() for name, found in diagnoses.items()}
+    return {
+        "diagnosis": {
+            "confidence": CONFIDENCE,
+            "rows_taken_as_independent": True,
+            "subgroups": subgroups,
+        },
+        "thresholds": thresholds,
+        "look_first": look_first(
+            bias.to_dict(), subgroups, clustered=layout.clusters() is not None
+        ),
+    }
+
+
+def look_first(
+    bias: Mapping[str, Any], diagnoses: Mapping[str, Any], *, clustered: bool = False
+) -> dict[str, Any]:
+    """Choose the identity with the lowest AUC among those with a clear pattern, else among all.
+
+    Parameters
+    ----------
+    bias : mapping
+        The numbers, as in the report.
+    diagnoses : mapping
+        The diagnosis of each identity.
+    clustered : bool, default=False
+        Whether rows belong to clusters, which the diagnoses do not allow for.
+
+    Returns
+    -------
+    dict
+        `subgroup`, None where no AUC is defined; `metric`, its lowest; `sentence`.
+    """
+    lowest = {
+        name: min(known)
+        for name, cells in bias["subgroups"].items()
+        if (known := [(cells[m]["value"], m) for m in FINAL_SCORE_PARTS if _known(cells[m])])
+    }
+    clear = [name for name in lowest if diagnoses[name]["pattern"] not in NO_PATTERN]
+    if not lowest:
+        sentence = "No AUC of any identity is defined: there are too few rows."
+        return {"subgroup": None, "metric": None, "sentence": sentence}
+    first = min(clear or lowest, key=lambda name: lowest[name])
+    value, metric = lowest[first]
+    found = diagnoses[first]
+    number = f"{metric} {value:.3f}"
+    told = f"No identity is clearly treated differently; the lowest AUC is {number} of {first}."
+    if clear:
+        named = "" if found["pattern"] == "other" else f", {found['name']}"
+        told = f"Look first at {first} ({number}{named})."
+    told += f" {found['sentence']}"
+    others = sorted({*clear} - {first}, key=lambda name: lowest[name])
+    if others:
+        told += f" Clearly treated differently too: {', '.join(others)}."
+    if clustered:
+        told += " (Rows are taken as independent here, which those of one cluster are not.)"
+    return {"subgroup": first, "metric": metric, "sentence": told}
+
+
+def _known(cell: Mapping[str, Any]) -> bool:
+    return cell["value"] is not None
+
+
+@task(name="explain bias")
+def explain_bias(bias: BiasReport, candidate: dict[str, Any], layout: str) -> dict[str, Any]:
+    """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
+    return explain(Layout(Path(layout)), bias, candidate.get("threshold"))
