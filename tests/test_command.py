@@ -92,11 +92,11 @@ def said(result):
 
 
 def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
-    biasgate, real_data, monkeypatch, tmp_path
+    biasgate, real_data, reference, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("BIASGATE_REAL_DATA", str(real_data))
     config = deployments_file.replace("__init__.py", "evaluations/toxic_bert.yaml")
-    expected = pd.read_csv(real_data.parent / "reference" / "toxic_bert_expected.csv")
+    expected = pd.read_csv(reference / "toxic_bert_expected.csv")
     result = biasgate("evaluate", config, "--output", tmp_path, "--submission")
     folder = tmp_path / "civil_comments_test" / "toxic_bert"
     report = json.loads((folder / "report.json").read_text())

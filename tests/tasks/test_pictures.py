@@ -289,13 +289,13 @@ def test_a_published_subgroup_stands_once():
         published_report([row, row], "T", name="model", evaluation_set="table")
 
 
-def published(real_data, name):
-    with (real_data.parent / "reference" / name).open(newline="") as stream:
+def published(reference, name):
+    with (reference / name).open(newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(real_data, tmp_path):
-    rows = published(real_data, "borkan_table3_transcribed.csv")
+def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(reference, tmp_path):
+    rows = published(reference, "borkan_table3_transcribed.csv")
     report = published_report(rows, "T1", name="TOXICITY@1", evaluation_set="templates")
     figure = metric_heatmap(report, intervals=False)
     assert written(figure, tmp_path)
@@ -307,8 +307,8 @@ def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(real_d
     }
 
 
-def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(real_data, tmp_path):
-    rows = published(real_data, "borkan_table6_short.csv")
+def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(reference, tmp_path):
+    rows = published(reference, "borkan_table6_short.csv")
     model = "Rock:TOXICITY"
     report = published_report(rows, model, name="@1", evaluation_set="short", n="subset_size")
     figure = metric_heatmap(report, intervals=False)

@@ -44,11 +44,8 @@ def identities(rated):
 
 
 @pytest.fixture(scope="module")
-def expected(real_data):
-    table = real_data.parent / "reference" / "toxic_bert_expected.csv"
-    if not table.is_file():
-        pytest.skip(f"no reference figures: {table} is missing")
-    return pd.read_csv(table, index_col="subgroup")
+def expected(reference):
+    return pd.read_csv(reference / "toxic_bert_expected.csv", index_col="subgroup")
 
 
 @pytest.fixture(scope="module")
