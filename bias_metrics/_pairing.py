@@ -21,6 +21,7 @@ from bias_metrics._difference_rule import (
 )
 from bias_metrics._influence import Influence, Members, RankedRows, rank_rows
 from bias_metrics._placements import Floats
+from bias_metrics._request import ranked_members
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.evaluation import measure_members, summarise_bias
@@ -59,18 +60,24 @@ class Model:
         cls,
         labels: BoolArray,
         scores: FloatArray,
-        rows_of: Mapping[str, npt.NDArray[np.intp]],
+        masks: Mapping[str, BoolArray],
         *,
         power: float,
         groups: Sequence[str],
         confidence: float,
+        background: str,
     ) -> Model:
         """Rank all rows and measure the cells."""
         ranked = rank_rows(labels, scores)
-        members = {name: ranked.members(rows) for name, rows in rows_of.items()}
+        members = ranked_members(ranked, masks, background)
         measured = {name: measure_members(one, confidence) for name, one in members.items()}
         report = summarise_bias(
-            ranked.everyone, measured, power=power, power_mean_groups=groups, confidence=confidence
+            ranked.everyone,
+            measured,
+            power=power,
+            power_mean_groups=groups,
+            confidence=confidence,
+            background=background,
         )
         return cls(ranked, members, report)
 

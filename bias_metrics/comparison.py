@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import (
@@ -16,12 +15,14 @@ from bias_metrics._checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._options import check_choice
 from bias_metrics._pairing import Model, Pairing
+from bias_metrics._request import Background
 from bias_metrics.adjustment import adjust_differences
 from bias_metrics.aggregates import check_power
 from bias_metrics.differences import Difference
 from bias_metrics.intervals import check_confidence
-from bias_metrics.report import BiasReport
+from bias_metrics.report import BACKGROUNDS, BiasReport
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def compare_bias(
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
 ) -> BiasComparison:
     """Compare the bias of two models' scores on the same rows.
 
@@ -101,6 +103,8 @@ def compare_bias(
         Of each interval. For a one-sided statement at 5 % take 0.90.
     clusters : array of shape (n,), optional
         As in `evaluate_bias`.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`, for both models.
 
     Returns
     -------
@@ -143,11 +147,9 @@ def compare_bias(
     groups = check_power_mean_groups(power_mean_groups, masks)
     level = check_confidence(confidence)
     codes = check_clusters(clusters, labels.size)
-    rows_of = {name: np.flatnonzero(mask) for name, mask in masks.items()}
-    models = [
-        Model.of(labels, given, rows_of, power=power, groups=groups, confidence=level)
-        for given in scores
-    ]
+    check_choice("background", background, BACKGROUNDS)
+    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": level}
+    models = [Model.of(labels, given, masks, background=background, **options) for given in scores]
     pairing = Pairing(models, codes, level)
     first, second, aggregates = pairing.aggregates()
     return BiasComparison(

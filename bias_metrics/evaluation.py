@@ -8,13 +8,14 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._checks import check_subgroups
-from bias_metrics._influence import RankedRows, rank_rows
+from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._request import Background, Intervals, Request
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.uncertainty import with_intervals
 
 __all__ = [
+    "Members",
     "RankedRows",
     "evaluate_bias",
     "evaluate_slices",

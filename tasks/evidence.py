@@ -99,6 +99,7 @@ class EvidenceFile:
             "power_mean_groups": self.record["power_mean_groups"],
             "confidence": confidence,
             "clusters": cluster,
+            "background": self.record["choices"]["background"],
         }
         scores = {name: score[rows] for name, score in self.columns(_SCORE).items()}
         candidate = scores.pop("candidate")

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from bias_metrics import BiasReport, SortedClasses, SortedScores, SubgroupBias
 from bias_metrics.evaluation import (
+    Members,
     RankedRows,
     measure_members,
     rank_rows,
@@ -71,6 +72,12 @@ class Layout:
         """Return the cluster of each measured row as a number, None without clusters."""
         return self.array("cluster") if (self.folder / "cluster.npy").exists() else None
 
+    def others(self, ranked: RankedRows) -> Members | None:
+        """Return the rows that no background has; None where each identity leaves out its own."""
+        if not (self.folder / "mentioned.npy").exists():
+            return None
+        return ranked.members(np.flatnonzero(self.array("mentioned")))
+
 
 def lay_out(
     evaluation_set: EvaluationSet, scored: ScoredSet, source: SourceSettings, folder: Path
@@ -108,7 +115,7 @@ def lay_out(
         "label_threshold": source.label_threshold,
         "identity_threshold": source.identity_threshold,
         "identity_rows": source.identity_rows,
-        "background": "outside_subgroup",
+        "background": source.background,
         "n_rows": evaluation_set.n_rows,
         "n_rows_rated": int(rated.sum()),
         "n_rows_measured": int(measured.sum()),
@@ -129,6 +136,11 @@ def lay_out(
         }
         if clusters is not None:
             arrays["cluster"] = clusters
+        if source.background == "no_identity" and identities:
+            mentions = [
+                mentions_of(evaluation_set, name, source.identity_threshold) for name in identities
+            ]
+            arrays["mentioned"] = np.any(mentions, axis=0)[measured]
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         record = {
@@ -142,18 +154,26 @@ def lay_out(
     return Layout(folder)
 
 
+def mentions_of(
+    evaluation_set: EvaluationSet, identity: str, threshold: float
+) -> npt.NDArray[np.bool_]:
+    """Say which rows mention an identity: fraction >= threshold, null counts as no."""
+    fractions = evaluation_set.column(IDENTITY + identity).to_numpy()
+    return np.asarray(fractions >= threshold, dtype=np.bool_)
+
+
 def membership(layout: Layout, identity: str) -> npt.NDArray[np.bool_]:
-    """Say which measured rows mention an identity: fraction >= threshold, null counts as no."""
+    """Say which measured rows mention an identity."""
     record = layout.record
     rows = EvaluationSet(Path(record["set_folder"]), {})
-    fractions = rows.column(IDENTITY + identity).to_numpy()
     measured: npt.NDArray[np.bool_] = layout.array("measured")
-    return np.asarray(fractions >= record["identity_threshold"], dtype=np.bool_)[measured]
+    return mentions_of(rows, identity, record["identity_threshold"])[measured]
 
 
 def measure_one(layout: Layout, identity: str) -> SubgroupBias:
     """Measure one identity."""
-    members = layout.ranked().members(np.flatnonzero(membership(layout, identity)))
+    ranked = layout.ranked()
+    members = ranked.members(np.flatnonzero(membership(layout, identity)), layout.others(ranked))
     return measure_members(members, CONFIDENCE)
 
 
@@ -165,8 +185,12 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
         measured,
         power_mean_groups=layout.record["power_mean_groups"],
         confidence=CONFIDENCE,
+        background=layout.record["choices"]["background"],
     )
-    members = {name: ranked.members(np.flatnonzero(membership(layout, name))) for name in measured}
+    others = layout.others(ranked)
+    members = {
+        name: ranked.members(np.flatnonzero(membership(layout, name)), others) for name in measured
+    }
     return with_intervals(
         report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
     )

@@ -34,6 +34,9 @@ class SourceSettings(Settings):
     identity_rows : {"rated", "all"}
         `rated` measures only rows whose measured identities were all rated; `all` counts
         an unrated identity as not mentioned. The two are never to be compared.
+    background : {"outside_subgroup", "no_identity"}
+        What an identity's rows are compared with: all rows outside it, other identities
+        included, or the rows with none of the measured identities. Never to be compared.
     power_mean_groups : list of str, optional
         The identities under the power means; default all that are measured.
     required : bool
@@ -46,6 +49,7 @@ class SourceSettings(Settings):
             "label_threshold",
             "identity_threshold",
             "identity_rows",
+            "background",
             "power_mean_groups",
             "required",
             "path",
@@ -58,6 +62,7 @@ class SourceSettings(Settings):
     label_threshold: Threshold = 0.5
     identity_threshold: Threshold = 0.5
     identity_rows: Literal["rated", "all"] = "rated"
+    background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
     power_mean_groups: list[str] | None = None
     required: bool = True
 

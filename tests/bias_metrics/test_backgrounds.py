@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics import bootstrap_bias, evaluate_bias, measure_subgroup, rank_scores
+from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias, measure_subgroup, rank_scores
 from bias_metrics._covariance import TwoRankings, covariance
 from bias_metrics._influence import rank_rows
 from bias_metrics._request import ranked_members
@@ -117,6 +117,25 @@ def test_the_covariance_of_two_models_is_the_sum_over_rows(rows, metric):
         expected = influences(rows, name, metric) @ influences(rows, name, metric, second)
         found = covariance(metric, pair, pair.match(*(one[name] for one in members)))
         assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(600) % 40], ids=["rows", "clusters"])
+def test_a_comparison_has_the_reports_and_the_errors_of_that_background(rows, clusters):
+    y_true, first, subgroups = rows
+    second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
+    options = {"background": NO_IDENTITY, "clusters": clusters}
+    compared = compare_bias(y_true, first, second, subgroups, **options)
+    assert compared.first == evaluate_bias(y_true, first, subgroups, **options)
+    assert compared.second == evaluate_bias(y_true, second, subgroups, **options)
+    for name in subgroups:
+        for metric in SUBGROUP_METRICS:
+            difference = influences(rows, name, metric) - influences(rows, name, metric, second)
+            units = np.arange(600) if clusters is None else clusters
+            n = np.unique(units[subgroups[name]]).size
+            inflation = 1 if clusters is None else n / (n - 1)
+            error = np.sqrt(inflation * np.sum(np.bincount(units, weights=difference) ** 2))
+            found = compared.subgroups[name][metric]
+            assert found.std_error == pytest.approx(error, rel=1e-9)
 
 
 def test_integer_weights_are_repetitions(rows):

@@ -210,3 +210,17 @@ def test_a_policy_that_cannot_be_meant_is_refused(changes, message):
     known = {"version": 1, "name": "p", "rules": [FLOOR]}
     with pytest.raises(ValueError, match=message):
         Policy.model_validate(known | changes)
+
+
+@pytest.mark.parametrize("rival", [True, False], ids=["with a champion", "alone"])
+def test_evidence_is_measured_against_the_background_on_its_record(tmp_path, rows, rival):
+    rows["identity/muslim"] = np.arange(900) % 3 == 0
+    if not rival:
+        del rows["score/champion"]
+    groups = {name: rows[f"identity/{name}"] for name in ("gay", "muslim")}
+    for background in ("outside_subgroup", "no_identity"):
+        evidence = evidence_of(tmp_path, rows, choices={"background": background})
+        found = evidence.measure([(None, 0.9)])[None, 0.9].report
+        options = {"power_mean_groups": ["gay"], "confidence": 0.9, "background": background}
+        scores = rows["label"], rows["score/candidate"]
+        assert found == evaluate_bias(*scores, groups, **options).to_dict()

@@ -102,6 +102,19 @@ def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
     assert layout.record["choices"]["n_clusters"] == 30
 
 
+@pytest.mark.parametrize("identity_rows", ["rated", "all"])
+def test_a_background_without_identities_is_that_of_one_call(frame, measure, identity_rows):
+    _, _, layout, bias = measure(frame, identity_rows=identity_rows, background="no_identity")
+    rows = frame if identity_rows == "all" else frame[frame["gay"].notna()]
+    groups = {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
+    one_call = evaluate_bias(
+        rows["label"] >= 0.5, rows["prediction"], groups, background="no_identity"
+    )
+    assert bias.to_dict() == one_call.to_dict()
+    assert bias.to_dict()["subgroups"] != expected(rows)["subgroups"]
+    assert layout.record["choices"]["background"] == "no_identity"
+
+
 def test_membership_is_of_measured_rows(frame, measure):
     _, _, layout, _ = measure(frame)
     rated = frame[frame["gay"].notna()]
