@@ -76,7 +76,7 @@ def test_what_table_2_prints_is_a_sample_of_its_distributions_but_for_the_gaps_o
         column = table_2[name]
         n = min(column["sub_pos_n"], column["sub_neg_n"], 1000)
         for metric, printed in as_printed(values["table2_as_printed"][letter]).items():
-            # Two digits; .99 stands for .9998 in E: cut, not rounded, hence the whole .01.
+            # Two digits; .99 stands for .9998 in E, as if cut and not rounded: hence the whole .01.
             auc = column[metric] + 0.5 * metric.endswith("_aeg")
             chance = 3 * np.sqrt(auc * (1 - auc) / n) if 0 < auc < 1 else 0
             if abs(printed - column[metric]) > 0.01 + min(chance, 0.04):
