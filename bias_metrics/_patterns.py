@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Pattern = Literal["A", "B", "C", "D", "E", "F", "G", "other", "none", "no evidence"]
+Letter = Literal["A", "B", "C", "D", "E", "F", "G"]
+OneSided = Literal["harmless higher", "harmless lower", "toxic higher", "toxic lower"]
+Pattern = Letter | OneSided | Literal["other", "none", "no evidence"]
 Gap = Literal["higher", "lower", "wider", "narrower", "alike"]
 
 NAMES: Mapping[Pattern, str] = {
@@ -17,6 +19,10 @@ NAMES: Mapping[Pattern, str] = {
     "E": "low separability within the subgroup",
     "F": "wide without overlap",
     "G": "wide with overlap",
+    "harmless higher": "harmless mentions score higher",
+    "harmless lower": "harmless mentions score lower",
+    "toxic higher": "toxic mentions score higher",
+    "toxic lower": "toxic mentions score lower",
     "other": "a difference of another kind",
     "none": "no bias seen",
     "no evidence": "not enough evidence",
@@ -25,6 +31,7 @@ _FLAGGED = (
     "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "
     "they will be flagged far more often than other harmless comments."
 )
+_ONE_SIDED = "Of the comments that mention {group} only one kind is clearly shifted: {findings}."
 SENTENCES: Mapping[Pattern, str] = {
     "A": "Comments that mention {group} score higher than others of the same kind, though "
     "harmless ones do not clearly mix with abuse elsewhere: at one threshold for all, harmless "
@@ -40,6 +47,10 @@ SENTENCES: Mapping[Pattern, str] = {
     "strict or a lenient threshold treats them differently from others of the same kind.",
     "G": "Scores of comments that mention {group} scatter so widely that harmless and toxic ones "
     "mix: some harmless mentions will be flagged and some abuse of this group will be missed.",
+    "harmless higher": _ONE_SIDED,
+    "harmless lower": _ONE_SIDED,
+    "toxic higher": _ONE_SIDED,
+    "toxic lower": _ONE_SIDED,
     "other": "Comments that mention {group} are treated differently: {findings}.",
     "none": "No bias seen for comments that mention {group}; differences below {unnoticed:.2f} may "
     "have gone unnoticed.",
@@ -61,6 +72,13 @@ _LOW = {
     "subgroup_auc": "harmless and toxic ones are harder to tell apart",
     "bpsn_auc": "harmless ones are harder to tell from toxic comments elsewhere",
     "bnsp_auc": "toxic ones are harder to tell from harmless comments elsewhere",
+}
+# Shifts of one class where the other shows no clear difference; by positives and negatives.
+ONE_SIDED: Mapping[tuple[Gap, Gap], Pattern] = {
+    ("alike", "higher"): "harmless higher",
+    ("alike", "lower"): "harmless lower",
+    ("higher", "alike"): "toxic higher",
+    ("lower", "alike"): "toxic lower",
 }
 
 
@@ -99,7 +117,7 @@ class Findings:
             return "E"
         if {"higher", "lower", "narrower"}.isdisjoint(gaps):
             return self._unshifted(wider="wider" in gaps, overlap=overlap)
-        return "other"
+        return ONE_SIDED.get(gaps, "other")
 
     def _right_shift(self) -> Pattern:
         if "bpsn_auc" not in self.low:

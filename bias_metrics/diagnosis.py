@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._cells import pair_auc
@@ -13,16 +14,18 @@ from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores
 from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
+from bias_metrics._request import Background, excluded_rows
 from bias_metrics._values import MetricValue
 from bias_metrics.curves import equality_curve
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.intervals import check_confidence
-from bias_metrics.report import BiasReport, SubgroupBias
+from bias_metrics.report import SubgroupBias
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
 _AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 _AEGS = ("positive_aeg", "negative_aeg")
+_Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Diagnosis:
     Attributes
     ----------
     pattern : str
-        A letter of Table 2 of Borkan et al. (2019), "other", "none" or "no evidence".
+        A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless
+        higher", "other", "none" or "no evidence".
     name : str
         What the pattern is called.
     sentence : str
@@ -79,6 +83,7 @@ def diagnose_bias(
     share_margin: float = 0.1,
     max_half_width: float = 0.1,
     min_rows: int = 20,
+    background: Background = "outside_subgroup",
 ) -> dict[str, Diagnosis]:
     """Say in words which pattern of bias each subgroup shows.
 
@@ -97,6 +102,8 @@ def diagnose_bias(
     - E: positives lower, negatives higher, Subgroup AUC low;
     - F: neither shifted, at least one wider, and Subgroup AUC clearly not low;
     - G: neither shifted, Subgroup AUC low;
+    - harmless higher, harmless lower, toxic higher, toxic lower: a shift of one class, while
+      the other shows no clear difference; Table 2 has no letter for these;
     - other: some difference is clear, but this is none of the above;
     - none: no difference is clear, and every interval is narrow enough to have shown one;
     - no evidence: too few rows, or no difference is clear and an interval is too wide.
@@ -104,7 +111,9 @@ def diagnose_bias(
     All intervals of all subgroups hold together with `confidence` (Bonferroni over eight per
     subgroup), so that without bias a pattern appears anywhere in at most 5 % of data sets.
     Diagnosing more subgroups at once therefore takes more rows. Rows count once each and are
-    taken as independent. Only the order of the scores counts.
+    taken as independent: where those of an article, thread or template hang together, patterns
+    appear more often by chance. (The unsigned gap has no known bound by cluster.) Only the order
+    of the scores counts.
 
     Parameters
     ----------
@@ -129,6 +138,8 @@ def diagnose_bias(
         From 0 to below 1/2. Where no difference is clear, a wider interval is no evidence.
     min_rows : int, default=20
         At least 2. Fewer positives or negatives, in subgroup or background, are no evidence.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
 
     Returns
     -------
@@ -177,25 +188,40 @@ def diagnose_bias(
     if min_rows < 2:
         msg = f"`min_rows` must be at least 2; got {min_rows}."
         raise ValueError(msg)
-    report = evaluate_bias(labels, scores, masks, intervals="cells", confidence=level)
+    report = evaluate_bias(
+        labels, scores, masks, intervals="cells", confidence=level, background=background
+    )
+    excluded = excluded_rows(background, masks)
     found = {}
     for name, bias in report.subgroups.items():
-        if reason := _too_few(report, bias, min_rows):
+        rows = _compared((labels, scores, masks[name]), excluded)
+        if reason := _too_few(rows, min_rows):
             evidence = {metric: getattr(bias.cells, metric) for metric in _AUCS + _AEGS}
             found[name] = _say("no evidence", name, evidence, reason=reason)
         else:
-            found[name] = _diagnose(name, (labels, scores, masks[name]), bias, level, margins)
+            found[name] = _diagnose(name, rows, bias, level, margins)
     return found
 
 
-def _too_few(report: BiasReport, bias: SubgroupBias, min_rows: int) -> str | None:
+def _compared(rows: _Rows, excluded: npt.NDArray[np.intp] | None) -> _Rows:
+    """Return the rows of the subgroup and of its background."""
+    if excluded is None:
+        return rows
+    labels, scores, members = rows
+    kept = np.ones(labels.size, dtype=np.bool_)
+    kept[excluded] = False
+    kept |= members
+    return labels[kept], scores[kept], members[kept]
+
+
+def _too_few(rows: _Rows, min_rows: int) -> str | None:
     """Say which class of subgroup or background is too small."""
-    other_negatives = report.n - report.n_positive - bias.n_negative
+    labels, _, members = rows
     counts = {
-        "toxic ones among them": bias.n_positive,
-        "harmless ones among them": bias.n_negative,
-        "toxic ones elsewhere": report.n_positive - bias.n_positive,
-        "harmless ones elsewhere": other_negatives,
+        "toxic ones among them": int((labels & members).sum()),
+        "harmless ones among them": int((~labels & members).sum()),
+        "toxic ones elsewhere": int((labels & ~members).sum()),
+        "harmless ones elsewhere": int((~labels & ~members).sum()),
     }
     few = [f"{count} {what}" for what, count in counts.items() if count < min_rows]
     return f"there are {' and '.join(few)}; {min_rows} are needed" if few else None
@@ -208,7 +234,7 @@ def _say(pattern: Pattern, group: str, evidence: dict[str, MetricValue], **words
 
 def _diagnose(
     group: str,
-    rows: tuple[BoolArray, FloatArray, BoolArray],
+    rows: _Rows,
     bias: SubgroupBias,
     level: float,
     margins: _Margins,

@@ -46,7 +46,13 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     record = layout.record
     y_true, y_score = layout.array("y_true"), layout.array("y_score")
     groups = {name: membership(layout, name) for name in bias.subgroups}
-    diagnoses = diagnose_bias(y_true, y_score, groups, confidence=CONFIDENCE)
+    diagnoses = diagnose_bias(
+        y_true,
+        y_score,
+        groups,
+        confidence=CONFIDENCE,
+        background=record["choices"]["background"],
+    )
     equal = equal_error_rate(y_true, y_score)
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {

@@ -94,11 +94,6 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
     ("rows", "options", "said"),
     [
         (
-            spans((0, 10), (25, 35)),
-            {},
-            "toxic ones score higher than other toxic comments and will be missed less often.",
-        ),
-        (
             spans((4, 6), (24, 26)),
             {},
             (
@@ -134,13 +129,12 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             "toxic ones are harder to tell from harmless comments elsewhere.",
         ),
         (
-            spans((10, 30), (20, 30)),
+            spans((5, 15), (15, 35)),  # one class shifted, the other spread
             {},
             (
+                "toxic ones scatter more widely than other toxic comments; "
                 "harmless ones score higher than other harmless comments "
-                "and will be flagged more often; "
-                "harmless and toxic ones are harder to tell apart; "
-                "harmless ones are harder to tell from toxic comments elsewhere."
+                "and will be flagged more often."
             ),
         ),
     ],
@@ -149,6 +143,50 @@ def test_a_difference_that_is_no_pattern_is_told_as_it_is(rows, options, said):
     found = diagnose(rows, **options)
     assert found.pattern == "other"
     assert found.sentence == f'Comments that mention "muslim" are treated differently: {said}'
+
+
+ONE_SIDED = {
+    "harmless higher": (spans((10, 20), (20, 30)), "and will be flagged more often"),
+    "harmless lower": (spans((-5, 5), (20, 30)), "and will be flagged less often"),
+    "toxic higher": (spans((0, 10), (25, 35)), "and will be missed less often"),
+    "toxic lower": (spans((0, 10), (15, 25)), "and will be missed more often"),
+}
+
+
+@pytest.mark.parametrize("pattern", ONE_SIDED)
+def test_a_shift_of_one_class_alone_has_words_of_its_own(pattern):
+    rows, said = ONE_SIDED[pattern]
+    found = diagnose(rows)
+    kind, way = pattern.split()
+    assert found.pattern == pattern
+    assert found.name == f"{kind} mentions score {way}"
+    assert found.sentence == (
+        'Of the comments that mention "muslim" only one kind is clearly shifted: '
+        f"{kind} ones score {way} than other {kind} comments {said}."
+    )
+
+
+def test_a_shift_of_one_class_may_go_with_overlap():
+    found = diagnose(spans((10, 30), (20, 30)))
+    assert found.pattern == "harmless higher"
+    assert found.sentence.endswith(
+        "harmless and toxic ones are harder to tell apart; "
+        "harmless ones are harder to tell from toxic comments elsewhere."
+    )
+
+
+def test_without_identities_in_the_background_only_their_rows_are_compared():
+    labels, scores, members = SPANS["B"]
+    elsewhere = ~members & (np.arange(labels.size) % 2 == 0)
+    kept = members | ~elsewhere
+    groups = {"muslim": members, "jewish": elsewhere}
+    found = diagnose_bias(labels, scores, groups, background="no_identity")["muslim"]
+    level = 1 - 0.05 / 2  # two subgroups share the errors
+    alone = diagnose([array[kept] for array in SPANS["B"]], confidence=level)
+    assert found.pattern == alone.pattern == "B"
+    for name, value in found.evidence.items():
+        assert value.value == pytest.approx(alone.evidence[name].value, abs=1e-12)
+        assert value.low == pytest.approx(alone.evidence[name].low, abs=1e-9)
 
 
 def test_skewed_counts_alone_are_no_pattern():

@@ -34,6 +34,14 @@ TABLE_2 = {
     "F": ("F", ((0.8, 0.05), (0.2, 0.05), (0.8, 0.1), (0.2, 0.1)), (1000, 1000)),
     "G": ("G", ((0.7, 0.05), (0.3, 0.05), (0.7, 0.2), (0.3, 0.2)), (1000, 1000)),
 }
+# Shifts of one class alone, for which Table 2 has no letter.
+ONE_SIDED = {
+    "harmless higher": ((0.6, 0.05), (0.2, 0.05), (0.6, 0.05), (0.25, 0.05)),
+    "harmless lower": ((0.6, 0.05), (0.3, 0.05), (0.6, 0.05), (0.25, 0.05)),
+    "toxic higher": ((0.6, 0.05), (0.2, 0.05), (0.65, 0.05), (0.2, 0.05)),
+    "toxic lower": ((0.6, 0.05), (0.2, 0.05), (0.55, 0.05), (0.2, 0.05)),
+}
+DRAWN = TABLE_2 | {name: (name, column, (1000, 1000)) for name, column in ONE_SIDED.items()}
 
 
 def of_sizes(n_subgroup, n_background):
@@ -52,7 +60,7 @@ def drawn(rng, column, n_subgroup):
 
 
 def share_named(name, draws, others=0):
-    pattern, column, sizes = TABLE_2[name]
+    pattern, column, sizes = DRAWN[name]
     rng = np.random.default_rng(20190513)
     found = Counter()
     for _ in range(draws):
@@ -63,20 +71,20 @@ def share_named(name, draws, others=0):
     return found[pattern] / draws
 
 
-@pytest.mark.parametrize("name", TABLE_2)
-def test_each_distribution_of_table_2_is_named_in_nine_draws_of_ten(name):
+@pytest.mark.parametrize("name", DRAWN)
+def test_each_distribution_is_named_in_nine_draws_of_ten(name):
     assert share_named(name, 40) >= 0.9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLE_2)
-def test_each_distribution_of_table_2_is_named_in_many_draws(name):
+@pytest.mark.parametrize("name", DRAWN)
+def test_each_distribution_is_named_in_many_draws(name):
     assert share_named(name, 1000) >= 0.97
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLE_2)
-def test_each_distribution_of_table_2_is_named_among_24_subgroups(name):
+@pytest.mark.parametrize("name", DRAWN)
+def test_each_distribution_is_named_among_24_subgroups(name):
     assert share_named(name, 50, others=23) >= 0.9
 
 
