@@ -32,11 +32,22 @@ def rows(n=4000):
 def laid_out(monkeypatch):
     """Lay out arrays in memory, as if read from a folder."""
 
-    def laid_out(y_true, y_score, groups, *, power_mean_groups=None, clusters=None):
+    def laid_out(
+        y_true,
+        y_score,
+        groups,
+        *,
+        power_mean_groups=None,
+        clusters=None,
+        background="outside_subgroup",
+    ):
         monkeypatch.setattr("tasks.explaining.membership", lambda _layout, name: groups[name])
         arrays = {"y_true": y_true, "y_score": y_score}
         return SimpleNamespace(
-            record={"power_mean_groups": power_mean_groups},
+            record={
+                "power_mean_groups": power_mean_groups,
+                "choices": {"background": background},
+            },
             array=arrays.__getitem__,
             clusters=lambda: clusters,
         )
@@ -60,6 +71,19 @@ def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
         assert found["thresholds"][kind]["subgroups"]["gay"] == of_gay
         assert found["thresholds"][kind]["fped"]["n_permutations"] == N_PERMUTATIONS
     assert found["thresholds"]["equal_errors"]["equal_error_rate"] == equal.rate.to_dict()
+
+
+def test_diagnoses_have_the_background_of_the_set(laid_out):
+    layout = laid_out(*rows(), background="no_identity")
+    found = explain(layout, evaluate_bias(*rows(), background="no_identity"))
+    told = {
+        background: {
+            name: one.to_dict()
+            for name, one in diagnose_bias(*rows(), background=background).items()
+        }
+        for background in ("no_identity", "outside_subgroup")
+    }
+    assert found["diagnosis"]["subgroups"] == told["no_identity"] != told["outside_subgroup"]
 
 
 def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(laid_out):
