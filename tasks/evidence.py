@@ -171,10 +171,11 @@ def write_evidence(
     }
     for name, of_rival in rivals.items():
         scores = joined_scores(evaluation_set, of_rival)[measured]
-        if scores.dtype != layout.array("y_score").dtype:
+        if not of_rival.is_comparable(scored):
             msg = (
-                f"scores of the {name} must have the candidate's precision; got {scores.dtype} "
-                f"where the candidate has {layout.array('y_score').dtype}. Score both alike."
+                f"scores of the {name} must have the candidate's precision; got "
+                f"{of_rival.precision} where the candidate has {scored.precision}. "
+                "Score both alike."
             )
             raise InputError(msg)
         columns[_SCORE + name] = scores
@@ -209,11 +210,11 @@ def gather_evidence(
     layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
 ) -> str:
     """Write `evidence.parquet` and return its path. Safe to retry."""
-    scored_rivals = {name: ScoredSet.open(Path(one)) for name, one in rivals.items()}
+    scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
     evidence = write_evidence(
         Layout(Path(layout)),
         EvaluationSet.load(Path(set_folder)),
-        ScoredSet.open(Path(scores)),
+        ScoredSet.open(scores),
         scored_rivals,
         Path(folder) / FILE,
     )

@@ -58,6 +58,12 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a folder's files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return json_digest([[str(path.relative_to(folder)), file_digest(path)] for path in files])
+
+
 def json_digest(content: Any) -> str:
     """SHA-256 of a JSON-ready value, independent of key order."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -212,7 +212,7 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
 @task(name="lay out scores")
 def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
     """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
-    scored = ScoredSet.open(Path(scores_folder))
+    scored = ScoredSet.open(scores_folder)
     frozen = EvaluationSet.load(Path(set_folder))
     settings = SOURCES.validate_python(source)
     return str(lay_out(frozen, scored, settings, Path(work)).folder)
@@ -253,7 +253,7 @@ def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArr
     position = pd.Index(table["id"].to_pandas()).get_indexer(ids.to_pandas())
     if len(scores) != len(ids) or (position < 0).any():
         msg = (
-            f"scores in {scored.folder} must have the ids of evaluation set "
+            f"scores in {scored.url} must have the ids of evaluation set "
             f"{evaluation_set.name!r}. Delete that folder to score anew."
         )
         raise InputError(msg)

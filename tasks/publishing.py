@@ -58,7 +58,7 @@ def summarise_evaluation(
 @task(name="write submission")
 def write_submission_file(scores: str, folder: str) -> None:
     """Write scores in the Kaggle submission format. Safe to retry."""
-    write_submission(ScoredSet.open(Path(scores)), Path(folder) / "submission.csv")
+    write_submission(ScoredSet.open(scores), Path(folder) / "submission.csv")
 
 
 @task(name="publish results")

@@ -152,7 +152,7 @@ def write_report(
     folder: str,
 ) -> dict[str, Any]:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    scored = ScoredSet.open(Path(scores_folder))
+    scored = ScoredSet.open(scores_folder)
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scored.candidate_digest, explained)

@@ -35,6 +35,7 @@ ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE = "identity/", "slice/"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
+_ROWS_A_GROUP = 10_000
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,17 @@ class EvaluationSet:
         """Read some columns in row order, at most `size` rows at a time."""
         with pq.ParquetFile(self.folder / ROWS) as file:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
+
+    def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
+        """Read some columns of at most `n_rows` rows from row `start` on, and little else."""
+        with pq.ParquetFile(self.folder / ROWS) as file:
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            ends = np.cumsum(sizes)
+            first = int(np.searchsorted(ends, start, side="right"))
+            last = int(np.searchsorted(ends, start + n_rows, side="left"))
+            groups = range(first, min(last + 1, len(sizes)))
+            table = file.read_row_groups(list(groups), columns=list(columns))
+            return table.slice(start - (int(ends[first]) - sizes[first]), n_rows)
 
 
 def freeze_rows(
@@ -213,7 +225,7 @@ def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
                 writer = pq.ParquetWriter(
                     path, chunk.schema, compression="zstd", write_page_checksum=True
                 )
-            writer.write_table(chunk)
+            writer.write_table(chunk, row_group_size=_ROWS_A_GROUP)
             n_rows += chunk.num_rows
     finally:
         if writer is not None:

@@ -1,14 +1,16 @@
 """The seam of candidates: what every kind of candidate promises.
 
 A further kind is a module beside this one with a subclass of `CandidateSettings`, named in
-`CANDIDATES` of `tasks.scoring`, whose `open` returns a `Scorer`.
+`CANDIDATES` of `tasks.scoring.kinds`, whose `open` returns a `Scorer`.
 """
 
 from __future__ import annotations
 
+import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,26 +18,47 @@ from pydantic import FiniteFloat
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
+from tasks.errors import InputError
 from tasks.mlflow_gateway import Gateway, ModelVersion
 from tasks.settings import Name, Settings
 
 
-class Scorer(Protocol):
-    """An opened candidate, ready to score; its scores are kept and reused by `digest`."""
+class Scorer(ABC):
+    """An opened candidate, ready to score; to be closed after use.
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all that decides the scores: weights, preprocessing, dtype, library."""
+    What is dear to make (a loaded model, processes, connections) is made by the first `score`:
+    a candidate whose scores are all kept is opened for its digest alone.
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the evaluation set that `score` reads, `id` first."""
+    Attributes
+    ----------
+    digest : str
+        SHA-256 over all that decides the scores: weights, preprocessing, precision, library.
+    precision : str
+        Of the arithmetic: `float64`, `float32` or `bfloat16`.
+    columns : tuple of str
+        The columns of the evaluation set that `score` reads, `id` first.
+    """
 
+    digest: str
+    precision: str = "float64"
+    columns: tuple[str, ...] = ("id", "text")
+
+    @abstractmethod
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set that cannot be scored, before any work."""
 
+    @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return one score per row, shape (n,), higher for more toxic."""
+
+    def close(self) -> None:  # noqa: B027 - most kinds hold nothing
+        """Give back what `score` made."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True)
@@ -57,6 +80,11 @@ class Workplace:
     def at(cls, store: str | Path) -> Workplace:
         """Return the workplace whose store is this folder."""
         return cls(Path(store), Gateway.of_store(Path(store)))
+
+    @property
+    def scores(self) -> str:
+        """Where scores are kept: the URL in `BIASGATE_SCORES`, else a folder of the store."""
+        return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")
 
 
 class CandidateSettings(Settings):
@@ -96,6 +124,15 @@ class CandidateSettings(Settings):
     def training(self) -> SourceSettings | None:
         """Return the training set of a candidate that is yet to be trained here, else None."""
         return None
+
+    def require_text(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text; for kinds that read it."""
+        if not evaluation_set.has_text:
+            msg = (
+                f"evaluation set {evaluation_set.name!r} must have text for candidate "
+                f"{self.name!r} of kind {self.kind}. Name its column with `text`."
+            )
+            raise InputError(msg)
 
     def training_key(self, training_set: EvaluationSet) -> str:
         """Digest of all that decides the trained model."""

@@ -12,10 +12,10 @@ from pydantic import StringConstraints
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
-from tasks.files import file_digest, json_digest
+from tasks.files import folder_digest, json_digest
 from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import load_pyfunc, model_description
-from tasks.scoring.candidate import CandidateSettings, Workplace
+from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.training_rows import refuse_training_rows
 
 ModelUri = Annotated[str, StringConstraints(pattern=r"^models:/[^/@]+(/\d+|@[^/@]+)$")]
@@ -50,7 +50,7 @@ class MlflowModel(CandidateSettings):
         return PyfuncScorer(self, folder)
 
 
-class PyfuncScorer:
+class PyfuncScorer(Scorer):
     """A loaded pyfunc model."""
 
     columns = ("id", "text")
@@ -64,7 +64,7 @@ class PyfuncScorer:
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
-        require_text(evaluation_set, self._settings)
+        self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
             refuse_training_rows(self._folder, evaluation_set, self._settings.name)
 
@@ -102,16 +102,6 @@ def positive_scores(predicted: Any, settings: MlflowModel) -> np.ndarray:
     return values.astype(np.float64) if values.dtype.kind != "f" else values
 
 
-def require_text(evaluation_set: EvaluationSet, settings: CandidateSettings) -> None:
-    """Refuse a set without text for a candidate that reads it."""
-    if not evaluation_set.has_text:
-        msg = (
-            f"evaluation set {evaluation_set.name!r} must have text for candidate "
-            f"{settings.name!r} of kind {settings.kind}. Name its column with `text`."
-        )
-        raise InputError(msg)
-
-
 def refuse_untrusted(folder: Path, model: str, *, trusted: bool) -> None:
     """Refuse a model whose loading may execute code, unless the configuration trusts it."""
     flavours = model_description(folder).get("flavors", {})
@@ -131,12 +121,6 @@ def refuse_untrusted(folder: Path, model: str, *, trusted: bool) -> None:
             "`trusted: true`."
         )
         raise InputError(msg)
-
-
-def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a folder's files."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return json_digest([[str(path.relative_to(folder)), file_digest(path)] for path in files])
 
 
 def _input_column(model: Any, uri: str) -> str | None:

@@ -13,7 +13,7 @@ from tasks.data import reading
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError, place
 from tasks.files import file_digest, json_digest
-from tasks.scoring.candidate import CandidateSettings, Workplace
+from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.settings import ConfigPath
 
 
@@ -44,7 +44,7 @@ class ScoreFile(CandidateSettings):
         return ScoreTable(self)
 
 
-class ScoreTable:
+class ScoreTable(Scorer):
     """The scores of a file, looked up by id."""
 
     columns = ("id",)

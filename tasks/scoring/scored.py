@@ -1,60 +1,62 @@
 """Second step: scores of one candidate on one evaluation set, made once and kept.
 
-Scores live in `store/scores/<set digest>/<candidate digest>/` as `scores.parquet` (`id`,
-`score`) beside `record.json`. Neither digest changed: nothing is scored again.
+Scores live in `store/scores/<set digest>/<candidate digest>/`, or below the URL in
+`BIASGATE_SCORES`: one file per shard of rows, and `record.json` once all are there. Neither
+digest changed: nothing is scored again. A run that was killed leaves its finished shards, and
+the next one makes the others; two runs at once share the work.
 """
 
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError, place
-from tasks.files import file_digest, locked, whole_folder, write_json
 from tasks.orchestration import task
 from tasks.progress import progress
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.kinds import CANDIDATES
+from tasks.scoring.shards import ROWS_A_SHARD, Shards
+from tasks.storage import Folder
 
-SCORES, RECORD = "scores.parquet", "record.json"
-_ROWS_A_BATCH = 20_000
+RECORD = "record.json"
 
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """Scores on disk.
+    """Scores of all rows of a set.
 
     Attributes
     ----------
-    folder : Path
-        Holds `scores.parquet` and `record.json`.
+    url : str
+        The folder that holds the shards and `record.json`.
     record : dict
-        `candidate_digest`, `set_digest`, `n_rows`, `file_sha256`.
+        `candidate_digest`, `set_digest`, `precision`, `n_rows`, `n_shards`.
     """
 
-    folder: Path
+    url: str
     record: dict[str, Any]
 
     @classmethod
-    def load(cls, folder: Path) -> ScoredSet | None:
-        """Open kept scores; None where there are none or they were altered."""
+    def load(cls, url: str) -> ScoredSet | None:
+        """Open kept scores; None where they are not complete or were altered."""
         try:
-            record = json.loads((folder / RECORD).read_text("utf-8"))
-            if file_digest(folder / SCORES) != record["file_sha256"]:
-                return None
-        except (OSError, ValueError, KeyError):
+            record = json.loads(Folder(url).read(RECORD) or b"")
+            found = cls(url, record)
+            return found if len(found._read()) == record["n_rows"] else None
+        except (ValueError, KeyError, TypeError):
             return None
-        return cls(folder, record)
 
     @classmethod
-    def open(cls, folder: Path) -> ScoredSet:
+    def open(cls, url: str) -> ScoredSet:
         """Open kept scores that must be there.
 
         Raises
@@ -62,9 +64,9 @@ class ScoredSet:
         InputError
             If they are gone or were altered.
         """
-        found = cls.load(folder)
+        found = cls.load(url)
         if found is None:
-            msg = f"{folder} must hold scores; they are gone or were altered. Run again."
+            msg = f"{url} must hold scores; they are gone or were altered. Run again."
             raise InputError(msg)
         return found
 
@@ -73,15 +75,61 @@ class ScoredSet:
         """Digest of the candidate that gave the scores."""
         return str(self.record["candidate_digest"])
 
+    @property
+    def precision(self) -> str:
+        """Precision of the arithmetic that made the scores, such as `float64`."""
+        return str(self.record["precision"])
+
+    def is_comparable(self, other: ScoredSet) -> bool:
+        """Whether a difference from the other scores is one of models, not of rounding.
+
+        Half precision makes ties and errors that a comparison would take for a model's own;
+        single and double do not.
+        """
+        return self.precision == other.precision or not any(
+            "float16" in one.precision for one in (self, other)
+        )
+
+    def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
+        """Whether these are this candidate's scores on this set."""
+        digests = self.record["candidate_digest"], self.record["set_digest"]
+        return digests == (scorer.digest, evaluation_set.digest)
+
     def table(self) -> pa.Table:
-        """Read `id` and `score`, in the row order of the set."""
-        return pq.read_table(self.folder / SCORES)
+        """Read `id` and `score`, in the row order of the set.
+
+        Raises
+        ------
+        InputError
+            If a shard is gone or was altered.
+        """
+        try:
+            return self._read()
+        except KeyError as error:
+            msg = f"{self.url} must hold whole shards; number {error} is not. Run again."
+            raise InputError(msg) from error
+
+    def _read(self) -> pa.Table:
+        keys = ("candidate_digest", "set_digest", "precision")
+        shards = Shards(Folder(self.url), *(self.record[key] for key in keys))
+        tables = []
+        for number in range(self.record["n_shards"]):
+            table = shards.read(number)
+            if table is None:
+                raise KeyError(number)
+            tables.append(table.replace_schema_metadata())
+        return pa.concat_tables(tables)
 
 
 def score_rows(
-    scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings, store: Path
+    scorer: Scorer,
+    evaluation_set: EvaluationSet,
+    candidate: CandidateSettings,
+    scores: str,
+    *,
+    rows_a_shard: int = ROWS_A_SHARD,
 ) -> ScoredSet:
-    """Return a candidate's scores on a set, computed only if they are not kept already.
+    """Return a candidate's scores on a set; only what is not kept already is computed.
 
     Parameters
     ----------
@@ -91,8 +139,10 @@ def score_rows(
         The rows.
     candidate : CandidateSettings
         Its settings.
-    store : Path
-        Scores are kept below `store/scores`.
+    scores : str
+        Folder, or URL that fsspec opens, below which scores are kept.
+    rows_a_shard : int
+        Rows that are held in memory, and lost to a kill, at most.
 
     Returns
     -------
@@ -106,12 +156,54 @@ def score_rows(
         values and the candidate does not allow that.
     """
     scorer.check(evaluation_set)
-    folder = store / "scores" / evaluation_set.digest[:16] / scorer.digest[:16]
-    with locked(folder):
-        kept = ScoredSet.load(folder) or _score_into(folder, scorer, evaluation_set, candidate)
+    folder = Folder(scores).child(evaluation_set.digest[:16], scorer.digest[:16])
+    kept = ScoredSet.load(folder.url)
+    if kept is None or not kept.is_of(scorer, evaluation_set):
+        shards = Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
+        n_shards = -(-evaluation_set.n_rows // rows_a_shard)
+        # Two runs that start at different places share the work instead of repeating it.
+        first = random.randrange(n_shards)  # noqa: S311
+        numbers = [(first + step) % n_shards for step in range(n_shards)]
+        score_shards(scorer, evaluation_set, candidate, shards, numbers, rows_a_shard)
+        kept = finish_scores(shards, evaluation_set, n_shards)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
     return kept
+
+
+def score_shards(
+    scorer: Scorer,
+    evaluation_set: EvaluationSet,
+    candidate: CandidateSettings,
+    shards: Shards,
+    numbers: Sequence[int],
+    rows_a_shard: int = ROWS_A_SHARD,
+) -> None:
+    """Make those of some shards that are not there yet; any number of callers at once may."""
+    what = f"score {candidate.name} on {evaluation_set.name}"
+    with progress(what, total=evaluation_set.n_rows, unit="rows") as advance:
+        for number in numbers:
+            start = number * rows_a_shard
+            ids = evaluation_set.rows(["id"], start, rows_a_shard)["id"].combine_chunks()
+            with shards.locked(number):
+                if not shards.holds(number, ids):
+                    table = evaluation_set.rows(list(scorer.columns), start, rows_a_shard)
+                    [rows] = table.combine_chunks().to_batches()
+                    shards.write(number, ids, _checked(scorer.score(rows), rows, start, candidate))
+            advance(len(ids))
+
+
+def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) -> ScoredSet:
+    """Record that all shards are there."""
+    record = {
+        "candidate_digest": shards.candidate_digest,
+        "set_digest": shards.set_digest,
+        "precision": shards.precision,
+        "n_rows": evaluation_set.n_rows,
+        "n_shards": n_shards,
+    }
+    shards.folder.write(RECORD, json.dumps(record, indent=2).encode())
+    return ScoredSet(shards.folder.url, record)
 
 
 @task(name="score candidate")
@@ -119,45 +211,9 @@ def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> s
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
     settings = CANDIDATES.validate_python(candidate)
     workplace = Workplace.at(store)
-    scorer = settings.open(workplace)
-    scored = score_rows(scorer, EvaluationSet.load(Path(set_folder)), settings, workplace.store)
-    return str(scored.folder)
-
-
-def _score_into(
-    folder: Path, scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings
-) -> ScoredSet:
-    with whole_folder(folder) as temporary:
-        n_rows = _write_scores(scorer, evaluation_set, candidate, temporary / SCORES)
-        record = {
-            "candidate_digest": scorer.digest,
-            "set_digest": evaluation_set.digest,
-            "n_rows": n_rows,
-            "file_sha256": file_digest(temporary / SCORES),
-        }
-        write_json(temporary / RECORD, record)
-    return ScoredSet(folder, record)
-
-
-def _write_scores(
-    scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings, path: Path
-) -> int:
-    n_rows = 0
-    writer: pq.ParquetWriter | None = None
-    what = f"score {candidate.name} on {evaluation_set.name}"
-    try:
-        with progress(what, total=evaluation_set.n_rows, unit="rows") as advance:
-            for rows in evaluation_set.batches(list(scorer.columns), _ROWS_A_BATCH):
-                scores = _checked(scorer.score(rows), rows, n_rows, candidate)
-                part = pa.table({"id": rows.column("id"), "score": scores})
-                writer = writer or pq.ParquetWriter(path, part.schema, write_page_checksum=True)
-                writer.write_table(part)
-                n_rows += rows.num_rows
-                advance(rows.num_rows)
-    finally:
-        if writer is not None:
-            writer.close()
-    return n_rows
+    with settings.open(workplace) as scorer:
+        evaluation_set = EvaluationSet.load(Path(set_folder))
+        return score_rows(scorer, evaluation_set, settings, workplace.scores).url
 
 
 def _checked(

@@ -18,11 +18,11 @@ from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.freezing import Source
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
-from tasks.files import json_digest
+from tasks.files import folder_digest, json_digest
 from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import load_classifier, save_classifier
-from tasks.scoring.candidate import CandidateSettings, Workplace
-from tasks.scoring.mlflow_model import ModelUri, folder_digest, refuse_untrusted, require_text
+from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from tasks.scoring.mlflow_model import ModelUri, refuse_untrusted
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
@@ -97,7 +97,7 @@ class Tfidf(CandidateSettings):
         InputError
             If the set has no text, or only one class.
         """
-        require_text(training_set, self)
+        self.require_text(training_set)
         labels = training_set.column("label").to_numpy() >= self._label_threshold()
         if labels.all() or not labels.any():
             msg = (
@@ -139,7 +139,7 @@ class Tfidf(CandidateSettings):
         return 0.5 if self.train_on is None else self.train_on.label_threshold
 
 
-class TfidfScorer:
+class TfidfScorer(Scorer):
     """The fitted pipeline."""
 
     columns = ("id", "text")
@@ -153,7 +153,7 @@ class TfidfScorer:
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
-        require_text(evaluation_set, self._settings)
+        self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
             refuse_training_rows(self._folder, evaluation_set, self._settings.name)
 

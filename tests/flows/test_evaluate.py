@@ -9,6 +9,7 @@ import pytest
 from prefect import get_client
 
 from bias_metrics import evaluate_bias
+from tasks.scoring.scored import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
 FILES = {
@@ -25,7 +26,7 @@ FILES = {
 def scores_of(world, report):
     digests = report["evaluation_set"]["digest"], report["candidate"]["digest"]
     folder = world.store / "scores" / digests[0][:16] / digests[1][:16]
-    table = pq.read_table(folder / "scores.parquet")
+    table = ScoredSet.open(str(folder)).table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
 
 

@@ -1,10 +1,10 @@
 """Evaluations that follow the first: what is reused, when `champion` moves, what is refused."""
 
-import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InputError
 from tasks.mlflow_gateway import Gateway
+from tasks.scoring.scored import ScoredSet
 
 
 # Each evaluation finds the store as the one above it left it.
@@ -12,7 +12,7 @@ from tasks.mlflow_gateway import Gateway
 def kept(world, first):
     """When the scores of the first evaluation were written."""
     del first
-    files = (world.store / "scores").rglob("scores.parquet")
+    files = (world.store / "scores").rglob("*.parquet")
     return {path: path.stat().st_mtime_ns for path in files}
 
 
@@ -192,5 +192,5 @@ def test_a_connection_lost_while_logging_is_tried_again_in_the_same_run(world, f
 
 def scores_of(world, report):
     folders = report["evaluation_set"]["digest"][:16], report["candidate"]["digest"][:16]
-    table = pq.read_table(world.store.joinpath("scores", *folders, "scores.parquet"))
+    table = ScoredSet.open(str(world.store.joinpath("scores", *folders))).table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))

@@ -1,7 +1,10 @@
 """Measuring: which rows count, and the same numbers as one call of `evaluate_bias`."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from bias_metrics import evaluate_bias
@@ -42,7 +45,7 @@ def measure(tmp_path):
         source = SOURCES.validate_python(settings | {"identities": ["gay", "muslim"]} | options)
         rows = freeze(source, tmp_path / "store")
         candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
-        scored = score_rows(candidate.open(None), rows, candidate, tmp_path / "store")
+        scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         layout = lay_out(rows, scored, source, tmp_path / "layout")
         identities = layout.record["identities"]
         measured = [measure_one(layout, one) for one in identities]
@@ -124,7 +127,7 @@ def test_membership_is_of_measured_rows(frame, measure):
 def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):
     _, scored, _, bias = measure(frame)
     table = scored.table().to_pandas().sample(frac=1, random_state=1)
-    table.to_parquet(scored.folder / "scores.parquet")
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
     source = SOURCES.validate_python(
         {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
         | {"identities": ["gay", "muslim"]}
@@ -136,7 +139,7 @@ def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):
 def test_scores_of_other_rows_are_refused(frame, measure, tmp_path):
     rows, scored, _, _ = measure(frame)
     table = scored.table().to_pandas().assign(id=lambda t: "x" + t["id"])
-    table.to_parquet(scored.folder / "scores.parquet")
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
     source = SOURCES.validate_python(
         {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
         | {"identities": ["gay", "muslim"]}

@@ -1,0 +1,92 @@
+"""Shards: the scores of a bounded number of rows, each one file that proves itself.
+
+A shard is `<number>.parquet` (`id`, `score`) in a folder named by the digests of set and
+candidate. Its own metadata say what it is a shard of, and carry a SHA-256 over that and all
+values: a file that is torn, altered, misplaced or of other rows counts as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.storage import Folder
+
+ROWS_A_SHARD = 10_000
+_KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
+_SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The shards of one candidate's scores on one set.
+
+    Attributes
+    ----------
+    folder : Folder
+        Where they are.
+    candidate_digest, set_digest : str
+        What they are shards of.
+    precision : str
+        Of the arithmetic that made the scores, such as `float64` or `bfloat16`.
+    """
+
+    folder: Folder
+    candidate_digest: str
+    set_digest: str
+    precision: str
+
+    def read(self, number: int) -> pa.Table | None:
+        """Return a finished shard; None where there is none, or it is not what it should be."""
+        content = self.folder.read(_name(number))
+        if content is None:
+            return None
+        try:
+            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+            found = table.schema.metadata or {}
+            wanted = self._metadata(number, table)
+        except (pa.ArrowException, OSError, KeyError):
+            return None
+        return table if all(found.get(key) == wanted[key] for key in wanted) else None
+
+    def holds(self, number: int, ids: pa.Array) -> bool:
+        """Whether a shard is finished, and of these rows in this order."""
+        table = self.read(number)
+        return table is not None and table["id"].combine_chunks().equals(ids.cast(pa.string()))
+
+    def write(self, number: int, ids: pa.Array, scores: np.ndarray) -> None:
+        """Write a shard, whole or not at all."""
+        values = [ids.cast(pa.string()), pa.array(scores, pa.float64())]
+        table = pa.Table.from_arrays(values, schema=_SCHEMA)
+        table = table.replace_schema_metadata(self._metadata(number, table))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+        self.folder.write(_name(number), sink.getvalue().to_pybytes())
+
+    def locked(self, number: int) -> AbstractContextManager[None]:
+        """Keep out others who make the same shard."""
+        return self.folder.locked(_name(number))
+
+    def _metadata(self, number: int, table: pa.Table) -> dict[bytes, bytes]:
+        key: dict[str, Any] = {
+            "candidate_digest": self.candidate_digest,
+            "set_digest": self.set_digest,
+            "precision": self.precision,
+            "number": number,
+        }
+        said = json.dumps(key, sort_keys=True).encode()
+        digest = hashlib.sha256(said)
+        digest.update(json.dumps(table["id"].to_pylist()).encode())
+        digest.update(table["score"].to_numpy().astype("<f8").tobytes())
+        return {_KEY: said, _CHECKSUM: digest.hexdigest().encode()}
+
+
+def _name(number: int) -> str:
+    return f"{number:06}.parquet"
