@@ -61,6 +61,7 @@ wheel-test: $(READY)
 	rm -rf build
 
 bench: $(READY)
+	$(call install,$(BIN)/python,-e ".[bench]")
 	$(BIN)/python -m benchmarks
 
 constraints: $(READY)

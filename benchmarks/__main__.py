@@ -25,7 +25,12 @@ def main() -> None:
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
     for name in options.names or NAMES:
-        benchmark = import_module(f"benchmarks.{name}")
+        try:
+            benchmark = import_module(f"benchmarks.{name}")
+        except ModuleNotFoundError as error:
+            package = str(error.name).partition(".")[0]
+            mend = 'pip install -c constraints.txt ".[bench]"'
+            parser.exit(2, f"{name} needs {package}: {mend}\n")
         result = benchmark.measure(options.rows).to_dict()
         show(name, str(benchmark.__doc__), result)
         if options.save:

@@ -1,0 +1,28 @@
+"""The one command for all benchmarks."""
+
+import sys
+
+import pytest
+
+pytest.importorskip("sklearn")
+command = pytest.importorskip("benchmarks.__main__")
+
+
+def test_a_rival_that_is_not_installed_is_told_with_the_command_that_mends_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
+    monkeypatch.delitem(sys.modules, "benchmarks.peers", raising=False)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "peers"])
+    with pytest.raises(SystemExit) as exit_code:
+        command.main()
+    assert exit_code.value.code == 2
+    assert 'peers needs fairlearn: pip install -c constraints.txt ".[bench]"' in (
+        capsys.readouterr().err
+    )
+
+
+def test_an_unknown_benchmark_is_refused_with_those_there_are(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "martian"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "unknown benchmark: martian" in capsys.readouterr().err
+    assert {"bias_aucs", "intervals", "peers"} <= set(command.NAMES)
