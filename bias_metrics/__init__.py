@@ -9,14 +9,7 @@ from bias_metrics.accuracy import worst_group_accuracy
 from bias_metrics.advice import advise_threshold
 from bias_metrics.aggregates import final_score, power_mean
 from bias_metrics.agreement import label_agreement
-from bias_metrics.aucs import (
-    bnsp_auc,
-    bpsn_auc,
-    negative_aeg,
-    positive_aeg,
-    roc_auc,
-    subgroup_auc,
-)
+from bias_metrics.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.comparison import BiasComparison, compare_bias
 from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
@@ -33,6 +26,7 @@ from bias_metrics.evaluation import (
     rank_scores,
     summarise_bias,
 )
+from bias_metrics.gaps import negative_aeg, positive_aeg
 from bias_metrics.intersecting import intersections
 from bias_metrics.labels import label_sensitivity
 from bias_metrics.permutation import permuted_reference

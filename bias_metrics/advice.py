@@ -201,7 +201,8 @@ def _why_undefined(
         *((group, classes, names) for group, classes in groups.items()),
     ]:
         errors = error_curve(classes, np.zeros(1)).at(0)
-        reasons = dict.fromkeys(r for name in asked if (r := errors.rate(name).reason))
+        rates = (errors.rate(name) for name in asked)
+        reasons = dict.fromkeys(str(rate.reason) for rate in rates if rate.value is None)
         missing += [f"{group} ({', '.join(reasons)})"] if reasons else []
     return f"undefined for {', '.join(missing)}" if missing else None
 

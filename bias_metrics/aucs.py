@@ -1,4 +1,4 @@
-"""One function per metric of Borkan et al. (2019).
+"""One function per AUC of Borkan et al. (2019); the two gaps are in `bias_metrics.gaps`.
 
 D+ and D- are the positive and negative rows of the background (all rows outside the
 subgroup), Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2.
@@ -109,7 +109,7 @@ def subgroup_auc(
     >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).subgroup_auc
+    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).subgroup_auc
 
 
 def bpsn_auc(
@@ -157,7 +157,7 @@ def bpsn_auc(
     >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).bpsn_auc
+    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).bpsn_auc
 
 
 def bnsp_auc(
@@ -205,114 +205,17 @@ def bnsp_auc(
     >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
     0.0
     """
-    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).bnsp_auc
+    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).bnsp_auc
 
 
-def positive_aeg(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
-    """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
-
-    Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
-    The sign is that of definitions 3 and 4 and of Table 2; the integral of definition 2,
-    taken literally, has the opposite one. 0 means P = 1/2, not equal means or equal
-    distributions: a subgroup that is only spread wider has an AEG of 0.
-
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
-    Returns
-    -------
-    MetricValue
-        In [-1/2, 1/2], ideal 0; undefined without subgroup or background positives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
-
-    References
-    ----------
-    Borkan et al. (2019), definitions 3 and 4.
-
-    Examples
-    --------
-    >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
-    0.5
-    """
-    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).positive_aeg
-
-
-def negative_aeg(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
-    """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
-
-    Positive: harmless mentions of the identity score higher than other harmless rows, the
-    usual direction of harm. Sign and meaning of 0 as in `positive_aeg`.
-
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
-    Returns
-    -------
-    MetricValue
-        In [-1/2, 1/2], ideal 0; undefined without subgroup or background negatives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
-
-    References
-    ----------
-    Borkan et al. (2019), definitions 3 and 4.
-
-    Examples
-    --------
-    >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
-    0.0
-    """
-    return _cells(y_true, y_score, in_subgroup, sample_weight, confidence).negative_aeg
-
-
-def _cells(
+def cells_of(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
     in_subgroup: npt.ArrayLike,
     sample_weight: npt.ArrayLike | None,
     confidence: float,
 ) -> Cells:
+    """Check arguments and measure all five metrics of one subgroup."""
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     mask = check_mask("in_subgroup", in_subgroup, labels.size)
