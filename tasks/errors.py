@@ -11,6 +11,13 @@ class InputError(ValueError):
     """
 
 
+class CandidateError(RuntimeError):
+    """A candidate failed while it scored; the next try may do better.
+
+    Whatever it said is withheld, since it may quote a comment.
+    """
+
+
 def place(**parts: object) -> str:
     """Format where something was found, as in `(file a.csv, column score, row 3)`."""
     named = [f"{name} {value}" for name, value in parts.items() if value is not None]

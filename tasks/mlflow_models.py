@@ -53,3 +53,10 @@ def model_description(folder: Path) -> dict[str, Any]:
     """Return the MLmodel file of a model folder."""
     content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
     return dict(content)
+
+
+def model_signature(folder: Path) -> Any:
+    """Return the signature in a model folder without loading the model; None without one."""
+    from mlflow.models import Model  # noqa: PLC0415
+
+    return Model.load(str(folder)).signature

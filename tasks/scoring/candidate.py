@@ -10,11 +10,12 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from pydantic import FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
@@ -87,6 +88,17 @@ class Workplace:
         return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")
 
 
+def _unversioned() -> str:
+    return f"unversioned-{uuid4().hex}"
+
+
+Version = Annotated[str, Field(min_length=1, default_factory=_unversioned)]
+"""What stands for a model that cannot be looked into; without one, nothing is reused.
+
+A configuration is read once a run, so that within it all tasks agree on what was made up.
+"""
+
+
 class CandidateSettings(Settings):
     """One candidate of a configuration; each kind adds its own options.
 
@@ -116,7 +128,7 @@ class CandidateSettings(Settings):
         """Load the candidate."""
         raise NotImplementedError
 
-    def version(self, workplace: Workplace) -> ModelVersion | None:
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
         """Return the registered version behind the candidate, if there is one."""
         del workplace
         return None

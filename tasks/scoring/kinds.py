@@ -6,9 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from tasks.scoring.http_endpoint import HttpEndpoint
 from tasks.scoring.mlflow_model import MlflowModel
+from tasks.scoring.python_function import PythonFunction
 from tasks.scoring.score_file import ScoreFile
 from tasks.scoring.tfidf import Tfidf
 
-Candidate = Annotated[ScoreFile | Tfidf | MlflowModel, Field(discriminator="kind")]
+Candidate = Annotated[
+    ScoreFile | Tfidf | MlflowModel | PythonFunction | HttpEndpoint, Field(discriminator="kind")
+]
 CANDIDATES: TypeAdapter[Any] = TypeAdapter(Candidate)

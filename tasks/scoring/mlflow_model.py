@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +16,8 @@ from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
 from tasks.files import folder_digest, json_digest
 from tasks.mlflow_gateway import ModelVersion
-from tasks.mlflow_models import load_pyfunc, model_description
+from tasks.mlflow_models import load_pyfunc, model_description, model_signature
+from tasks.scoring.answers import positive_scores
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.training_rows import refuse_training_rows
 
@@ -30,6 +33,8 @@ class MlflowModel(CandidateSettings):
         `models:/name/version` or `models:/name@alias`.
     output : str, optional
         The column of the score where the model returns a table.
+    label : str, optional
+        The toxic one of two labels where the model returns the winning label and its score.
     trusted : bool
         Accept a format that executes code on load.
     """
@@ -37,30 +42,31 @@ class MlflowModel(CandidateSettings):
     kind: Literal["mlflow"]
     model: ModelUri
     output: str | None = None
+    label: str | None = None
     trusted: bool = False
 
-    def version(self, workplace: Workplace) -> ModelVersion:
+    def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version that the URI names now."""
         return workplace.gateway.resolve(self.model)
 
     def open(self, workplace: Workplace) -> PyfuncScorer:
-        """Download and load the version."""
-        folder = workplace.gateway.download(self.version(workplace))
+        """Download the version and check what it says of itself."""
+        folder = workplace.gateway.download(self.registered(workplace))
         refuse_untrusted(folder, self.model, trusted=self.trusted)
+        if self.label is not None:
+            require_label(folder, self.model, self.label)
         return PyfuncScorer(self, folder)
 
 
 class PyfuncScorer(Scorer):
-    """A loaded pyfunc model."""
-
-    columns = ("id", "text")
+    """A pyfunc model."""
 
     def __init__(self, settings: MlflowModel, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
-        self._model = load_pyfunc(folder)
-        self._column = _input_column(self._model, settings.model)
-        self.digest = json_digest(["mlflow", folder_digest(folder), settings.output])
+        self._column = _input_column(folder, settings.model)
+        chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
+        self.digest = json_digest(["mlflow", folder_digest(folder), *chosen])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -72,34 +78,13 @@ class PyfuncScorer(Scorer):
         """Return the probability of the positive class."""
         texts = rows.column("text").to_numpy(zero_copy_only=False)
         given = texts if self._column is None else pd.DataFrame({self._column: texts})
-        return positive_scores(self._model.predict(given), self._settings)
+        of = f"model {self._settings.model} of candidate {self._settings.name!r}"
+        options = {"output": self._settings.output, "label": self._settings.label}
+        return positive_scores(self._model.predict(given), of, **options)
 
-
-def positive_scores(predicted: Any, settings: MlflowModel) -> np.ndarray:
-    """Return the score of the positive class out of whatever a pyfunc model returns.
-
-    One number per row is the score; two columns are probabilities of (negative, positive);
-    a table needs the name of its column in `output`.
-    """
-    if isinstance(predicted, pd.DataFrame) and settings.output is not None:
-        if settings.output not in predicted.columns:
-            msg = (
-                f"`output` of candidate {settings.name!r} must name a column of the model's "
-                f"output; got {settings.output!r} (known: {', '.join(map(str, predicted))})."
-            )
-            raise InputError(msg)
-        predicted = predicted[settings.output]
-    values = np.asarray(predicted)
-    if values.ndim == 2 and values.shape[1] in {1, 2}:
-        values = values[:, -1]
-    if values.ndim != 1 or values.dtype.kind not in "fiub":
-        msg = (
-            f"model {settings.model} of candidate {settings.name!r} must return one score or two "
-            f"class probabilities per row; got shape {values.shape} of {values.dtype}. For a table "
-            "name the score's column with `output`."
-        )
-        raise InputError(msg)
-    return values.astype(np.float64) if values.dtype.kind != "f" else values
+    @cached_property
+    def _model(self) -> Any:
+        return load_pyfunc(self._folder)
 
 
 def refuse_untrusted(folder: Path, model: str, *, trusted: bool) -> None:
@@ -123,16 +108,29 @@ def refuse_untrusted(folder: Path, model: str, *, trusted: bool) -> None:
         raise InputError(msg)
 
 
-def _input_column(model: Any, uri: str) -> str | None:
+def require_label(folder: Path, model: str, label: str) -> None:
+    """Refuse a label that is not one of the two that a text classification pipeline knows."""
+    known: set[str] = set()
+    for config in folder.rglob("config.json"):
+        known |= set(json.loads(config.read_text("utf-8")).get("id2label", {}).values())
+    if len(known) != 2 or label not in known:
+        msg = (
+            f"`label` of model {model} must be one of the two labels of a text classification "
+            f"pipeline; got {label!r} (known: {', '.join(sorted(known)) or 'none'})."
+        )
+        raise InputError(msg)
+
+
+def _input_column(folder: Path, uri: str) -> str | None:
     """Return the name of the text column, or None where the model takes an array."""
-    signature = model.metadata.signature
+    signature = model_signature(folder)
     if signature is None or signature.inputs is None:
         msg = f"model {uri} must have a signature. Log it again with one (`infer_signature`)."
         raise InputError(msg)
-    if not signature.inputs.has_input_names():
-        return None
-    names = signature.inputs.input_names()
-    if len(names) != 1:
-        msg = f"model {uri} must take one column of text; its signature has {', '.join(names)}."
+    types = [str(kind) for kind in signature.inputs.input_types()]
+    if len(types) != 1 or not any(text in types[0] for text in ("string", "object", "str")):
+        names = signature.inputs.input_names()
+        shown = ", ".join(f"{n} ({t})" for n, t in zip(names, types, strict=False)) or str(types)
+        msg = f"model {uri} must take one column of text; its signature has {shown}."
         raise InputError(msg)
-    return str(names[0])
+    return str(signature.inputs.input_names()[0]) if signature.inputs.has_input_names() else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.data.evaluation_set import EvaluationSet
-from tasks.errors import InputError, place
+from tasks.errors import CandidateError, InputError, place
 from tasks.orchestration import task
 from tasks.progress import progress
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
@@ -189,7 +190,8 @@ def score_shards(
                 if not shards.holds(number, ids):
                     table = evaluation_set.rows(list(scorer.columns), start, rows_a_shard)
                     [rows] = table.combine_chunks().to_batches()
-                    shards.write(number, ids, _checked(scorer.score(rows), rows, start, candidate))
+                    scores = _scores(scorer, rows, candidate)
+                    shards.write(number, ids, _checked(scores, rows, start, candidate))
             advance(len(ids))
 
 
@@ -214,6 +216,22 @@ def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> s
     with settings.open(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, settings, workplace.scores).url
+
+
+def _scores(scorer: Scorer, rows: pa.RecordBatch, candidate: CandidateSettings) -> np.ndarray:
+    """Score; of a failure tell kind and place, not its text, which may quote a comment."""
+    try:
+        return scorer.score(rows)
+    except (InputError, CandidateError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a model may raise anything
+        frames = traceback.extract_tb(error.__traceback__)[-2:]
+        places = ", ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
+        msg = (
+            f"candidate {candidate.name!r} failed with {type(error).__name__} at {places}; what it "
+            "said is withheld, since it may quote a comment."
+        )
+    raise CandidateError(msg)
 
 
 def _checked(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -121,13 +122,13 @@ class Tfidf(CandidateSettings):
         features = FeatureUnion([("words", words), ("characters", chars)])
         return Pipeline([("features", features), ("classifier", classifier)])
 
-    def version(self, workplace: Workplace) -> ModelVersion | None:
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
         """Return the trained version."""
         return None if self.model is None else workplace.gateway.resolve(self.model)
 
     def open(self, workplace: Workplace) -> TfidfScorer:
         """Load the trained version."""
-        version = self.version(workplace)
+        version = self.registered(workplace)
         if version is None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
@@ -142,12 +143,9 @@ class Tfidf(CandidateSettings):
 class TfidfScorer(Scorer):
     """The fitted pipeline."""
 
-    columns = ("id", "text")
-
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
-        self._pipeline = load_classifier(folder)
         major = sklearn.__version__.split(".")[0]
         self.digest = json_digest(["tfidf", folder_digest(folder), major])
 
@@ -161,6 +159,10 @@ class TfidfScorer(Scorer):
         """Return the probability of the positive class."""
         texts = rows.column("text").to_numpy(zero_copy_only=False)
         return np.asarray(self._pipeline.predict_proba(texts)[:, 1])
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        return load_classifier(self._folder)
 
 
 def _slim(pipeline: Pipeline) -> None:

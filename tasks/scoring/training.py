@@ -83,5 +83,5 @@ def train_candidate(
 @task(name="pin candidate")
 def pin_candidate(candidate: dict[str, Any], store: str) -> dict[str, Any]:
     """Look up the version that an alias names now, return the candidate with it. Reads only."""
-    version = CANDIDATES.validate_python(candidate).version(Workplace.at(store))
+    version = CANDIDATES.validate_python(candidate).registered(Workplace.at(store))
     return candidate if version is None else candidate | {"model": version.uri}

@@ -16,7 +16,7 @@ import pytest
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.freezing import SOURCES, freeze
-from tasks.errors import InputError
+from tasks.errors import CandidateError, InputError
 from tasks.scoring.candidate import Scorer
 from tasks.scoring.kinds import CANDIDATES
 from tasks.scoring.scored import ScoredSet, score_rows
@@ -146,7 +146,7 @@ def test_a_digest_that_only_begins_alike_shares_nothing(rows, root):
 
 def test_the_same_rows_in_another_order_are_never_mixed(rows, root, tmp_path):
     failing = Counting(fails_at=rows.column("id")[N - 1].as_py())
-    with pytest.raises(ConnectionError):
+    with pytest.raises(CandidateError):
         score(failing, rows, root)
     sorted_rows = frozen(tmp_path, range(N), "sorted")
     assert sorted_rows.digest == rows.digest
@@ -155,7 +155,7 @@ def test_the_same_rows_in_another_order_are_never_mixed(rows, root, tmp_path):
 
 def test_a_run_that_failed_is_resumed_where_it_was(rows, root):
     failing = Counting(fails_at=rows.column("id")[20].as_py())
-    with pytest.raises(ConnectionError):
+    with pytest.raises(CandidateError):
         score(failing, rows, root)
     resumed = Counting()
     whole(score(resumed, rows, root), rows)
