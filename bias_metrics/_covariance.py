@@ -19,6 +19,7 @@ from bias_metrics._influence import CLASSES, Influence, Members, RankedRows
 from bias_metrics._placements import (
     Floats,
     deviations_of,
+    freedom_of_squares,
     inner,
     runs_of,
     steps_of,
@@ -102,15 +103,15 @@ class TwoRankings:
         )
         return MatchedMembers(first, second, positive, negative, others)
 
-    def difference_error(self, a: Influence, b: Influence) -> float:
-        """Return the standard error of the difference of two numbers, one of each model."""
+    def difference_error(self, a: Influence, b: Influence) -> tuple[float, float]:
+        """Return the standard error of two numbers' difference, and its degrees of freedom."""
         matched = self.positive, self.negative
-        total = 0.0
+        parts = []
         for one, other, classes in zip(a.by_class(), b.by_class(), matched, strict=True):
             apart = other[classes.position]
             np.subtract(one, apart, out=apart)
-            total += inner(apart, apart)
-        return math.sqrt(total)
+            parts.append(apart)
+        return math.sqrt(sum(inner(one, one) for one in parts)), freedom_of_squares(parts)
 
 
 @dataclass(frozen=True, eq=False)

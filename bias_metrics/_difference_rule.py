@@ -39,8 +39,27 @@ def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Dif
     )
 
 
-def paired(a: MetricValue, b: MetricValue, shared: float, z: float) -> Difference:
-    """Return a difference from each estimate's own interval and their covariance."""
+def paired(
+    a: MetricValue, b: MetricValue, shared: float, z: float, *, widening: float = 1.0
+) -> Difference:
+    """Return a difference from each estimate's own interval and their covariance.
+
+    Parameters
+    ----------
+    a, b : MetricValue
+        The two estimates.
+    shared : float
+        Their covariance.
+    z : float
+        Normal quantile of the intervals.
+    widening : float, default=1.0
+        Factor of the interval's reach, such as Student's quantile over the normal one.
+
+    Returns
+    -------
+    Difference
+        Of zero width where the two ranked their rows alike.
+    """
     assert a.std_error is not None  # noqa: S101
     assert b.std_error is not None  # noqa: S101
     product = a.std_error * b.std_error
@@ -50,8 +69,7 @@ def paired(a: MetricValue, b: MetricValue, shared: float, z: float) -> Differenc
     assert value is not None  # noqa: S101
     if product > 0 and variance <= _ROUNDING * product:  # the same ranks but for rounding
         return symmetric(a, b, 0.0, z)
-    down = _reach(a, b, correlation, z, upwards=False)
-    up = _reach(a, b, correlation, z, upwards=True)
+    down, up = (widening * _reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
     std_error = math.sqrt(variance)
     p_value = two_sided_p(value, std_error)
     return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
@@ -100,13 +118,14 @@ def _ends(difference: Difference, *, turned: bool) -> tuple[float, float]:
     return (-high, -low) if turned else (low, high)
 
 
-def _reach(a: MetricValue, b: MetricValue, correlation: float, z: float, *, upwards: bool) -> float:
+def _reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
     """Return how far the interval of `a - b` reaches from the estimate.
 
     With no correlation, Zou's: the distances of `a` to its one end and of `b` to its other
-    one, as a hypotenuse. With correlation 1 the standard errors' difference, which is 0 for
-    the same scores. In between, in proportion. In large cells, where intervals are
-    symmetric, this is the usual paired interval whatever the correlation.
+    one, as a hypotenuse. With correlation 1 both are at the same end of their intervals, the
+    end that moves their difference farther this way: 0 for the same scores. In between, in
+    proportion. In large cells, where intervals are symmetric, this is the usual paired
+    interval whatever the correlation.
     """
     to_a = _distance(a, upwards=upwards)
     to_b = _distance(b, upwards=not upwards)
@@ -114,8 +133,10 @@ def _reach(a: MetricValue, b: MetricValue, correlation: float, z: float, *, upwa
     if correlation <= 0:
         return math.sqrt(apart - 2 * correlation * to_a * to_b)
     correlation = min(correlation, 1.0)
-    together = (z * ((a.std_error or 0.0) - (b.std_error or 0.0))) ** 2
-    return math.sqrt((1 - correlation) * apart + correlation * together)
+    together = max(
+        to_a - _distance(b, upwards=upwards), to_b - _distance(a, upwards=not upwards), 0.0
+    )
+    return math.sqrt((1 - correlation) * apart + correlation * together**2)
 
 
 def _distance(value: MetricValue, *, upwards: bool) -> float:

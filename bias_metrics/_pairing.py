@@ -25,7 +25,7 @@ from bias_metrics._request import ranked_members
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.evaluation import measure_members, summarise_bias
-from bias_metrics.intervals import quantile
+from bias_metrics.intervals import SMALL, freedom_of, quantile
 from bias_metrics.report import BiasReport
 from bias_metrics.uncertainty import (
     MIN_CLUSTERS,
@@ -140,8 +140,8 @@ class Pairing:
         if self.clusters is not None:
             n_clusters = self.spreads[0].count(None)
             return self._clustered(a, b, self._rows(of_first, of_second), n_clusters)
-        error = self.rankings.difference_error(of_first, of_second)
-        return symmetric(a, b, error, quantile(self.confidence))
+        error, freedom = self.rankings.difference_error(of_first, of_second)
+        return symmetric(a, b, error, quantile(self.confidence, freedom))
 
     def _cell(self, name: str, metric: str) -> Difference:
         a, b = (getattr(one.subgroups[name].cells, metric) for one in self.reports)
@@ -151,8 +151,11 @@ class Pairing:
         if self.clusters is None:
             z = quantile(self.confidence)
             shared = covariance(metric, self.rankings, self.members[name])
-            found = paired(a, b, shared, z)
-            return sized(found, paired(a, negated(b), -shared, z)) if is_gap else found
+            widening = self._widening(name, metric, a, b)
+            found = paired(a, b, shared, z, widening=widening)
+            if not is_gap:
+                return found
+            return sized(found, paired(a, negated(b), -shared, z, widening=widening))
         members = [model.members[name] for model in self.models]
         of_first, of_second = (
             spread.of_auc(metric, one.compared[metric], one)
@@ -165,6 +168,19 @@ class Pairing:
         summed = self._rows(of_first, of_second, sign=-1)
         total = self._clustered(a, negated(b), summed, n_clusters)
         return sized(found, total)
+
+    def _widening(self, name: str, metric: str, a: MetricValue, b: MetricValue) -> float:
+        """Return Student's quantile over the normal one, for classes that are not small.
+
+        In small ones the estimates' own intervals are wide enough.
+        """
+        comparison = self.models[0].members[name].compared[metric]
+        n = min(comparison.n_base, comparison.searched.n)
+        if n < SMALL:
+            return 1.0
+        shift = 0.5 if metric.endswith("_aeg") else 0.0
+        freedom = min(freedom_of((one.value or 0.0) + shift, n) for one in (a, b))
+        return quantile(self.confidence, freedom) / quantile(self.confidence)
 
     def _rows(self, of_first: Influence, of_second: Influence, sign: int = 1) -> Floats:
         """Return each row's influence on `first - sign * second`, shape (n,)."""

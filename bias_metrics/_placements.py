@@ -12,6 +12,8 @@ DeLong's variance needs no more than the spread of these two (Sun and Xu 2014).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +143,19 @@ def delong_variance(placed: Placed, runs: Runs) -> float:
     spread_x = inner(runs.counts.astype(np.float64), of_x**2) / (runs.n * (runs.n - 1))
     spread_y = inner(steps.counts, of_y**2) / (placed.n * (placed.n - 1))
     return spread_x + spread_y
+
+
+def freedom_of_squares(parts: Iterable[Floats]) -> float:
+    """Return the degrees of freedom of a sum of squares: few where few of them make it up.
+
+    The relative variance of one with nu degrees of freedom is 2 / nu; of a sum of squares, the
+    sum of fourth powers by its square.
+    """
+    squares = fourths = 0.0
+    for one in parts:
+        squares += inner(one, one)
+        fourths += float(np.einsum("i,i,i,i->", one, one, one, one))
+    return 2 * squares**2 / fourths if fourths > 0 else math.inf
 
 
 def inner(a: Floats, b: Floats) -> float:

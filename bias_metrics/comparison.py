@@ -119,10 +119,13 @@ def compare_bias(
 
     Notes
     -----
-    The variance of a difference is DeLong's, with the covariance of the two estimates. In
-    cells with fewer than 200 rows in a class it is too small, most of all near an AUC of 1:
-    the distances of each estimate to the end of its own interval (see `auc_interval`) then
-    replace the standard errors, to the degree to which the two estimates are uncorrelated.
+    The variance of a difference is DeLong's, with the covariance of the two estimates. Near an
+    AUC of 1 it rests on the few rows that are out of order, and is too small most often when
+    the difference is overestimated. So the interval reaches as far as the two estimates' own
+    intervals say (see `auc_interval`), which are not symmetric, times Student's quantile over
+    the normal one where no class has fewer than 200 rows (in smaller ones their own intervals
+    are wide enough). Intervals of aggregates use Student's quantile too; the degrees of
+    freedom are few where few rows make up the variance.
 
     References
     ----------

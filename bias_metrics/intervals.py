@@ -13,6 +13,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 SMALL = 200
+_FEWEST = 4  # degrees of freedom; below them the expansion of Student's quantile is poor
 _NORMAL = NormalDist()
 _BISECTIONS = 60
 
@@ -29,12 +30,12 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
     """Return the two-sided quantile: 1.96 for 0.95; with few degrees of freedom Student's.
 
     Student's quantile by the expansion of Abramowitz and Stegun (1964), 26.7.5; its error
-    is below 0.001 from 10 degrees of freedom on at 0.99.
+    is below 0.001 from 10 degrees of freedom on at 0.99. Fewer than 4 count as 4.
     """
     z = _NORMAL.inv_cdf(0.5 + confidence / 2)
     if math.isinf(degrees_of_freedom):
         return z
-    nu = degrees_of_freedom
+    nu = max(degrees_of_freedom, _FEWEST)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -42,6 +43,17 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + math.fsum(term / nu**power for power, term in enumerate(terms, 1))
+
+
+def freedom_of(auc: float, n: int) -> float:
+    """Return the degrees of freedom of an AUC's variance, as if it were a share of `n` rows.
+
+    Near 0 or 1 few rows are out of order, and the variance rests on them alone. With q the
+    variance of one row that is either in order or not, auc (1 - auc), the relative variance
+    of an estimate of q is (1 / q - 4) / n; of one with nu degrees of freedom it is 2 / nu.
+    """
+    q = auc * (1 - auc)
+    return 2 * n * q / (1 - 4 * q) if q < 0.25 else math.inf
 
 
 def two_sided_p(difference: float, std_error: float) -> float:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Cells, Comparison
 from bias_metrics._influence import Influence, Members, RankedRows
-from bias_metrics._placements import Floats
+from bias_metrics._placements import Floats, freedom_of_squares
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.intervals import auc_interval, logit_interval, quantile
@@ -135,7 +135,8 @@ class Spread:
             )
         if not 0 < value.value < 1:
             return replace(described, reason="at the end of its range")
-        freedom = math.inf if n_clusters is None else n_clusters - 1
+        by_class = influence.by_class()
+        freedom = freedom_of_squares(by_class) if n_clusters is None else float(n_clusters - 1)
         low, high = logit_interval(value.value, std_error, quantile(self.confidence, freedom))
         return replace(described, low=low, high=high)
 
