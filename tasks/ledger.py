@@ -13,7 +13,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +29,8 @@ State = Literal["open", "done", "abandoned"]
 # A promoter that has not finished by then is taken for dead.
 LEASE = timedelta(minutes=5)
 _POLL = 0.2
+# Owners of this process that are promoting right now.
+_active: set[str] = set()
 _PREFIX = "biasgate."
 
 
@@ -65,11 +69,16 @@ class Entry:
 
     @property
     def is_stale(self) -> bool:
-        """Whether its owner is gone: past the expiry, or a process of this machine that ended."""
+        """Whether its owner is gone: past the expiry, or ended on this machine."""
         if datetime.now(UTC) >= datetime.fromisoformat(str(self.content["expires"])):
             return True
-        host, pid, started = str(self.content["owner"]).rsplit(" ", 2)
-        return host == socket.gethostname() and _process_start(int(pid)) != started
+        owner = str(self.content["owner"])
+        host, pid, started, _ = owner.split(" ")
+        if host != socket.gethostname():
+            return False
+        if int(pid) == os.getpid():
+            return owner not in _active
+        return _process_start(int(pid)) != started
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -105,17 +114,23 @@ class Ledger:
         done = [one for one in self.entries() if one.state == "done"]
         return done[-1] if done else None
 
-    def open(self, content: Mapping[str, Any], run_id: str | None) -> Entry:
-        """Open an entry at the end of the queue, atomically, whoever else does."""
+    @contextmanager
+    def open(self, content: Mapping[str, Any], run_id: str | None) -> Iterator[Entry]:
+        """Open an entry at the end of the queue, atomically, whoever else does.
+
+        When the body ends without having closed it, its owner is gone.
+        """
         now = datetime.now(UTC)
-        whole = {
-            **content,
-            "owner": f"{socket.gethostname()} {os.getpid()} {_process_start(os.getpid())}",
-            "opened": now.isoformat(),
-            "expires": (now + LEASE).isoformat(),
-        }
-        tags = _tags(json.dumps(whole), "open", "")
-        return _entry(self.gateway.record_version(self.name, run_id, tags))
+        pid = os.getpid()
+        owner = f"{socket.gethostname()} {pid} {_process_start(pid)} {uuid.uuid4().hex[:8]}"
+        expires = (now + LEASE).isoformat()
+        whole = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
+        _active.add(owner)
+        try:
+            tags = _tags(json.dumps(whole), "open", "")
+            yield _entry(self.gateway.record_version(self.name, run_id, tags))
+        finally:
+            _active.discard(owner)
 
     def close(self, entry: Entry, state: State, note: str) -> None:
         """Close an entry; the state is written last. Closing it twice does no harm."""

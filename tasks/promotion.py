@@ -139,20 +139,20 @@ def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
     """
     ledger = Ledger(gateway, transition.version.name)
     runs = [one["run_id"] for one in transition.verdicts]
-    entry = ledger.open(transition.content(), runs[0] if runs else None)
-    try:
-        _take_turn(ledger, entry)
-        champion = gateway.alias(ledger.model, CHAMPION)
-        if (champion.version if champion else None) != transition.replaces:
-            ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
-            return _moved_meanwhile(transition.version)
-        ledger.refuse_closed(entry)
-        gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
-        _read_back(gateway, transition.version)
-    except BaseException as error:
-        _close_after(error, ledger, entry)
-        raise
-    _complete(ledger, entry)
+    with ledger.open(transition.content(), runs[0] if runs else None) as entry:
+        try:
+            _take_turn(ledger, entry)
+            champion = gateway.alias(ledger.model, CHAMPION)
+            if (champion.version if champion else None) != transition.replaces:
+                ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
+                return _moved_meanwhile(transition.version)
+            ledger.refuse_closed(entry)
+            gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
+            _read_back(gateway, transition.version)
+            _complete(ledger, entry)
+        except BaseException as error:
+            _close_after(error, ledger, entry)
+            raise
     before = f"before: version {transition.replaces}" if champion else "there was none before"
     sentence = f"{transition.version.uri} is {CHAMPION} now ({before})."
     return _decision("pass", sentence, promoted=True)
