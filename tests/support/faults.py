@@ -38,9 +38,13 @@ os.environ |= {
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from mlflow.server import app
+from mlflow.server.handlers import initialize_backend_stores
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from support.promoted import MODEL, frozen_set, judged_version, local
+from werkzeug.serving import make_server
+
 from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.promotion import heal, promote
@@ -82,7 +86,7 @@ class World:
         assert promote([first[1]], first[0], MODEL, gateway, allow_first=True)["promoted"]
         _, verdict, _ = judged_version(gateway, folder, folder / "second", champion=first, seed=1)
         assert verdict["outcome"] == "pass"
-        gateway.client._tracking_client.store  # noqa: B018, SLF001 - tables are made
+        gateway.client._tracking_client.store  # noqa: B018 - tables are made
         return cls(folder, verdict)
 
     def copy_database(self, folder: Path) -> Path:
@@ -218,12 +222,12 @@ def small_disk(folder: Path) -> Iterator[Path]:
     """Yield a disk of its own; needs the right to mount."""
     disk = folder / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)  # noqa: S603, S607
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
     try:
         yield disk
     finally:
         # Lazily: the pooled connections of the looks afterwards may hold the database still.
-        subprocess.run(["umount", "-l", disk], check=True)  # noqa: S603, S607
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def can_mount() -> bool:
@@ -283,11 +287,8 @@ def _answers(port: int) -> bool:
 def _serve(database: Path, port: int) -> None:
     sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     logging.disable()
-    from mlflow.server import app
-    from mlflow.server.handlers import initialize_backend_stores
-    from werkzeug.serving import make_server
-
-    initialize_backend_stores(f"sqlite:///{database}", f"sqlite:///{database}", str(database.parent))
+    uri = f"sqlite:///{database}"
+    initialize_backend_stores(uri, uri, str(database.parent))
     make_server("127.0.0.1", port, app, threaded=True).serve_forever()
 
 
@@ -372,7 +373,8 @@ def _look(world: World, kind: str, step: str, uri: str, *, fired: bool) -> Trial
     aliases = [gateway.alias(MODEL, name) for name in ("champion", "previous_champion")]
     if [one.version if one else None for one in aliases] != ["2", "1"]:
         problems.append("the next run did not complete the promotion")
-    problems += [one.sentence for one in verify(MODEL, None, gateway, world.folder) if not one.holds]
+    findings = verify(MODEL, None, gateway, world.folder)
+    problems += [one.sentence for one in findings if not one.holds]
     return Trial(kind, step, fired, moved, problems)
 
 
@@ -411,9 +413,9 @@ def main() -> None:
         for trial in campaign(world, options.repeat, tuple(options.kinds)):
             trials.append(trial)
             if trial.problems or not trial.fired:
-                print(trial, file=sys.stderr)
-        print(markdown(trials))
-        print(f"\n{sum(one.fired for one in trials)} disturbed promotions.")
+                sys.stderr.write(f"{trial}\n")
+        n_fired = sum(one.fired for one in trials)
+        sys.stdout.write(f"{markdown(trials)}\n\n{n_fired} disturbed promotions.\n")
 
 
 if __name__ == "__main__":

@@ -56,27 +56,32 @@ def frozen_set(store):
     return freeze_rows([rows], folder, name="comments", split="all", source={})
 
 
-def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
-    """Register a version, judge it against a champion's scores, log and tag the verdict.
+def scores_of(store, *, seed, noise):
+    """Six hundred scores; those of other seeds differ by little."""
+    label = EvaluationSet.load(store / "sets" / "comments-0").column("label").to_numpy() >= 0.5
+    common = noise * np.random.default_rng(0).random(600)
+    return label + common + 0.01 * np.random.default_rng(seed).random(600)
 
-    Returns the version, its verdict, and its scores.
-    """
+
+def registered_version(gateway, folder, name):
+    """Register a version from a run of its own; its weights are its name."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "weights").write_text(name, "utf-8")
+    run_id = gateway.run(gateway.experiment("judged"), name, name)
+    gateway.log_folder(run_id, folder / name, "model")
+    return gateway.register(MODEL, run_id, "model", {})
+
+
+def judge_version(gateway, store, folder, version, scores, champion=None):
+    """Judge a version against the champion's scores; log and tag the verdict, return it."""
     rows = EvaluationSet.load(store / "sets" / "comments-0")
     label = rows.column("label").to_numpy() >= 0.5
     gay = rows.column("identity/gay").to_numpy() >= 0.5
-    scores = label + noise * np.random.default_rng(seed).random(600)
-    folder.mkdir(parents=True)
-    (folder / "weights").write_text(str(seed), "utf-8")
-    experiment = gateway.experiment("judged")
-    run_id = gateway.run(experiment, str(folder), folder.name)
-    gateway.log_folder(run_id, folder, "model")
-    version = gateway.register(MODEL, run_id, "model", {})
     columns = {"id": rows.column("id"), "label": label, "identity/gay": gay}
     columns["score/candidate"] = scores
-    digests = {"candidate": f"scores of {version.version}"}
-    rivals = {}
+    digests, rivals = {"candidate": f"scores of {version.version}"}, {}
     if champion is not None:
-        of_champion, _, champion_scores = champion
+        of_champion, champion_scores = champion
         columns["score/champion"] = champion_scores
         digests["champion"] = f"scores of {of_champion.version}"
         rivals = {"champion": {"name": "champion", "kind": "mlflow", "model": of_champion.uri}}
@@ -87,12 +92,13 @@ def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
         "scores": digests,
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
+    candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
     report = {
         "evaluation_set": {"name": "comments", "digest": rows.digest, "choices": {}},
-        "candidate": {"name": "c", "kind": "mlflow", "model": version.uri}
-        | {"digest": digests["candidate"]},
+        "candidate": candidate | {"digest": digests["candidate"]},
         "bias": bias.to_dict(),
     }
+    folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(evidence_table(columns, record), folder / FILE)
     evidence = EvidenceFile(folder / FILE)
     verdict = build_verdict(report, POLICY, evidence, rivals, n_candidates=1, today=TODAY)
@@ -102,15 +108,34 @@ def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
     write_json(folder / "report.json", report)
     write_json(folder / "policy.json", POLICY.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
-    gateway.log_folder(run_id, folder)
-    gateway.finish(run_id)
-    verdict |= {"run_id": run_id}
+    gateway.log_folder(version.run_id, folder)
+    gateway.finish(version.run_id)
+    verdict |= {"run_id": version.run_id}
     gateway.tag_version(version, tags_of([verdict]))
+    return verdict
+
+
+def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
+    """Register a version and judge it. Returns the version, its verdict, and its scores."""
+    version = registered_version(gateway, folder.parent, folder.name)
+    scores = scores_of(store, seed=seed, noise=noise)
+    rival = None if champion is None else (champion[0], champion[2])
+    verdict = judge_version(gateway, store, folder / "judged", version, scores, rival)
     return gateway.resolve(version.uri), verdict, scores
 
 
+def judge_against_now(gateway, store, folder, version, scores):
+    """Judge a version against whoever is champion now, with that one's recorded scores."""
+    champion = gateway.alias(MODEL, "champion")
+    if champion is None:
+        return judge_version(gateway, store, folder, version, scores)
+    evidence = EvidenceFile(artifact(gateway, champion, FILE))
+    rival = (champion, evidence.column("score/candidate"))
+    return judge_version(gateway, store, folder, version, scores, rival)
+
+
 def artifact(gateway, version, name):
-    """The path of a file of a version's run, in a store on this disk."""
+    """The path of a file of a version's run; of a store on this disk the file itself."""
     return gateway.download_artifacts(version.run_id) / name
 
 
