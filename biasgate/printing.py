@@ -15,7 +15,6 @@ from rich.table import Table
 
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
-from tasks.explaining import EQUAL_ERRORS
 
 _WIDTH = 118
 _COLOURS = {
@@ -103,7 +102,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
     for kind, errors in report["thresholds"].items():
         rates = (errors["overall"][f"false_{of}_rate"]["value"] for of in ("positive", "negative"))
         flagged, missed = (f"{rate:.1%}" for rate in rates)
-        name = "threshold of equal errors" if kind == EQUAL_ERRORS else "threshold"
+        name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         sums = "; ".join(_beside_chance(of.upper(), errors[of]) for of in ("fped", "fned"))
         lines.append(
             f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "

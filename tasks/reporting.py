@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bias_metrics import BiasReport
+from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.explaining import EQUAL_ERRORS, GIVEN
@@ -18,6 +19,7 @@ from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
+_TOLD = 20
 COUNTS = ("n", "n_positive", "n_negative")
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
@@ -103,24 +105,24 @@ def metric_csv(report: Mapping[str, Any]) -> str:
 
 
 def verdict_markdown(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as Markdown: the outcome, then every demand that is not met."""
+    """Return a verdict as Markdown: the outcome, then the demands that are not met."""
     unmet = _unmet(verdict)
     policy = verdict["policy"]["name"]
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
     count = f"{len(unmet)} of {n_results} demands are not met:" if unmet else "all demands are met."
-    lines = [f"- {sentence}" for sentence in unmet]
+    lines = _listed(unmet)
     return "\n".join([f"**{verdict['outcome']}** by policy {policy}: {count}", "", *lines]).strip()
 
 
 def summary_markdown(summary: Mapping[str, Any]) -> str:
-    """Return a summary as Markdown: a table of verdicts, then every demand that is not met."""
+    """Return a summary as Markdown: a table of verdicts, then the demands that are not met."""
     lines = ["| candidate | set | verdict | demands not met |", "|---|---|---|--:|"]
     missed = []
     for verdict in summary["verdicts"]:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
         lines.append(f"| {names[0]} | {names[1]} | {verdict['outcome']} | {len(unmet)} |")
-        missed += [f"- {names[0]} on {names[1]}: {sentence}" for sentence in unmet]
+        missed += _listed([f"{names[0]} on {names[1]}: {sentence}" for sentence in unmet])
     decisions = [f"- {sentence}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 
@@ -137,8 +139,17 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
 
 
 def _unmet(verdict: Mapping[str, Any]) -> list[str]:
-    met = {"pass", "skipped"}
-    return [one["sentence"] for one in verdict["results"] if one["outcome"] not in met]
+    """Return what is not met in words, the worst first."""
+    unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
+    results = verdict["results"]
+    return [one["sentence"] for kind in unmet for one in results if one["outcome"] == kind]
+
+
+def _listed(sentences: Sequence[str]) -> list[str]:
+    """Return Markdown lines; few enough for a tag of MLflow, which cuts longer ones off."""
+    lines = [f"- {sentence}" for sentence in sentences[:_TOLD]]
+    more = len(sentences) - len(lines)
+    return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
 @task(name="write report")

@@ -256,6 +256,12 @@ def test_bad_input_is_told_with_its_place_and_leaves_no_output(
     assert not list((store / "work").glob("*"))
 
 
+def test_the_command_starts_without_the_slow_libraries_and_can_still_silence_them():
+    code = "import sys, biasgate.cli; print({'prefect', 'mlflow', 'pandas'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"
+
+
 def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
     (tmp_path / "flows.py").write_text("raise SystemExit('the wrong flows')")
     done = subprocess.run(

@@ -17,6 +17,7 @@ from tasks.policy import Policy
 from tasks.verdicts import sign, tags_of, verdict_digest
 
 MODEL = "toxicity"
+CHOICES = {"background": "outside_subgroup"}
 TODAY = date(2026, 11, 21)
 POLICY = Policy.model_validate(
     {
@@ -87,14 +88,14 @@ def judge_version(gateway, store, folder, version, scores, champion=None):
         rivals = {"champion": {"name": "champion", "kind": "mlflow", "model": of_champion.uri}}
     record = {
         "set_digest": rows.digest,
-        "choices": {},
+        "choices": CHOICES,
         "power_mean_groups": ["gay"],
         "scores": digests,
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
     report = {
-        "evaluation_set": {"name": "comments", "digest": rows.digest, "choices": {}},
+        "evaluation_set": {"name": "comments", "digest": rows.digest, "choices": CHOICES},
         "candidate": candidate | {"digest": digests["candidate"]},
         "bias": bias.to_dict(),
     }

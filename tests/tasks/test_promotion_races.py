@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -53,10 +54,14 @@ def judged(tmp_path_factory):
 
 
 def promote_at(barrier, uri, number, verdict, results):
-    gateway = Gateway(uri)
-    version = gateway.resolve(f"models:/{MODEL}/{number}")
-    barrier.wait()
-    results.put((number, promote([verdict], version, MODEL, gateway, allow_first=True)))
+    decision = {"error": "died"}
+    try:
+        gateway = Gateway(uri)
+        version = gateway.resolve(f"models:/{MODEL}/{number}")
+        barrier.wait(60)
+        decision = promote([verdict], version, MODEL, gateway, allow_first=True)
+    finally:
+        results.put((number, decision))
 
 
 def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_again(
@@ -154,7 +159,7 @@ class _Server:
         self.log.close()
 
 
-def decide_one(uri, store, folder, number, results):
+def decide_one(uri, store, folder, number):
     """What an evaluation does: judge against the champion of now, again while that moves."""
     gateway = Gateway(uri)
     name = f"candidate-{number}"
@@ -164,31 +169,16 @@ def decide_one(uri, store, folder, number, results):
     while decision["champion_moved"]:
         verdict = judge_against_now(gateway, store, folder / name / "judged", version, scores)
         decision = promote([verdict], version, MODEL, gateway, allow_first=True)
-    results.put((number, version.version, verdict["outcome"], decision))
-
-
-def work(uri, store, folder, numbers, results):
-    for number in numbers:
-        decide_one(uri, store, folder, number, results)
+    return number, version.version, verdict["outcome"], decision
 
 
 def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp_path):
     store = tmp_path / "store"
     frozen_set(store)
-    results = FORK.Queue()
-    workers = [
-        FORK.Process(
-            target=work,
-            args=(server.uri, store, tmp_path / "made", range(first, DECISIONS, WORKERS), results),
-        )
-        for first in range(WORKERS)
-    ]
-    for worker in workers:
-        worker.start()
-    decided = [results.get(timeout=400) for _ in range(DECISIONS)]
-    for worker in workers:
-        worker.join(60)
-        assert worker.exitcode == 0
+    with ProcessPoolExecutor(WORKERS, mp_context=FORK) as workers:
+        arguments = (server.uri, store, tmp_path / "made")
+        futures = [workers.submit(decide_one, *arguments, number) for number in range(DECISIONS)]
+        decided = [one.result() for one in futures]
     gateway = Gateway(server.uri)
     good = {number for number, _, outcome, _ in decided if outcome == "pass"}
     assert good == set(range(0, DECISIONS, GOOD))
