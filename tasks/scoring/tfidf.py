@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -25,6 +25,7 @@ from tasks.mlflow_models import load_classifier, save_classifier
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.mlflow_model import ModelUri, refuse_untrusted
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from tasks.scoring.workers import Workers
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 # Invented, neutral, and the same for every model: an input example must leak nothing.
@@ -146,6 +147,7 @@ class TfidfScorer(Scorer):
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self._settings = settings
         self._folder = folder
+        self._has_scored = False
         major = sklearn.__version__.split(".")[0]
         self.digest = json_digest(["tfidf", folder_digest(folder), major])
 
@@ -156,13 +158,30 @@ class TfidfScorer(Scorer):
             refuse_training_rows(self._folder, evaluation_set, self._settings.name)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the probability of the positive class."""
-        texts = rows.column("text").to_numpy(zero_copy_only=False)
-        return np.asarray(self._pipeline.predict_proba(texts)[:, 1])
+        """Return the probability of the positive class; from the second shard on by all cores."""
+        texts = rows.column("text").to_pylist()
+        if self._has_scored:
+            return self._workers.run(texts)
+        self._has_scored = True
+        return positive_probability(self._pipeline, texts)
+
+    def close(self) -> None:
+        """End the processes of the other cores."""
+        if "_workers" in vars(self):
+            self._workers.close()
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(positive_probability, self._pipeline)
 
     @cached_property
     def _pipeline(self) -> Any:
         return load_classifier(self._folder)
+
+
+def positive_probability(pipeline: Pipeline, texts: Sequence[str]) -> np.ndarray:
+    """Return the probability of the positive class of each text, shape (n,)."""
+    return np.asarray(pipeline.predict_proba(texts)[:, 1])
 
 
 def _slim(pipeline: Pipeline) -> None:
