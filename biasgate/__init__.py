@@ -1,5 +1,9 @@
-"""The command line of biasgate; the library is `bias_metrics`."""
+"""The command line of biasgate, and what deploy scripts ask; the library is `bias_metrics`."""
 
 from importlib.metadata import version
+
+from biasgate.deploy import require_champion
+
+__all__ = ["__version__", "require_champion"]
 
 __version__ = version("biasgate")

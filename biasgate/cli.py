@@ -46,6 +46,7 @@ Store = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 DEFAULT_STORE = Path(".biasgate")
 
 
@@ -67,6 +68,7 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
@@ -77,7 +79,7 @@ def evaluate(
         state: Any = flow(
             str(config), str(output), str(store.resolve()), submission=submission, return_state=True
         )
-        _conclude(state.result(), output, store)
+        _conclude(state.result(), output, store, as_json=as_json)
 
 
 @app.command()
@@ -184,7 +186,7 @@ def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None
 def history(
     model: Model,
     store: Store = DEFAULT_STORE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """List the promotions and rollbacks of a model, the last first."""
     with _registry_told(store) as gateway:
@@ -204,7 +206,7 @@ def verify(
         str | None, typer.Argument(help="A version; default the champion.", metavar="[VERSION]")
     ] = None,
     store: Store = DEFAULT_STORE,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Make the verdicts of a version again from their evidence: do they still hold?
 
@@ -277,8 +279,11 @@ def _check(config: Path) -> None:
     read_evaluation(config)
 
 
-def _conclude(summary: dict[str, Any], output: Path, store: Path) -> None:
-    _print_results(summary, output, store)
+def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bool = False) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        _print_results(summary, output, store)
     raise typer.Exit(EXIT_CODES[summary["outcome"]])
 
 

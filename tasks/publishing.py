@@ -11,6 +11,7 @@ from typing import Any
 
 from bias_metrics.gate import worst
 from tasks.files import whole_folder, write_json
+from tasks.junit import write_junit
 from tasks.orchestration import task
 from tasks.reporting import write_submission
 from tasks.scoring.scored import ScoredSet
@@ -41,7 +42,10 @@ def summarise_evaluation(
     run_id: str,
     output: str,
 ) -> dict[str, Any]:
-    """Write `summary.json`: every candidate's outcome and what became of it. Safe to retry."""
+    """Write every candidate's outcome to `summary.json`, and for CI to `junit.xml`.
+
+    Safe to retry.
+    """
     decisions = [decision for _, decision in judged]
     summary = {
         "evaluation": evaluation["name"],
@@ -52,6 +56,7 @@ def summarise_evaluation(
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
     write_json(Path(output) / "summary.json", summary)
+    write_junit(Path(output) / "junit.xml", summary)
     return summary
 
 

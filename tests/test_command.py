@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import textwrap
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,12 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
     assert "PASSED file" in said(result)
 
 
+def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
+    assert result.exit_code == 0, said(result)
+    assert result.stdout == (tmp_path / "out" / "summary.json").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("rule", "code", "word"),
     [
@@ -168,6 +175,8 @@ def test_a_verdict_other_than_pass_has_its_exit_code(
     result = biasgate("evaluate", config, "--output", tmp_path / "out")
     assert result.exit_code == code
     assert word in said(result)
+    suites = ET.parse(tmp_path / "out" / "junit.xml").getroot()  # noqa: S314 - our own
+    assert [one.get("failures") for one in suites] == ["1", "1"]
 
 
 def bad_inputs():

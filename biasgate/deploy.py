@@ -1,0 +1,63 @@
+"""What a deploy script asks before it takes a model: `require_champion`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DEFAULT_STORE = ".biasgate"
+
+
+def require_champion(
+    model: str, store: str | Path | None = None, tracking_uri: str | None = None
+) -> str:
+    """Return the version under `champion` if its promotion holds; else refuse.
+
+    Every verdict that the version rests on is made again from its stored evidence, as
+    `biasgate verify` does. What cannot be looked up is refused, too: whatever this raises,
+    do not deploy.
+
+    Parameters
+    ----------
+    model : str
+        The registered model.
+    store : str or Path, optional
+        The store of the evaluations; its frozen sets are checked too. Default the folder in
+        `BIASGATE_STORE`, else `.biasgate`; neither is looked at where a server is named.
+    tracking_uri : str, optional
+        MLflow's tracking server and registry. Default `MLFLOW_TRACKING_URI`, else what lies
+        in the store.
+
+    Returns
+    -------
+    str
+        `models:/name/version`, pinned: the alias may move while the model is loaded.
+
+    Raises
+    ------
+    ValueError
+        If there is no champion, its verdicts are missing or not a pass, or anything they
+        rest on was changed; the text says what does not hold.
+
+    Examples
+    --------
+    >>> require_champion("toxicity", store="no-such-folder", tracking_uri=None)
+    Traceback (most recent call last):
+    ...
+    tasks.errors.InputError: store no-such-folder must be a folder that an evaluation wrote; ...
+    """
+    # MLflow takes seconds to import, and who imports biasgate may not need it.
+    from tasks.errors import InputError  # noqa: PLC0415
+    from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
+    from tasks.registry import require_champion as require  # noqa: PLC0415
+
+    uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    folder = Path(store or os.environ.get("BIASGATE_STORE") or DEFAULT_STORE)
+    if (store is not None or not uri) and not folder.is_dir():
+        msg = (
+            f"store {folder} must be a folder that an evaluation wrote; there is none. "
+            "Name it, or a server: `tracking_uri`."
+        )
+        raise InputError(msg)
+    gateway = Gateway(uri) if uri else Gateway.of_store(folder)
+    return require(model, gateway, folder if folder.is_dir() else None).uri
