@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -13,20 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from biasgate import __version__
+from biasgate import __version__, policy_cli
 from biasgate.printing import (
     print_error,
     print_findings,
     print_history,
     print_next_steps,
-    print_step,
     print_summary,
     print_where_to_look,
 )
+from biasgate.telling import CRASH, USAGE, errors_told
 
 # 1 is a crash, 2 is a mistake in the input or the command; the others are results.
 EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": 1}
-CRASH, USAGE = 1, 2
 
 app = typer.Typer(
     name="biasgate",
@@ -35,6 +33,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(policy_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
@@ -72,7 +72,7 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
-    with _errors_told(verbose=verbose):
+    with errors_told(verbose=verbose):
         _check(config)
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
@@ -89,7 +89,7 @@ def train(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the candidates that an evaluation file says how to train."""
-    with _errors_told(verbose=verbose):
+    with errors_told(verbose=verbose):
         _check(config)
         from flows.train import train as flow  # noqa: PLC0415
 
@@ -108,7 +108,7 @@ def nightly(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named by the date, once or on a schedule."""
-    with _errors_told(verbose=verbose or cron is not None):
+    with errors_told(verbose=verbose or cron is not None):
         _check(config)
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
@@ -138,7 +138,7 @@ def demo(
 
     show.set_strength(strength)
     store = output / "store"
-    with _errors_told(verbose=verbose):
+    with errors_told(verbose=verbose):
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
@@ -226,7 +226,7 @@ def verify(
 @contextmanager
 def _registry_told(store: Path) -> Iterator[Any]:
     """Yield the gateway of a store that exists; what does not hold exits like a block."""
-    with _errors_told(verbose=False):
+    with errors_told(verbose=False):
         from tasks.errors import InputError  # noqa: PLC0415
         from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
         from tasks.registry import NotVerifiedError  # noqa: PLC0415
@@ -299,45 +299,3 @@ def _print_results(summary: dict[str, Any], output: Path, store: Path) -> None:
     }
     print_summary(summary, reports)
     print_where_to_look(output, store)
-
-
-@contextmanager
-def _errors_told(*, verbose: bool) -> Iterator[None]:
-    """Tell a mistake in the input in one sentence; a crash with its traceback if asked."""
-    _set_up_logging(verbose=verbose)
-    from tasks.errors import InputError  # noqa: PLC0415
-
-    try:
-        yield
-    except InputError as error:
-        print_error(str(error))
-        raise typer.Exit(USAGE) from error
-    except (typer.Exit, KeyboardInterrupt):
-        raise
-    except Exception as error:
-        if verbose:
-            raise
-        print_error(f"{type(error).__name__}: {error}\nRun again with --verbose for the traceback.")
-        raise typer.Exit(CRASH) from error
-
-
-def _set_up_logging(*, verbose: bool) -> None:
-    # Read by prefect and mlflow when they are imported: a gate does not call home.
-    for name, value in {
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "true",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
-        "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "ERROR",
-    }.items():
-        os.environ.setdefault(name, value)
-    steps = logging.getLogger("biasgate.steps")
-    steps.setLevel(logging.INFO)
-    steps.propagate = False
-    steps.handlers = [_StepHandler()]
-
-
-class _StepHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a finished step."""
-        print_step(record.getMessage())

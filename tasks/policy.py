@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -170,6 +170,12 @@ class Policy(Settings):
         """Return the rules, corrected for the candidates on one set where the policy says so."""
         rules = [one.rule(self.confidence) for one in self.rules]
         return correct_for_candidates(rules, n_candidates if self.correction != "none" else 1)
+
+
+def policy_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a policy file, draft 2020-12."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return schema | Policy.model_json_schema()
 
 
 def read_policy(reference: str, folder: Path) -> Policy:

@@ -1,0 +1,245 @@
+"""How often the gate decides what, by simulation: its operating characteristics.
+
+Scores are normal within each class and group, so that every population value is known; rules
+are held against them by `bias_metrics.gate.decide`, as an evaluation does.
+`python -m benchmarks._operating` prints the table of docs/policies.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate import decide
+from bias_metrics.rules import Rule
+from bias_metrics.verdict import Evidence
+
+TODAY = date(2026, 1, 1)
+ALPHA = 0.05
+_NORMAL = NormalDist()
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A rule, and a population in which what it asks for is known to hold or not.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    rule : Rule
+        The rule.
+    candidate, champion : tuple of float
+        How far each group's harmless comments are shifted upwards, in standard deviations.
+    n_positive, n_negative : int
+        Rows of each class in each group; the background has five times as many.
+    most_passes, least_passes : float
+        What is demanded of the share of passes.
+    separation : float
+        Distance of the classes, in standard deviations.
+    correlation : float
+        Between the two models' scores.
+    """
+
+    name: str
+    rule: Rule
+    candidate: tuple[float, ...]
+    champion: tuple[float, ...] | None = None
+    n_positive: int = 200
+    n_negative: int = 200
+    most_passes: float = 1.0
+    least_passes: float = 0.0
+    separation: float = 2.0
+    correlation: float = 0.8
+    outcomes_allowed: frozenset[str] = field(default=frozenset({"pass", "fail", "insufficient"}))
+
+
+def bpsn_of(shift: float, separation: float) -> float:
+    """Return the BPSN AUC of a group whose harmless comments are shifted."""
+    return _NORMAL.cdf((separation - shift) / math.sqrt(2))
+
+
+def shift_of(bpsn: float, separation: float) -> float:
+    """Return the shift at which the BPSN AUC is this."""
+    return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
+
+
+def gap_of(shift: float) -> float:
+    """Return the Negative AEG of a group whose harmless comments are shifted."""
+    return _NORMAL.cdf(shift / math.sqrt(2)) - 0.5
+
+
+def gap_shift_of(gap: float) -> float:
+    """Return the shift at which the Negative AEG is this."""
+    return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
+
+
+def situations() -> Iterator[Situation]:
+    """Yield what is simulated. One group unless several are said."""
+    at = shift_of(0.85, 2.0)
+    bpsn = {"metric": "bpsn_auc", "scope": "each"}
+    gap = {"metric": "negative_aeg", "scope": "each"}
+    yield Situation("floor, value at it", Rule(**bpsn, floor=0.85), (at,), most_passes=ALPHA)
+    yield Situation(
+        "floor, value .05 below", Rule(**bpsn, floor=0.85), (shift_of(0.8, 2.0),), most_passes=0.001
+    )
+    yield Situation(
+        "floor, value .07 above",
+        Rule(**bpsn, floor=0.85),
+        (shift_of(0.92, 2.0),),
+        least_passes=0.95,
+    )
+    yield Situation(
+        "floor on the worst of 8 tied groups at it",
+        Rule("bpsn_auc", "worst", floor=0.85),
+        (at,) * 8,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "ceiling, gap at it", Rule(**gap, ceiling=0.2), (gap_shift_of(0.2),), most_passes=ALPHA
+    )
+    yield Situation(
+        "ceiling, gap of the other sign at it",
+        Rule(**gap, ceiling=0.2),
+        (gap_shift_of(-0.2),),
+        most_passes=ALPHA,
+    )
+    yield Situation("ceiling, no gap", Rule(**gap, ceiling=0.2), (0.0,), least_passes=0.95)
+    equal = (at,)
+    yield Situation(
+        "margin, worse by exactly it",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.82, 2.0),),
+        equal,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin, 4 groups all worse by exactly it",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.82, 2.0),) * 4,
+        equal * 4,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin, equally good, correlation .95",
+        Rule(**bpsn, margin=0.03),
+        equal,
+        equal,
+        least_passes=0.9,
+        correlation=0.95,
+    )
+    yield Situation(
+        "margin, better by .03",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.88, 2.0),),
+        equal,
+        least_passes=0.95,
+    )
+    yield Situation(
+        "margin on a gap, wider by exactly it",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(0.2),),
+        (gap_shift_of(0.15),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on a gap, wider by exactly it with the other sign",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(-0.2),),
+        (gap_shift_of(0.15),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on a gap that shrinks from .30 to .10",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(0.1),),
+        (gap_shift_of(0.3),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+    yield Situation(
+        "margin on a gap that turns from +.30 to -.10",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(-0.1),),
+        (gap_shift_of(0.3),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+    yield Situation(
+        "too few positives for the rule, however good",
+        Rule(metric="subgroup_auc", scope="each", floor=0.5, min_positives=25),
+        (0.0,),
+        n_positive=10,
+        most_passes=0.0,
+        separation=4.0,
+        outcomes_allowed=frozenset({"insufficient"}),
+    )
+
+
+def simulate(situation: Situation, draws: int) -> Counter[str]:
+    """Return how often each outcome was decided, in samples of its own generator."""
+    rng = np.random.default_rng(zlib.crc32(situation.name.encode()))
+    return Counter(_decide_one(situation, rng) for _ in range(draws))
+
+
+def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
+    n_groups = len(situation.candidate)
+    sizes = [(situation.n_positive, situation.n_negative)] * n_groups
+    sizes.append((5 * situation.n_positive, 5 * situation.n_negative))
+    group = np.repeat(np.arange(n_groups + 1), [sum(one) for one in sizes])
+    labels = np.concatenate([np.arange(sum(one)) < one[0] for one in sizes])
+    members = {str(one): group == one for one in range(n_groups)}
+    common = rng.standard_normal(labels.size) * math.sqrt(situation.correlation)
+
+    def scores(shifts: tuple[float, ...]) -> Floats:
+        own = rng.standard_normal(labels.size) * math.sqrt(1 - situation.correlation)
+        moved = np.array([*shifts, 0.0])[group] * ~labels
+        return common + own + situation.separation * labels + moved
+
+    level = situation.rule.level
+    first = scores(situation.candidate)
+    if situation.champion is None:
+        evidence = Evidence(evaluate_bias(labels, first, members, confidence=level).to_dict())
+    else:
+        second = scores(situation.champion)
+        found = compare_bias(labels, first, second, members, confidence=level)
+        evidence = Evidence(found.first.to_dict(), found.to_dict())
+    rule = situation.rule
+    return decide({(rule.slice, rule.level): evidence}, [rule], today=TODAY).outcome
+
+
+def allowed_error(share: float, draws: int) -> float:
+    """Return two Monte Carlo errors of a share."""
+    return 2 * math.sqrt(share * (1 - share) / draws)
+
+
+def markdown(draws: int) -> str:
+    """Return the table of outcomes."""
+    lines = ["| situation | passes | fails | insufficient | demanded |", "|---|--:|--:|--:|---|"]
+    for one in situations():
+        found = simulate(one, draws)
+        shares = " | ".join(
+            f"{found[kind] / draws:.1%}" for kind in ("pass", "fail", "insufficient")
+        )
+        demand = (
+            f"at most {one.most_passes:.1%} passes"
+            if one.most_passes < 1
+            else f"at least {one.least_passes:.0%} passes"
+        )
+        lines.append(f"| {one.name} | {shares} | {demand} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown(2000) + "\n")

@@ -1,0 +1,63 @@
+"""`biasgate policy`: check a policy, explain it in words, suggest one from a model's numbers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biasgate.telling import errors_told
+
+app = typer.Typer(
+    name="policy", help="Check, explain and suggest policies of the gate.", no_args_is_help=True
+)
+File = Annotated[str, typer.Argument(help="A policy file, or default, strict, ...", metavar="FILE")]
+
+
+@app.command()
+def check(file: File) -> None:
+    """Check a policy: exit code 0 if it can be used, 2 if not; warnings on the way."""
+    with errors_told(verbose=False):
+        from tasks.policy import read_policy  # noqa: PLC0415
+        from tasks.policy_words import warn_of_policy  # noqa: PLC0415
+
+        policy = read_policy(file, Path())
+        for warning in warn_of_policy(policy, datetime.now(UTC).date()):
+            typer.echo(f"warning: {warning}")
+        typer.echo(f"policy {policy.name}: {len(policy.rules)} rules, digest {policy.digest[:12]}")
+
+
+@app.command()
+def explain(file: File) -> None:
+    """Say in words what a policy demands."""
+    with errors_told(verbose=False):
+        from tasks.policy import read_policy  # noqa: PLC0415
+        from tasks.policy_words import explain_policy  # noqa: PLC0415
+
+        typer.echo("\n".join(explain_policy(read_policy(file, Path()))))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of policies, for editors."""
+    with errors_told(verbose=False):
+        from tasks.policy import policy_schema  # noqa: PLC0415
+
+        typer.echo(json.dumps(policy_schema(), indent=2))
+
+
+@app.command()
+def suggest(
+    evidence: Annotated[
+        Path, typer.Argument(help="out/<set>/<candidate>, or its evidence.parquet.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the policy.")] = "suggested",
+) -> None:
+    """Print a policy made from a model's own numbers, with the power that the set gives."""
+    with errors_told(verbose=False):
+        from tasks.policy_advice import advise, suggested_policy  # noqa: PLC0415
+
+        typer.echo(suggested_policy(advise(evidence), name), nl=False)

@@ -1,0 +1,56 @@
+"""How commands tell what they do and what went wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from biasgate.printing import print_error, print_step
+
+CRASH, USAGE = 1, 2
+
+
+@contextmanager
+def errors_told(*, verbose: bool) -> Iterator[None]:
+    """Tell a mistake in the input in one sentence; a crash with its traceback if asked."""
+    _set_up_logging(verbose=verbose)
+    from tasks.errors import InputError  # noqa: PLC0415
+
+    try:
+        yield
+    except InputError as error:
+        print_error(str(error))
+        raise typer.Exit(USAGE) from error
+    except (typer.Exit, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if verbose:
+            raise
+        print_error(f"{type(error).__name__}: {error}\nRun again with --verbose for the traceback.")
+        raise typer.Exit(CRASH) from error
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    # Read by prefect and mlflow when they are imported: a gate does not call home.
+    for name, value in {
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
+        "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "ERROR",
+    }.items():
+        os.environ.setdefault(name, value)
+    steps = logging.getLogger("biasgate.steps")
+    steps.setLevel(logging.INFO)
+    steps.propagate = False
+    steps.handlers = [_StepHandler()]
+
+
+class _StepHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a finished step."""
+        print_step(record.getMessage())

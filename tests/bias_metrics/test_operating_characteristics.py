@@ -1,0 +1,17 @@
+"""How often the gate passes what it should not, and what it should: by simulation."""
+
+import pytest
+
+operating = pytest.importorskip("benchmarks._operating")
+pytestmark = pytest.mark.slow
+DRAWS = 1000
+
+
+@pytest.mark.parametrize("situation", list(operating.situations()), ids=lambda one: one.name)
+def test_the_gate_passes_as_often_as_it_says(situation):
+    found = operating.simulate(situation, DRAWS)
+    passes = found["pass"] / DRAWS
+    most, least = situation.most_passes, situation.least_passes
+    assert passes <= most + operating.allowed_error(most, DRAWS)
+    assert passes >= least - operating.allowed_error(least, DRAWS)
+    assert set(found) <= situation.outcomes_allowed
