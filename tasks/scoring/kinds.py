@@ -11,8 +11,10 @@ from tasks.scoring.mlflow_model import MlflowModel
 from tasks.scoring.python_function import PythonFunction
 from tasks.scoring.score_file import ScoreFile
 from tasks.scoring.tfidf import Tfidf
+from tasks.scoring.transformer import Transformer
 
 Candidate = Annotated[
-    ScoreFile | Tfidf | MlflowModel | PythonFunction | HttpEndpoint, Field(discriminator="kind")
+    ScoreFile | Tfidf | MlflowModel | PythonFunction | HttpEndpoint | Transformer,
+    Field(discriminator="kind"),
 ]
 CANDIDATES: TypeAdapter[Any] = TypeAdapter(Candidate)

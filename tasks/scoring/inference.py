@@ -1,0 +1,177 @@
+"""Logits of a transformer, as fast as the hardware allows: the one module that needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tasks.errors import InputError
+
+try:
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+except ImportError as error:
+    msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
+    raise InputError(msg) from error
+
+# Texts that are tokenised at once, while the ones before them are computed.
+TEXTS_AHEAD = 1024
+# On a CPU what a batch computes should stay in its caches.
+_TOKENS_A_BATCH = {"cpu": 2_048, "cuda": 131_072}
+
+
+def chosen_precision(wanted: str) -> str:
+    """Return `float32` or `bfloat16`; of `auto`, the faster that this hardware computes in."""
+    if wanted != "auto":
+        return wanted
+    if torch.cuda.is_available():
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        known = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        fast = any(getattr(torch.cpu, name, bool)() for name in known)
+    return "bfloat16" if fast else "float32"
+
+
+class Classifier:
+    """A sequence classifier and its tokenizer, on the GPU where there is one.
+
+    Parameters
+    ----------
+    folder : Path
+        As `save_pretrained` writes it, weights in safetensors.
+    of : str
+        Whose it is, for messages.
+    precision : str
+        `float32` or `bfloat16`.
+    max_tokens : int
+        Longer texts are cut, at the latest where the model itself must.
+    tokens_a_batch : int, optional
+        Most tokens in one batch, padding included.
+    trust_remote_code : bool
+        Let code in the folder run.
+
+    Raises
+    ------
+    InputError
+        If the folder is no whole sequence classifier.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        of: str,
+        *,
+        precision: str = "float32",
+        max_tokens: int = 512,
+        tokens_a_batch: int | None = None,
+        trust_remote_code: bool = False,
+    ) -> None:
+        transformers.utils.logging.disable_progress_bar()
+        self._of = of
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
+        options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
+            model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
+                str(folder),
+                dtype=getattr(torch, precision),
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
+            )
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            msg = f"{of} cannot be loaded: {str(error).splitlines()[0]}"
+            raise InputError(msg) from error
+        lacking = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
+        if lacking:
+            msg = (
+                f"{of} must hold all weights of a sequence classifier; it lacks "
+                f"{', '.join(lacking[:3])} ({len(lacking)} in all). Is it fine-tuned already?"
+            )
+            raise InputError(msg)
+        if tokenizer.pad_token_id is None:
+            msg = f"the tokenizer of {of} must have a padding token; it has none."
+            raise InputError(msg)
+        self._tokenizer = tokenizer
+        self._max_tokens = min(
+            max_tokens,
+            tokenizer.model_max_length,
+            getattr(model.config, "max_position_embeddings", None) or max_tokens,
+        )
+        self._model = model.to(self._device).eval()
+        _exact_last_layer(self._model)
+
+    def logits(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the logits of each text, shape (n, labels), float32, in the order of the texts.
+
+        Texts of like length share a batch, so that little is padded; the longest come first,
+        so that a lack of memory shows at once. Tokens of the next texts are made while the
+        batches before them are computed.
+        """
+        order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
+        parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
+        found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
+        with ThreadPoolExecutor(1, "tokenizer") as ahead:
+            made = ahead.map(self._tokens, ([texts[at] for at in part] for part in parts))
+            for part, tokens in zip(parts, made, strict=True):
+                batches = list(self._batches(tokens))
+                answers = [self._batch([tokens[at] for at in batch]) for batch in batches]
+                for batch, answer in zip(batches, answers, strict=True):
+                    found[[part[at] for at in batch]] = answer.float().cpu().numpy()
+        return found
+
+    def _tokens(self, texts: list[str]) -> list[dict[str, list[int]]]:
+        made = self._tokenizer(texts, truncation=True, max_length=self._max_tokens)
+        return [{name: values[at] for name, values in made.items()} for at in range(len(texts))]
+
+    def _batches(self, tokens: Sequence[dict[str, list[int]]]) -> Iterator[list[int]]:
+        """Cut rows, the longest first, into batches under the budget of tokens."""
+        sizes = [len(one["input_ids"]) for one in tokens]
+        batch: list[int] = []
+        for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+            if batch and (len(batch) + 1) * sizes[batch[0]] > self._budget:
+                yield batch
+                batch = []
+            batch.append(at)
+        if batch:
+            yield batch
+
+    def _batch(self, rows: list[dict[str, list[int]]]) -> Any:
+        """Compute one batch; where memory does not suffice, halve this and all to come."""
+        try:
+            with torch.inference_mode():
+                given = self._tokenizer.pad(rows, return_tensors="pt")
+                return self._model(**given.to(self._device)).logits
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            n_tokens = len(rows) * max(len(one["input_ids"]) for one in rows)
+        if len(rows) == 1:
+            msg = f"{self._of} must fit into memory with one comment of {n_tokens} tokens."
+            raise InputError(msg)
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._budget = min(self._budget, max(n_tokens // 2, 1))
+        half = len(rows) // 2
+        return torch.cat([self._batch(rows[:half]), self._batch(rows[half:])])
+
+
+def _exact_last_layer(model: Any) -> None:
+    """Compute the logits themselves in single precision: rounded ones would tie."""
+    last = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, torch.nn.Linear) and layer.out_features == model.config.num_labels
+    ]
+    if last and last[-1].weight.dtype != torch.float32:
+        last[-1].float().register_forward_pre_hook(lambda _, given: (given[0].float(),))
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

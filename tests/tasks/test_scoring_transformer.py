@@ -1,0 +1,195 @@
+"""A transformer's scores: the same as one comment at a time, whatever the batches."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from support.comments import ODD, batch
+
+from tasks.errors import InputError
+from tasks.scoring.kinds import CANDIDATES
+
+torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
+transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+
+from tasks.scoring import inference  # noqa: E402 - needs torch
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+WORDS = [f"w{n}" for n in range(80)] + ["you", "are", "kind", "vile", "##s", "a", "x", "##x"]
+LABELS = {0: "neutral", 1: "toxic"}
+
+
+def save(folder, labels, **options):
+    """A tiny BERT whose weights are drawn, and its tokenizer."""
+    torch.manual_seed(len(labels))
+    vocabulary = folder / "vocab.txt"
+    folder.mkdir()
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
+    tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary), model_max_length=64)
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS) + 5,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+        id2label=labels,
+        label2id={label: at for at, label in labels.items()},
+        **options,
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("models") / "tiny", LABELS)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(2)
+    return [" ".join(rng.choice(WORDS, n)) for n in rng.integers(0, 90, 150)] + ODD
+
+
+def candidate(folder, **options):
+    settings = {"name": "tiny", "kind": "transformer", "folder": folder, "toxic_label": "toxic"}
+    return CANDIDATES.validate_python(settings | options)
+
+
+def score(folder, texts, **options):
+    with candidate(folder, **options).open(None) as scorer:
+        return scorer.score(batch(texts))
+
+
+def one_at_a_time(folder, texts):
+    """What transformers itself gives, without any batch or padding."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        for text in texts:
+            given = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
+            yield model(**given).logits[0].double()
+
+
+@pytest.mark.parametrize("options", [{}, {"tokens_a_batch": 8}, {"tokens_a_batch": 300}])
+def test_two_classes_score_as_one_comment_at_a_time(folder, texts, options, monkeypatch):
+    monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
+    expected = [float(one.softmax(0)[1]) for one in one_at_a_time(folder, texts)]
+    scores = score(folder, texts, **options)
+    assert scores.dtype == np.float64
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+    assert np.ptp(scores) > 0.2
+
+
+def test_a_single_logit_scores_by_its_sigmoid(tmp_path, texts):
+    folder = save(tmp_path / "single", {0: "toxic"})
+    expected = [float(one.sigmoid()[0]) for one in one_at_a_time(folder, texts)]
+    np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
+
+
+def test_of_several_labels_the_toxic_one_scores_by_its_sigmoid(tmp_path, texts):
+    labels = {0: "obscene", 1: "threat", 2: "toxic"}
+    folder = save(tmp_path / "multi", labels, problem_type="multi_label_classification")
+    expected = [float(one.sigmoid()[2]) for one in one_at_a_time(folder, texts)]
+    np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
+
+
+def test_half_precision_orders_comments_almost_alike(folder, texts):
+    exact, rounded = score(folder, texts), score(folder, texts, precision="bfloat16")
+    assert 0 < np.abs(exact - rounded).max() < 0.1
+    assert np.corrcoef(exact, rounded)[0, 1] > 0.99
+
+
+def test_precision_stands_in_the_digest(folder):
+    single, half = (candidate(folder, precision=p).open(None) for p in ("float32", "bfloat16"))
+    assert (single.precision, half.precision) == ("float32", "bfloat16")
+    assert single.digest != half.digest
+    assert single.digest == candidate(folder, tokens_a_batch=64, name="b").open(None).digest
+    assert single.digest != candidate(folder, max_tokens=32).open(None).digest
+    assert single.digest != candidate(folder, toxic_label="neutral").open(None).digest
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkeypatch):
+    expected = score(folder, texts)
+    with candidate(folder).open(None) as scorer:
+        model = scorer._classifier._model
+        forward, sizes = model.forward, []
+
+        def limited(**given):
+            sizes.append(given["input_ids"].numel())
+            if sizes[-1] > 200:
+                raise torch.OutOfMemoryError("out of memory")
+            return forward(**given)
+
+        monkeypatch.setattr(model, "forward", limited)
+        np.testing.assert_allclose(scorer.score(batch(texts)), expected, rtol=0, atol=1e-5)
+        too_large = sum(size > 200 for size in sizes)
+        assert too_large
+        sizes.clear()
+        scorer.score(batch(texts))
+        assert sum(size > 200 for size in sizes) == 0, "the smaller budget is kept"
+
+
+def test_one_comment_that_does_not_fit_is_told(folder, monkeypatch):
+    with candidate(folder).open(None) as scorer:
+
+        def never(**_):
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+        monkeypatch.setattr(scorer._classifier._model, "forward", never)
+        with pytest.raises(InputError, match="must fit into memory with one comment of 5 tokens"):
+            scorer.score(batch(["you are kind"]))
+
+
+def test_another_error_of_the_model_is_not_taken_for_a_lack_of_memory(folder, monkeypatch):
+    with candidate(folder).open(None) as scorer:
+
+        def wrong(**_):
+            raise RuntimeError("shapes differ")
+
+        monkeypatch.setattr(scorer._classifier._model, "forward", wrong)
+        with pytest.raises(RuntimeError, match="shapes differ"):
+            scorer.score(batch(["you are kind"]))
+
+
+def test_an_encoder_without_a_classifier_is_refused(tmp_path, folder):
+    made = tmp_path / "encoder"
+    shutil.copytree(folder, made)
+    transformers.AutoModel.from_pretrained(made).save_pretrained(made)
+    config = json.loads((made / "config.json").read_text())
+    config["id2label"] = {str(at): label for at, label in LABELS.items()}
+    (made / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=r"it lacks classifier.bias, classifier.weight"):
+        score(made, ["you"])
+
+
+@pytest.mark.parametrize("content", [b"", b"torn" * 100])
+def test_torn_weights_are_refused(tmp_path, folder, content):
+    made = tmp_path / "torn"
+    shutil.copytree(folder, made)
+    (made / "model.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match="model torn of candidate 'tiny' cannot be loaded"):
+        score(made, ["you"])
+
+
+def test_weights_with_nan_give_no_finite_score(tmp_path, folder):
+    made = tmp_path / "nan"
+    shutil.copytree(folder, made)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(made)
+    model.classifier.bias.data.fill_(float("nan"))
+    model.save_pretrained(made)
+    assert np.isnan(score(made, ["you"])).all()  # which is refused with its row when it is kept
+
+
+def test_a_hub_model_that_cannot_be_had_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    settings = {"name": "far", "kind": "transformer", "hub": "nobody/nothing"}
+    with pytest.raises(InputError, match="nobody/nothing of candidate 'far' cannot be had"):
+        CANDIDATES.validate_python(settings).open(None)
