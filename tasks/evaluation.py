@@ -62,6 +62,14 @@ class Evaluation(Settings):
                 "registered under: `registered_model`"
             )
             raise ValueError(msg)
+        for one in self.candidates:
+            wanted = getattr(one, "register_as", None)
+            if wanted is not None and wanted != self.registered_model:
+                msg = (
+                    f"`register` of candidate {one.name} must be the `registered_model` of the "
+                    f"evaluation, {self.registered_model}; got {wanted}"
+                )
+                raise ValueError(msg)
         alias = f"models:/{self.registered_model}@champion"
         named = getattr(self.champion, "model", None)
         if self.champion is not None and self.registered_model and named != alias:
@@ -98,7 +106,7 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
         part.check()
     _refuse_missing_reference(evaluation, policy)
-    content = evaluation.model_dump(mode="json")
+    content = evaluation.model_dump(mode="json", by_alias=True)
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
 
 

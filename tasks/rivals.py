@@ -10,6 +10,7 @@ from tasks.mlflow_gateway import Gateway
 from tasks.orchestration import task
 from tasks.promotion import CHAMPION, heal
 from tasks.scoring.candidate import Workplace
+from tasks.scoring.score_file import registered_scores
 
 ROLES = (CHAMPION, "reference")
 
@@ -39,9 +40,12 @@ def _opened_alike(
 ) -> dict[str, Any]:
     if not rival.get("model"):
         return rival
-    uri = gateway.resolve(rival["model"]).uri
-    same = next((one for one in candidates if one.get("model") == uri), None)
-    return dict(same) if same else rival | {"model": uri}
+    version = gateway.resolve(rival["model"])
+    same = next((one for one in candidates if one.get("model") == version.uri), None)
+    if same is not None:
+        return dict(same)
+    as_scores = registered_scores(version, gateway)
+    return {"name": rival["name"], **(as_scores or rival), "model": version.uri}
 
 
 @task(name="find champion")

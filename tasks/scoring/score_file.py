@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,8 +17,11 @@ from tasks.data import reading
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError, place
 from tasks.files import file_digest, json_digest
+from tasks.mlflow_gateway import Gateway, ModelVersion
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
-from tasks.settings import ConfigPath
+from tasks.settings import ConfigPath, Name
+
+SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 
 
 class ScoreFile(CandidateSettings):
@@ -26,12 +33,25 @@ class ScoreFile(CandidateSettings):
         CSV (gz too) or Parquet with one row per row of the evaluation set.
     id, score : str
         Its columns; `id: row_number` numbers the rows from 0.
+    register_as : str, optional
+        `register:` in a configuration. The registered model of which the file becomes a
+        version, valid for this set alone, so that it can become champion.
+    model : str, optional
+        That version, once there is one.
     """
 
     kind: Literal["scores"]
     path: ConfigPath
     id: str = "id"
     score: str = Field(default="prediction")
+    register_as: Name | None = Field(default=None, alias="register")
+    model: str | None = None
+
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
+        """Return the version that the file is kept as, made where it is missing."""
+        if self.register_as is None:
+            return None
+        return register_scores(self, self.register_as, workplace.gateway)
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
@@ -42,6 +62,50 @@ class ScoreFile(CandidateSettings):
         """Read and check the whole file."""
         del workplace
         return ScoreTable(self)
+
+
+def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelVersion:
+    """Return the version of a registered model whose artifact is a file of scores.
+
+    The same file is registered once. It is no model: nothing else can be scored with it.
+
+    Parameters
+    ----------
+    settings : ScoreFile
+        The file and its columns.
+    model : str
+        The registered model.
+    gateway : Gateway
+        Registry.
+
+    Returns
+    -------
+    ModelVersion
+        With tags by which `registered_scores` opens it again.
+    """
+    digest = json_digest([file_digest(settings.path), settings.id, settings.score])
+    found = gateway.find_version(model, SCORES_TAG, digest)
+    if found is not None:
+        return found
+    experiment = gateway.experiment(f"{model} scores")
+    run_id = gateway.run(experiment, f"scores-{digest}", f"scores {settings.name}")
+    with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
+        shutil.copy(settings.path, Path(folder) / settings.path.name)
+        gateway.log_folder(run_id, Path(folder), "scores")
+        columns = json.dumps([settings.path.name, settings.id, settings.score])
+        tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
+        version = gateway.register(model, run_id, "scores", tags)
+    gateway.finish(run_id)
+    return version
+
+
+def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:
+    """Return the settings that open a version which is a file of scores; None if it is a model."""
+    if COLUMNS_TAG not in version.tags:
+        return None
+    name, id_column, score = json.loads(version.tags[COLUMNS_TAG])
+    path = gateway.download(version) / name
+    return {"kind": "scores", "path": str(path), "id": id_column, "score": score}
 
 
 class ScoreTable(Scorer):

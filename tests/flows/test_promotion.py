@@ -194,3 +194,43 @@ def scores_of(world, report):
     folders = report["evaluation_set"]["digest"][:16], report["candidate"]["digest"][:16]
     table = ScoredSet.open(str(world.store.joinpath("scores", *folders))).table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+# ------------------------------------------------------------------ files of scores
+
+
+@pytest.fixture(scope="module")
+def score_files(world):
+    """A registry of its own, in which files of scores become champion."""
+    better = dict(world.shifted)
+    for row in world.rows:
+        better[row["id"]] = 0.35 * row["label"] + 0.5 * (int(row["mark"], 16) % 1000) / 1000
+    lines = [f"{key},{score!r}" for key, score in better.items()]
+    (world.folder / "better.csv").write_text("id,prediction\n" + "\n".join(lines) + "\n", "utf-8")
+
+    def run(name, file):
+        candidate = {"name": "file", "kind": "scores", "path": file, "register": "filed"}
+        return world.evaluate(name, candidates=[candidate], registered_model="filed")
+
+    return (
+        run("filed", "better.csv"),
+        run("filed_again", "better.csv"),
+        run("filed_worse", "shifted.csv"),
+    )
+
+
+def test_a_registered_file_of_scores_becomes_champion_and_is_registered_once(world, score_files):
+    first, again, worse = score_files
+    decision = first.read("summary.json")["decisions"][0]
+    assert decision["promoted"], decision["sentence"]
+    assert "is champion already" in again.read("summary.json")["decisions"][0]["sentence"]
+    assert len(world.gateway.versions("filed")) == 2
+    assert world.gateway.alias("filed", "champion").version == "1"
+    assert worse.read("summary.json")["outcome"] == "fail"
+
+
+def test_a_registered_file_of_scores_is_compared_with_as_champion(score_files):
+    verdict = score_files[2].read("comments/file/verdict.json")
+    assert verdict["champion"]["model"] == "models:/filed/1"
+    assert verdict["champion"]["kind"] == "scores"
+    assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
