@@ -65,8 +65,10 @@ class Target:
         return None
 
 
-def targets_of(report: Mapping[str, Any], rule: Rule) -> Iterator[Target]:
-    """Yield the numbers that a rule names.
+def targets_of(
+    report: Mapping[str, Any], rule: Rule, shared_background: Counts | None = None
+) -> Iterator[Target]:
+    """Yield the numbers that a rule names, with the rows behind them.
 
     Raises
     ------
@@ -87,7 +89,8 @@ def targets_of(report: Mapping[str, Any], rule: Rule) -> Iterator[Target]:
         found = []
         for name in names:
             own = _counts(subgroups[name])
-            background = {key: everyone[key] - own[key] for key in _CLASSES}
+            outside = {key: everyone[key] - own[key] for key in _CLASSES}
+            background = shared_background or outside
             place = ("subgroups", name, rule.metric)
             found.append(Target("subgroup", name, place, own, background))
         if rule.scope == WORST and found:

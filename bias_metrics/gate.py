@@ -99,7 +99,7 @@ class _Judge:
     def results(self, rule: Rule) -> Iterator[RuleResult]:
         """Yield one result per number and limit."""
         found = self.evidence[rule.slice, rule.level]
-        targets = list(targets_of(found.report, rule))
+        targets = list(targets_of(found.report, rule, found.background))
         for kind, limit in rule.checks:
             for target in targets:
                 if kind in RIVALS and getattr(found, kind) is None:

@@ -20,11 +20,15 @@ class Evidence:
         `BiasReport.to_dict()` of the candidate.
     champion, reference : mapping or None
         `BiasComparison.to_dict()` of the candidate against each, on the same rows.
+    background : mapping of str to int, optional
+        Rows by class (`positive`, `negative`) of a background that all subgroups share, as
+        that without identities; default each subgroup's own, all rows outside it.
     """
 
     report: Mapping[str, Any]
     champion: Mapping[str, Any] | None = None
     reference: Mapping[str, Any] | None = None
+    background: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -103,16 +103,17 @@ class EvidenceFile:
         }
         scores = {name: score[rows] for name, score in self.columns(_SCORE).items()}
         candidate = scores.pop("candidate")
+        shared = _shared_background(labels, members, options["background"])
         if not scores:
             report = evaluate_bias(labels, candidate, members, **options)
-            return Evidence(report.to_dict())
+            return Evidence(report.to_dict(), background=shared)
         compared = {
             name: compare_bias(labels, candidate, score, members, **options)
             for name, score in scores.items()
         }
         report = next(iter(compared.values())).first
         differences = {name: one.to_dict() for name, one in compared.items()}
-        return Evidence(report.to_dict(), differences.get("champion"), differences.get("reference"))
+        return Evidence(report.to_dict(), background=shared, **differences)
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
         if slice_ is None:
@@ -128,6 +129,19 @@ class EvidenceFile:
             msg = f"slice {slice_!r} must have rows of both classes; it has {labels.size} rows."
             raise InputError(msg)
         return rows
+
+
+def _shared_background(
+    labels: npt.NDArray[np.bool_], members: Mapping[str, npt.NDArray[np.bool_]], background: str
+) -> dict[str, int] | None:
+    """Count the rows of a background that all identities share, None where each has its own."""
+    if background != "no_identity":
+        return None
+    outside = ~np.logical_or.reduce(list(members.values()) or [np.zeros_like(labels)])
+    return {
+        "positive": int((outside & labels).sum()),
+        "negative": int((outside & ~labels).sum()),
+    }
 
 
 def write_evidence(

@@ -209,6 +209,16 @@ def test_support_is_asked_of_the_background_too():
     assert "1 background positives" in judge([rule], everyone).results[0].sentence
 
 
+def test_support_in_a_background_that_all_share_is_its_own_count():
+    rule = Rule("bpsn_auc", "each", floor=0.8, min_positives=40)
+    report = content(cell(0.9, 0.85, 0.95))
+    key = evidence_needed([rule])[0]
+    for positives, outcome in ((40, "pass"), (39, "insufficient")):
+        shared = {"positive": positives, "negative": 500}
+        found = decide({key: Evidence(report, background=shared)}, [rule], today=TODAY)
+        assert found.outcome == outcome
+
+
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
 @pytest.mark.parametrize("scope", ["each", "worst"])
 def test_a_number_that_is_missing_despite_its_rows_is_an_error(value, scope):
@@ -485,6 +495,22 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     assert "non-toxic comments that mention gay" in floor.sentence
     assert margin.outcome == "fail"
     assert margin.bound == compared["subgroups"]["gay"]["bpsn_auc"]["high"]
+
+
+def test_a_verdict_is_plain_values():
+    verdict = judge([Rule("auc", "overall", floor=0.8)], content(cell(0.9, 0.85, 0.95)))
+    plain = verdict.to_dict()
+    assert plain["outcome"] == "pass"
+    assert [one["rule"] for one in plain["results"]] == ["auc/overall"]
+    assert plain["results"][0]["bound"] == 0.85
+
+
+@pytest.mark.parametrize("kind", ["each", "worst"])
+def test_a_gap_without_an_interval_is_not_proven_small(kind):
+    report = content(cell(-0.1))
+    assert judge([Rule("negative_aeg", kind, ceiling=0.2)], report).outcome == "insufficient"
+    estimate = Rule("negative_aeg", kind, ceiling=0.2, mode="estimate")
+    assert judge([estimate], report).outcome == "pass"
 
 
 def test_an_identical_candidate_passes_every_margin():

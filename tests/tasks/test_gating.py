@@ -224,3 +224,13 @@ def test_evidence_is_measured_against_the_background_on_its_record(tmp_path, row
         options = {"power_mean_groups": ["gay"], "confidence": 0.9, "background": background}
         scores = rows["label"], rows["score/candidate"]
         assert found == evaluate_bias(*scores, groups, **options).to_dict()
+
+
+def test_the_rows_without_identity_are_counted_where_they_are_the_background(tmp_path, rows):
+    evidence = evidence_of(tmp_path, rows, choices={"background": "no_identity"})
+    [found] = evidence.measure([(None, 0.9)]).values()
+    outside = ~rows["identity/gay"]
+    assert found.background == {
+        "positive": int((outside & rows["label"]).sum()),
+        "negative": int((outside & ~rows["label"]).sum()),
+    }
