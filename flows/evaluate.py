@@ -10,11 +10,12 @@ from flows.judge import judge_candidate
 from flows.states import conclude
 from flows.train import prepare_candidates
 from tasks.data.freezing import freeze_evaluation_set
-from tasks.evaluation import read_evaluation_file
+from tasks.evaluation import notify_of_crash, read_evaluation_file
 from tasks.explaining import explain_bias
 from tasks.figures import draw_figures
 from tasks.gating import check_policy
 from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
+from tasks.notifying import notify_people
 from tasks.publishing import (
     RESULTS,
     make_folder,
@@ -28,7 +29,12 @@ from tasks.scoring.scored import score_candidate
 from tasks.tracking import close_evaluation_run, evaluation_run
 
 
-@flow(name="evaluate", flow_run_name="evaluate {config}")
+@flow(
+    name="evaluate",
+    flow_run_name="evaluate {config}",
+    on_failure=[notify_of_crash],
+    on_crashed=[notify_of_crash],
+)
 def evaluate(config: str, output: str, store: str, *, submission: bool = False) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -42,7 +48,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
        run per set, publish `output/<set>/<candidate>/`, move `champion` where it passed on
        every required set
-    7. write `summary.json`
+    7. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
 
     Parameters
     ----------
@@ -85,6 +91,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
         ]
         summary = summarise_evaluation(evaluation, judged, run, output)
         close_evaluation_run(run, summary, store)
+    notify_people(evaluation, summary)
     return conclude(summary)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.evidence import gather_evidence
 from tasks.gating import decide_candidate
+from tasks.model_card import describe_version, write_model_card
 from tasks.promotion import promote_candidate
 from tasks.publishing import publish_results
 from tasks.rivals import pin_rivals
@@ -30,12 +31,13 @@ def judge_candidate(
 
     1. look up champion and reference as they are now
     2. on each set: compare, decide, log one MLflow run
-    3. publish the results
+    3. describe the registered version by its model cards; publish the results
     4. move `champion` if the candidate passed; if that moved meanwhile, from the start
     """
     for _ in range(ATTEMPTS):
         rivals = pin_rivals(evaluation, candidates, store)
         verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
+        describe_version(candidate, [one["folder"] for one in measured], store)
         publish_results(candidate, work, output)
         decision = promote_candidate(candidate, verdicts, evaluation, store)
         if not decision["champion_moved"]:
@@ -54,7 +56,7 @@ def judge_on_set(
 
     1. score the rivals on the same rows (kept scores are reused)
     2. gather rows and scores in one file, from which anybody can decide again
-    3. decide; log report, evidence and verdict as one MLflow run
+    3. decide, write the model card; log all of it as one MLflow run
     """
     report, folder = measured["report"], measured["folder"]
     scores = {role: score_candidate(one, measured["rows"], store) for role, one in rivals.items()}
@@ -62,4 +64,5 @@ def judge_on_set(
         measured["layout"], measured["rows"], measured["scores"], scores, folder
     )
     verdict = decide_candidate(report, evidence, evaluation, rivals, folder)
+    write_model_card(report, verdict, evaluation, folder)
     return log_candidate_run(report, verdict, folder, run, store)

@@ -40,11 +40,14 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     if not isinstance(content, dict):
         msg = f"file {path} must hold keys and values; got {type(content).__name__}."
         raise InputError(msg)
-    expanded = expand_variables(content, f"file {path}, key ")
+    secret = {key: content[key] for key in kind.secret_keys & content.keys()}
+    others = {key: value for key, value in content.items() if key not in secret}
+    expanded = expand_variables(others, f"file {path}, key ") | secret
     try:
         return kind.model_validate(expanded, context={"folder": path.resolve().parent})
     except ValidationError as error:
-        raise InputError(_told(path, error)) from error
+        told = InputError(_told(path, error, kind.secret_keys))
+        raise told from (None if kind.secret_keys & content.keys() else error)
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -70,11 +73,11 @@ def _yaml_place(error: yaml.YAMLError) -> str:
     return f"{problem} (line {mark.line + 1}, column {mark.column + 1})." if mark else f"{problem}."
 
 
-def _told(path: Path, error: ValidationError) -> str:
+def _told(path: Path, error: ValidationError, secret_keys: frozenset[str]) -> str:
     lines = [f"file {path} has {error.error_count()} wrong value(s):"]
     for one in error.errors(include_url=False):
         key = ".".join(str(part) for part in one["loc"]) or "(the whole file)"
-        given = one["input"]
+        given = None if secret_keys.intersection(one["loc"][:1]) else one["input"]
         shown = f" (got {given!r})" if isinstance(given, str | int | float | bool) else ""
         lines.append(f"  {key}: {one['msg']}{shown}")
     return "\n".join(lines)

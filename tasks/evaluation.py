@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from tasks.configuration import read_settings
 from tasks.data.freezing import Source
 from tasks.errors import InputError
+from tasks.model_card import About
+from tasks.notifying import Notification, message_of_crash, notify
 from tasks.orchestration import task
 from tasks.policy import Policy, read_policy
 from tasks.scoring.kinds import Candidate
@@ -37,7 +39,13 @@ class Evaluation(Settings):
         `registered_model`; with that, only how to open it may be said here.
     reference : CandidateSettings, optional
         A fixed model or file of scores that rules with `reference_margin` compare with.
+    notifications : list of Notification, optional
+        Whom to tell how it ended.
+    model_card : About, optional
+        What only the owner can say of the models.
     """
+
+    secret_keys = frozenset({"notifications"})
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
@@ -46,6 +54,8 @@ class Evaluation(Settings):
     registered_model: Name | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
+    notifications: tuple[Notification, ...] = ()
+    model_card: About = About()
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -129,3 +139,16 @@ def read_evaluation_file(path: str) -> dict[str, Any]:
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     return read_evaluation(file)
+
+
+def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Tell of a flow that failed: a hook for Prefect, after which the flow has failed as before.
+
+    Of an evaluation file that cannot be read nobody can be told.
+    """
+    del flow
+    path = Path(flow_run.parameters["config"])
+    evaluation = read_settings(path, Evaluation)
+    error = getattr(state.data, "result", state.data)  # Prefect keeps it in a record of its own
+    kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
+    notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

@@ -289,6 +289,10 @@ class Gateway:
         for key, value in tags.items():
             self.client.set_model_version_tag(model.name, model.version, key, str(value))
 
+    def describe_version(self, model: ModelVersion, description: str) -> None:
+        """Set the Markdown that the version's page shows."""
+        self.client.update_model_version(model.name, model.version, description)
+
     def download(self, model: ModelVersion) -> Path:
         """Return a local folder with the version's files."""
         uri = self.client.get_model_version_download_uri(model.name, model.version)

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import prefect
 from prefect import Task
 from prefect.artifacts import create_markdown_artifact
+from prefect.blocks.core import Block
 from prefect.cache_policies import NO_CACHE
 
 from tasks.errors import InputError
@@ -73,3 +74,9 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
 def publish_markdown(key: str, markdown: str, description: str) -> None:
     """Publish Markdown as a Prefect artifact; keys have lower case letters, digits and `-`."""
     create_markdown_artifact(key=key, markdown=markdown, description=description)
+
+
+def notify_by_block(name: str, body: str, subject: str) -> None:
+    """Send a message by a Prefect notification block, named `TYPE/NAME`."""
+    block: Any = Block.load(name)
+    block.notify(body, subject)

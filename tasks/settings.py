@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationInfo
 
@@ -15,9 +15,16 @@ _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^
 
 
 class Settings(BaseModel):
-    """A frozen section of a configuration; an unknown key is an error."""
+    """A frozen section of a configuration; an unknown key is an error.
+
+    Attributes
+    ----------
+    secret_keys : frozenset of str
+        Keys in which `${NAME}` stays as it is, and whose content no error repeats.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    secret_keys: ClassVar[frozenset[str]] = frozenset()
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$")]

@@ -143,6 +143,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "policy.json",
         "verdict.json",
         "bias_metrics.csv",
+        "model_card.md",
         "heatmap.png",
         "distributions.png",
     }

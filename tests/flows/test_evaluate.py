@@ -9,6 +9,7 @@ import pytest
 from prefect import get_client
 
 from bias_metrics import evaluate_bias
+from tasks.model_card import shortened
 from tasks.scoring.scored import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
@@ -18,6 +19,7 @@ FILES = {
     "policy.json",
     "verdict.json",
     "bias_metrics.csv",
+    "model_card.md",
     "heatmap.png",
     "distributions.png",
 }
@@ -188,3 +190,13 @@ def _logs_sent_to_prefect(at_least):
             time.sleep(0.2)
     assert len(lines) >= at_least
     return lines
+
+
+def test_the_model_card_is_the_description_of_the_version(world, first):
+    card = (first.output / "comments" / "words" / "model_card.md").read_text("utf-8")
+    found = world.gateway.client.get_model_version("toxicity", "1").description
+    assert found == shortened(card)
+    assert "# Model card: words" in found
+    digest = first.read("comments/words/report.json")["evaluation_set"]["digest"]
+    assert digest in card
+    assert "- deaf: undefined: subgroup_auc, bnsp_auc, positive_aeg" in card

@@ -1,0 +1,55 @@
+"""What an evaluation tells a receiver, and that the receiver's address is nowhere to be found."""
+
+import sqlite3
+
+from prefect import get_client
+from support.receiver import TOKEN, receiving
+
+HOOK = {"kind": "webhook", "url": "${HOOK}", "when": ["pass", "block", "insufficient", "error"]}
+SCORES = {"name": "shifted", "kind": "scores", "path": "shifted.csv"}
+
+
+def files_with(text, folder):
+    return [one for one in folder.rglob("*") if one.is_file() and text in one.read_bytes()]
+
+
+def test_a_block_is_told_and_the_address_is_kept_nowhere(world, first, logged, monkeypatch):
+    del first
+    with receiving() as (address, arrived):
+        monkeypatch.setenv("HOOK", address)
+        told = world.evaluate("told", candidates=[SCORES], notifications=[HOOK])
+    [message] = arrived
+    assert told.state.name == "Blocked"
+    assert message["outcome"] == "block"
+    assert message["run_id"] == told.state.result()["run_id"]
+    assert not any(row["mark"] in str(message) for row in world.rows)
+    assert files_with(TOKEN.encode(), world.folder) == []
+    with sqlite3.connect(world.store / "mlflow.db") as database:
+        assert TOKEN not in "\n".join(database.iterdump())
+    database.close()
+    with get_client(sync_client=True) as client:
+        assert TOKEN not in str(client.read_flow_runs(limit=5))
+        assert TOKEN not in str([one.message for one in client.read_logs(limit=200)])
+    assert not [line for line in logged if TOKEN in line]
+
+
+def test_a_receiver_that_fails_changes_nothing(world, first, logged, monkeypatch):
+    del first
+    with receiving(500) as (address, arrived):
+        monkeypatch.setenv("HOOK", address)
+        told = world.evaluate("untold", candidates=[SCORES], notifications=[HOOK])
+    assert len(arrived) == 1
+    assert told.state.name == "Blocked"
+    assert told.state.is_completed()
+    sentence = "notification 1 (webhook) was not delivered: the receiver answered 500."
+    assert sentence in logged
+
+
+def test_a_crash_is_told_by_the_kind_of_its_error(world, first, monkeypatch):
+    del first
+    monkeypatch.setattr("flows.evaluate.pin_rivals", lambda *_: 1 / 0)
+    with receiving() as (address, arrived):
+        monkeypatch.setenv("HOOK", address)
+        told = world.evaluate("crashed", candidates=[SCORES], notifications=[HOOK])
+    assert told.state.is_failed()
+    assert arrived == [{"evaluation": "small", "outcome": "error", "error": "ZeroDivisionError"}]
