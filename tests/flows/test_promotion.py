@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows import judge
 from tasks.errors import InputError
 from tasks.mlflow_gateway import Gateway
 from tasks.scoring.scored import ScoredSet
@@ -194,6 +195,28 @@ def scores_of(world, report):
     folders = report["evaluation_set"]["digest"][:16], report["candidate"]["digest"][:16]
     table = ScoredSet.open(str(world.store.joinpath("scores", *folders))).table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
+    world, promoted, challenger, monkeypatch
+):
+    del promoted
+    world.gateway.set_alias("toxicity", "champion", "2")
+    real, calls = judge.promote_candidate, []
+
+    def promote_late(candidate, verdicts, *options):
+        calls.append(verdicts[0]["champion"]["model"])
+        if len(calls) == 1:  # somebody else is faster
+            world.gateway.set_alias("toxicity", "champion", "1")
+        return real(candidate, verdicts, *options)
+
+    monkeypatch.setattr(judge, "promote_candidate", promote_late)
+    late = challenger | {"name": "late", "regularization": 0.25}
+    found = world.evaluate("late", candidates=[late])
+    assert calls == ["models:/toxicity/2", "models:/toxicity/1"]
+    assert found.read("comments/late/verdict.json")["champion"]["model"] == "models:/toxicity/1"
+    assert found.read("summary.json")["decisions"][0]["promoted"]
+    assert found.registry["previous_champion"] == "1"
 
 
 # ------------------------------------------------------------------ files of scores
