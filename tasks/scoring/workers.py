@@ -53,6 +53,11 @@ class Workers:
         done = [self._result(*both) for both in reversed(list(zip(parts, calls, strict=True)))]
         return np.concatenate(done[::-1])
 
+    def wait_until_started(self) -> None:
+        """Wait for the first of the other processes."""
+        if self._pool is not None:
+            self._started.result()
+
     def close(self) -> None:
         """End the processes."""
         if self._pool is not None:

@@ -37,8 +37,7 @@ def workers():
 
     def workers(call, model, cores):
         made.append(Workers(call, model, cores))
-        if cores > 1:
-            assert made[-1]._started.exception(timeout=60) is None
+        made[-1].wait_until_started()
         return made[-1]
 
     yield workers
@@ -75,7 +74,7 @@ from tasks.scoring.workers import Workers
 import math
 if __name__ == "__main__":
     team = Workers(math.fsum, {}, 2)
-    team._started.result(60)
+    team.wait_until_started()
     [process] = team._pool._processes
     print(process, flush=True)
     time.sleep(60)

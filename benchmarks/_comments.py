@@ -1,0 +1,29 @@
+"""Real comments for benchmarks of scoring, from the folder that `BIASGATE_REAL_DATA` names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+
+def real_data() -> Path:
+    """Return the folder; a benchmark of scoring on made-up text would say little."""
+    folder = os.environ.get("BIASGATE_REAL_DATA")
+    if not folder:
+        raise SystemExit("benchmarks of scoring need BIASGATE_REAL_DATA, the folder of real data")
+    return Path(folder)
+
+
+def for_training() -> tuple[list[str], np.ndarray]:
+    """Return 16,100 Civil Comments and whether they are toxic (70 % are)."""
+    table = pd.read_parquet(real_data() / "civil_comments_text.parquet")
+    return table["comment_text"].tolist(), (table["toxicity"] >= 0.5).to_numpy()
+
+
+def at_natural_rate(rows: int) -> tuple[list[str], np.ndarray]:
+    """Return up to 2,000 Civil Comments as they come (8.8 % toxic), and whether they are toxic."""
+    table = pd.read_csv(real_data() / "civil_comments_natural_2000.csv").head(rows)
+    return table["comment_text"].tolist(), table["toxicity"].to_numpy() >= 0.5
