@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -193,3 +194,21 @@ def test_a_hub_model_that_cannot_be_had_is_told(monkeypatch, tmp_path):
     settings = {"name": "far", "kind": "transformer", "hub": "nobody/nothing"}
     with pytest.raises(InputError, match="nobody/nothing of candidate 'far' cannot be had"):
         CANDIDATES.validate_python(settings).open(None)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_pipeline_in_the_registry_scores_as_its_folder_does(folder, tmp_path):
+    import mlflow.transformers  # noqa: PLC0415 - slow
+
+    pipeline = transformers.pipeline("text-classification", str(folder), device="cpu")
+    model = tmp_path / "logged"
+    mlflow.transformers.save_model(pipeline, model, pip_requirements=[], input_example=["you"])
+    settings = {"name": "logged", "kind": "mlflow", "model": "models:/logged/1", "trusted": True}
+    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: model)
+    workplace = SimpleNamespace(gateway=gateway)
+    texts = ["you are kind", "vile", "", "a w1 w2"]
+    with CANDIDATES.validate_python(settings | {"label": "toxic"}).open(workplace) as scorer:
+        scores = scorer.score(batch(texts))
+    np.testing.assert_allclose(scores, score(folder, texts), rtol=0, atol=1e-5)
+    with pytest.raises(InputError, match=r"got 'hate' .known: neutral, toxic"):
+        CANDIDATES.validate_python(settings | {"label": "hate"}).open(workplace)
