@@ -78,19 +78,26 @@ def build_report(
 
 def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, pattern, error rates."""
+    table = bias_table(report["bias"])
     subgroups = report["bias"]["subgroups"]
-    table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
-    for name in COUNTS:
-        table[name] = [cells[name] for cells in subgroups.values()]
-    for name in SUBGROUP_METRICS:
-        for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-            table[column] = [cells[name].get(key) for cells in subgroups.values()]
     diagnoses = report["diagnosis"]["subgroups"]
     table["pattern"] = [diagnoses[name]["pattern"] for name in subgroups]
     for kind, errors in report["thresholds"].items():
         for rate in ERROR_RATES:
             cells = [errors["subgroups"][name][rate] for name in subgroups]
             table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
+    return table
+
+
+def bias_table(bias: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return one row per subgroup: counts, metrics with intervals."""
+    subgroups = bias["subgroups"]
+    table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
+    for name in COUNTS:
+        table[name] = [cells[name] for cells in subgroups.values()]
+    for name in SUBGROUP_METRICS:
+        for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+            table[column] = [cells[name].get(key) for cells in subgroups.values()]
     return table
 
 

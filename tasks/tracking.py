@@ -103,7 +103,7 @@ def log_candidate_run(
         gateway.log(
             run_id,
             params=_params(report, verdict),
-            metrics=metric_keys(report) | _counts(report["bias"]),
+            metrics=metric_keys(report) | count_keys(report["bias"]),
             tags=_tags(report, verdict),
         )
         gateway.log_dataset(
@@ -163,7 +163,8 @@ def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def _counts(bias: Mapping[str, Any]) -> dict[str, float]:
+def count_keys(bias: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
     overall = bias["overall"]
     counts = {"n_rows/overall": overall["n"], "n_positive/overall": overall["n_positive"]}
     for name, subgroup in bias["subgroups"].items():
