@@ -28,13 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ |= {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
-}
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -51,8 +44,13 @@ from tasks.promotion import heal, promote
 from tasks.registry import verify
 from tasks.verdicts import tags_of
 
-logging.disable()
 FORK = multiprocessing.get_context("fork")
+# A server that is gone is asked once more, not for minutes.
+IMPATIENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+}
 KINDS = ("exception", "kill -9", "server stopped", "disk full", "database locked")
 FIRED, KILLED, UNDISTURBED = 11, -signal.SIGKILL, 0
 DISK = "256M"
@@ -176,6 +174,8 @@ class _Client:
 def attempt(uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], None]) -> None:
     """Promote in this process, disturbed before a step; exits, never returns."""
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
+    logging.disable()
+    os.environ |= IMPATIENT
     _At.armed = False
     event.listen(Engine, "before_cursor_execute", _wait_less_for_locks, retval=True)
     gateway = Gateway(uri)
@@ -407,6 +407,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--kinds", nargs="*", default=KINDS)
     options = parser.parse_args()
+    logging.disable()
     with tempfile.TemporaryDirectory() as folder:
         world = World.make(Path(folder))
         trials = []
