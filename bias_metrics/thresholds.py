@@ -144,19 +144,21 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
     """Find the threshold of equal errors of rows that are sorted already."""
     if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
         return EqualErrorRate(None, *[undefined(lack)] * 3)
+    weighted = classes.positive.cumulative_weight is not None
+    slack = SLACK if weighted else 0
     if method == "counts":
         curve = error_curve(classes, np.linspace(0, 1, 101))
         gap = np.abs(curve.n_false_positive - curve.n_false_negative)
-        position = int(np.flatnonzero(gap == gap.min())[-1])
+        nearest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
+        position = int(np.flatnonzero(nearest)[-1])
     else:
         curve = error_curve(classes, distinct_scores(classes))
         # The difference of the rates, times both totals: whole numbers, so that ties are exact.
         gap = np.abs(
             curve.n_false_positive * curve.n_positive - curve.n_false_negative * curve.n_negative
         )
-        weighted = classes.positive.cumulative_weight is not None
-        slack = SLACK * curve.n_positive * curve.n_negative if weighted else 0
-        position = int(np.flatnonzero(gap <= gap.min() + slack)[0])
+        nearest = gap <= gap.min() + slack * curve.n_positive * curve.n_negative
+        position = int(np.flatnonzero(nearest)[0])
     errors = curve.at(position)
     rates = errors.false_positive_rate, errors.false_negative_rate
     mean = sum(rate.value for rate in rates if rate.value is not None) / 2
