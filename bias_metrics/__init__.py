@@ -31,7 +31,7 @@ from bias_metrics.intersecting import intersections
 from bias_metrics.labels import label_sensitivity
 from bias_metrics.permutation import permuted_reference
 from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
-from bias_metrics.report import BiasReport, SubgroupBias, WorstCell
+from bias_metrics.report import BiasReport, SubgroupBias
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
 from bias_metrics.thresholds import equal_error_rate, error_rates, threshold_table
 from bias_metrics.worst import worst_subgroup
@@ -49,7 +49,6 @@ __all__ = [
     "SortedScores",
     "SubgroupBias",
     "ThresholdReport",
-    "WorstCell",
     "advise_threshold",
     "bnsp_auc",
     "bootstrap_bias",

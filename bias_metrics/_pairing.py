@@ -25,10 +25,9 @@ from bias_metrics._request import ranked_members
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.evaluation import measure_members, summarise_bias
-from bias_metrics.intervals import SMALL, freedom_of, quantile
+from bias_metrics.intervals import MIN_CLUSTERS, SMALL, freedom_of, quantile
 from bias_metrics.report import BiasReport
 from bias_metrics.uncertainty import (
-    MIN_CLUSTERS,
     Spread,
     aggregate_influences,
     aggregate_of,

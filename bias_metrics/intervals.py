@@ -13,6 +13,7 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 SMALL = 200
+MIN_CLUSTERS = 20
 _FEWEST = 4  # degrees of freedom; below them the expansion of Student's quantile is poor
 _NORMAL = NormalDist()
 _BISECTIONS = 60

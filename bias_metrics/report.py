@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from bias_metrics._cells import Cells
 from bias_metrics._values import MetricValue
+from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.worst import worst_subgroup
 
 BACKGROUNDS = ("outside_subgroup", "no_identity")
 """Which rows a subgroup may be compared with; the default first."""
@@ -42,30 +44,6 @@ class SubgroupBias:
 
 
 @dataclass(frozen=True)
-class WorstCell:
-    """The smallest of one AUC over the subgroups.
-
-    The interval runs from the smallest lower bound to the smallest upper bound over all
-    subgroups: an interval of the smallest estimate alone would be far too narrow, as the
-    smallest of many is small by chance too.
-
-    Attributes
-    ----------
-    group : str or None
-        The subgroup with the smallest estimate.
-    metric : MetricValue
-        Its value, and the interval of the minimum.
-    """
-
-    group: str | None
-    metric: MetricValue
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"group": self.group, **self.metric.to_dict(interval=True)}
-
-
-@dataclass(frozen=True)
 class BiasReport:
     """Every number of one evaluation.
 
@@ -85,8 +63,6 @@ class BiasReport:
         For `subgroup_auc`, `bpsn_auc` and `bnsp_auc`.
     final_score : MetricValue
         Jigsaw final score.
-    worst : dict of str to WorstCell
-        The smallest of each AUC over the subgroups.
     background : {"outside_subgroup", "no_identity"}
         Which rows each subgroup was compared with: all outside it, or those in none.
     """
@@ -99,11 +75,15 @@ class BiasReport:
     power_mean_groups: tuple[str, ...]
     power_means: dict[str, MetricValue]
     final_score: MetricValue
-    worst: dict[str, WorstCell] = field(default_factory=dict)
     background: str = BACKGROUNDS[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON-ready values: str, int, float, list, dict and None."""
+        """Return the report as JSON-ready values: str, int, float, list, dict and None.
+
+        Under `worst` stands, for each metric, which subgroup is treated worst.
+        """
+        subgroups = {name: bias.to_dict() for name, bias in self.subgroups.items()}
+        worst = {name: worst_subgroup({"subgroups": subgroups}, name) for name in SUBGROUP_METRICS}
         return {
             "background": self.background,
             "overall": {
@@ -111,12 +91,12 @@ class BiasReport:
                 "n_positive": self.n_positive,
                 "auc": self.overall_auc.to_dict(interval=True),
             },
-            "subgroups": {name: bias.to_dict() for name, bias in self.subgroups.items()},
+            "subgroups": subgroups,
             "power_mean": {
                 "power": self.power,
                 "groups": list(self.power_mean_groups),
                 **{name: value.to_dict(interval=True) for name, value in self.power_means.items()},
             },
             "final_score": self.final_score.to_dict(interval=True),
-            "worst": {name: found.to_dict() for name, found in self.worst.items()},
+            "worst": {name: found.to_dict() for name, found in worst.items()},
         }

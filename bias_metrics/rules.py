@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
-from bias_metrics.uncertainty import MIN_CLUSTERS
+from bias_metrics.intervals import MIN_CLUSTERS
 
 Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]

@@ -21,7 +21,6 @@ from bias_metrics._options import check_choice
 from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
 from bias_metrics.report import BACKGROUNDS, BiasReport, SubgroupBias
-from bias_metrics.uncertainty import worst_subgroups
 
 
 def rank_scores(
@@ -138,7 +137,6 @@ def summarise_bias(
         for metric in FINAL_SCORE_PARTS
     }
     return BiasReport(
-        worst=worst_subgroups(subgroups),
         background=background,
         n=everyone.positive.n + everyone.negative.n,
         n_positive=everyone.positive.n,

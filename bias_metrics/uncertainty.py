@@ -1,4 +1,4 @@
-"""Uncertainty beyond single AUCs of independent rows: aggregates, the worst, clusters."""
+"""Uncertainty beyond single AUCs of independent rows: aggregates and clusters."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy.typing as npt
 from bias_metrics._cells import Cells, Comparison
 from bias_metrics._influence import Influence, Members, RankedRows
 from bias_metrics._placements import Floats, freedom_of_squares
-from bias_metrics._values import MetricValue, undefined
+from bias_metrics._values import MetricValue
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.intervals import auc_interval, logit_interval, quantile
-from bias_metrics.report import BiasReport, SubgroupBias, WorstCell
+from bias_metrics.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
+from bias_metrics.report import BiasReport
 
-MIN_CLUSTERS = 20
 Codes = npt.NDArray[np.intp]
 
 
@@ -61,11 +60,6 @@ def with_intervals(
         for name, influence in aggregate_influences(report, members, spread)
     }
     return replace_aggregates(report, described)
-
-
-def worst_subgroups(subgroups: Mapping[str, SubgroupBias]) -> dict[str, WorstCell]:
-    """Return the smallest of each AUC over the subgroups, with the interval of a minimum."""
-    return {metric: _worst(metric, subgroups) for metric in FINAL_SCORE_PARTS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +163,7 @@ def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Sp
         name: replace(bias, cells=_clustered_cells(bias.cells, members[name], spread))
         for name, bias in report.subgroups.items()
     }
-    return replace(
-        report, overall_auc=overall, subgroups=subgroups, worst=worst_subgroups(subgroups)
-    )
+    return replace(report, overall_auc=overall, subgroups=subgroups)
 
 
 def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
@@ -269,25 +261,3 @@ def _no_derivative(report: BiasReport, metric: str) -> str | None:
         if cell.value == 0:
             return f"{name} is 0, where a power mean has no derivative"
     return None
-
-
-def _worst(metric: str, subgroups: Mapping[str, SubgroupBias]) -> WorstCell:
-    cells: dict[str, MetricValue] = {
-        name: getattr(bias.cells, metric) for name, bias in subgroups.items()
-    }
-    if not cells:
-        return WorstCell(None, undefined("no subgroups"))
-    missing = [name for name, cell in cells.items() if cell.value is None]
-    if missing:
-        return WorstCell(None, undefined(f"undefined for {', '.join(missing)}"))
-    group = min(cells, key=lambda name: cells[name].value or 0.0)
-    lows = [cell.low for cell in cells.values() if cell.low is not None]
-    highs = [cell.high for cell in cells.values() if cell.high is not None]
-    value = cells[group].value
-    if len(lows) < len(cells):
-        return WorstCell(group, MetricValue(value, _first_reason(cells)))
-    return WorstCell(group, MetricValue(value, low=min(lows), high=min(highs)))
-
-
-def _first_reason(cells: Mapping[str, MetricValue]) -> str | None:
-    return next((cell.reason for cell in cells.values() if cell.low is None), None)

@@ -9,6 +9,9 @@ from typing import Any
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.rules import SUBGROUP_METRICS
 
+# Values closer than this are equally bad.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class WorstSubgroup:
@@ -21,7 +24,10 @@ class WorstSubgroup:
     subgroup : str or None
         Its name; None when the metric is defined for no subgroup.
     value : MetricValue
-        Its value, signed for an AEG.
+        Its value, signed for an AEG, and the interval of the worst of all: from the worst
+        lower bound to the worst upper bound over all subgroups, on the side of the value's
+        sign for an AEG. The interval of that subgroup alone would be far too narrow: the
+        worst of many is bad by chance too.
     n_positive, n_negative : int
         Its rows by class; 0 without a subgroup.
     tied : tuple of str
@@ -43,7 +49,7 @@ class WorstSubgroup:
         return {
             "metric": self.metric,
             "subgroup": self.subgroup,
-            **self.value.to_dict(),
+            **self.value.to_dict(interval=True),
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
             "tied": list(self.tied),
@@ -60,7 +66,8 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
     Parameters
     ----------
     report : mapping
-        `BiasReport.to_dict()`; only its `subgroups` are read.
+        With `subgroups`, as in `BiasReport.to_dict()`, whose `worst` holds this for every
+        metric.
     metric : str
         One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
 
@@ -68,7 +75,8 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
     -------
     WorstSubgroup
         Its name, value and counts; the first in the report when several are equal, with the
-        others in `tied`; undefined when the metric is defined for none.
+        others in `tied`; undefined when the metric is defined for none. Without an interval
+        where a subgroup has none.
 
     Raises
     ------
@@ -92,19 +100,32 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
         raise ValueError(msg)
     subgroups = report["subgroups"]
-    reasons = {
-        name: bias[metric]["reason"]
-        for name, bias in subgroups.items()
-        if bias[metric]["value"] is None
-    }
-    values = {
-        name: bias[metric]["value"] for name, bias in subgroups.items() if name not in reasons
-    }
+    cells = {name: bias[metric] for name, bias in subgroups.items()}
+    reasons = {name: cell["reason"] for name, cell in cells.items() if cell["value"] is None}
+    values = {name: cell["value"] for name, cell in cells.items() if name not in reasons}
     if not values:
         reason = "undefined for every subgroup" if subgroups else "no subgroups"
         return WorstSubgroup(metric, None, undefined(reason), 0, 0, (), reasons)
     gap = metric.endswith("_aeg")
     badness = {name: abs(value) if gap else -value for name, value in values.items()}
-    worst, *tied = [name for name, bad in badness.items() if bad == max(badness.values())]
+    most = max(badness.values()) - _ROUNDING
+    worst, *tied = [name for name, bad in badness.items() if bad >= most]
+    value = _with_interval(values[worst], cells, gap=gap)
     counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
-    return WorstSubgroup(metric, worst, MetricValue(values[worst]), *counts, tuple(tied), reasons)
+    return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons)
+
+
+def _with_interval(
+    value: float, cells: Mapping[str, Mapping[str, Any]], *, gap: bool
+) -> MetricValue:
+    lacking = [name for name, cell in cells.items() if cell.get("low") is None]
+    if lacking:
+        reason = cells[lacking[0]].get("reason")
+        return MetricValue(value, reason and f"{lacking[0]}: {reason}")
+    ends = [(cell["low"], cell["high"]) for cell in cells.values()]
+    if not gap:
+        return MetricValue(value, low=min(low for low, _ in ends), high=min(up for _, up in ends))
+    least = max(max(low, -high, 0.0) for low, high in ends)
+    most = max(max(-low, high) for low, high in ends)
+    low, high = (-most, -least) if value < 0 else (least, most)
+    return MetricValue(value, low=low, high=high)

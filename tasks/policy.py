@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from bias_metrics.intervals import MIN_CLUSTERS
 from bias_metrics.rules import Action, Mode, Rule, Waiver, correct_for_candidates
-from bias_metrics.uncertainty import MIN_CLUSTERS
 from tasks.configuration import read_settings
 from tasks.errors import InputError
 from tasks.files import json_digest

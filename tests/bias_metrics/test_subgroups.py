@@ -190,6 +190,58 @@ def test_no_subgroup_of_a_report_is_worse_than_the_worst(metric):
     assert worst.undefined["none"].startswith("no subgroup ")
 
 
+def intervals_of(**cells):
+    """A report with one metric, given as value, low and high by subgroup."""
+    return {
+        "subgroups": {
+            name: {"n_positive": 1, "n_negative": 1}
+            | {key: dict(zip(("value", "low", "high"), cell, strict=True)) for key in METRICS}
+            for name, cell in cells.items()
+        }
+    }
+
+
+def test_the_interval_of_the_lowest_auc_runs_to_the_lowest_of_all_upper_bounds():
+    report = intervals_of(small=(0.6, 0.4, 0.8), large=(0.7, 0.65, 0.75))
+    worst = worst_subgroup(report, "bpsn_auc")
+    assert (worst.subgroup, worst.value) == ("small", MetricValue(0.6, low=0.4, high=0.75))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_interval_of_the_largest_gap_is_that_of_its_size_on_its_own_side(sign):
+    ends = [-0.2, 0.1]  # of a size between 0 and .2
+    report = intervals_of(
+        far=(sign * 0.15, *sorted([sign * 0.12, sign * 0.18])), unsure=(-0.05, *ends)
+    )
+    worst = worst_subgroup(report, "negative_aeg")
+    low, high = sorted([sign * 0.12, sign * 0.2])
+    assert (worst.subgroup, worst.value) == ("far", MetricValue(sign * 0.15, low=low, high=high))
+
+
+def test_a_gap_whose_sign_is_open_may_be_of_any_size_down_to_0():
+    worst = worst_subgroup(intervals_of(unsure=(-0.05, -0.2, 0.1)), "negative_aeg")
+    assert (worst.value.low, worst.value.high) == (-0.2, 0)
+
+
+def test_the_worst_has_no_interval_where_a_subgroup_has_none():
+    y_true, y_score = [0, 1] * 20, np.random.default_rng(2).random(40)
+    groups = {"gay": np.arange(40) < 20, "none": np.zeros(40, dtype=bool)}
+    worst = evaluate_bias(y_true, y_score, groups).to_dict()["worst"]["bpsn_auc"]
+    assert (worst["subgroup"], worst["low"]) == ("gay", None)
+    assert worst["value"] is not None
+    assert worst["reason"] == f"none: {worst['undefined']['none']}"
+
+
+def test_a_report_holds_the_worst_by_every_metric():
+    rng = np.random.default_rng(3)
+    groups = {f"g{i}": rng.random(300) < 0.3 for i in range(4)}
+    report = evaluate_bias(rng.random(300) < 0.4, rng.random(300), groups).to_dict()
+    for metric in METRICS:
+        found = report["worst"][metric]
+        assert found == worst_subgroup(report, metric).to_dict()
+        assert found["low"] <= found["value"] <= found["high"]
+
+
 def test_subgroups_that_are_equally_bad_are_all_named():
     gaps = {"a": 0.2, "b": -0.2, "c": 0.1, "d": 0.2}
     values = {name: (2, 1, *[gap] * 5) for name, gap in gaps.items()}

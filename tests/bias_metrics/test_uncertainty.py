@@ -198,27 +198,6 @@ def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
     assert cell.low < 1
 
 
-def test_the_worst_subgroup_has_the_smallest_of_all_bounds():
-    y_true, y_score, masks = draw()
-    report = evaluate_bias(y_true, y_score, masks)
-    for metric in FINAL_SCORE_PARTS:
-        cells = {name: getattr(report.subgroups[name].cells, metric) for name in masks}
-        worst = report.worst[metric]
-        assert worst.group == min(cells, key=lambda name: cells[name].value)
-        assert worst.metric.value == min(cell.value for cell in cells.values())
-        assert worst.metric.low == min(cell.low for cell in cells.values())
-        assert worst.metric.high == min(cell.high for cell in cells.values())
-
-
-def test_the_worst_of_groups_of_which_one_is_undefined_is_undefined():
-    y_true, y_score, masks = draw()
-    report = evaluate_bias(y_true, y_score, masks | {"none": np.zeros(300, dtype=bool)})
-    worst = report.to_dict()["worst"]["bpsn_auc"]
-    assert (worst["group"], worst["value"]) == (None, None)
-    assert worst["reason"] == "undefined for none"
-    assert evaluate_bias(y_true, y_score, {}).worst["bpsn_auc"].metric.reason == "no subgroups"
-
-
 def test_a_power_mean_with_a_zero_has_no_standard_error():
     y_true = [0, 0, 1, 1, 0, 0, 1, 1]
     y_score = [0.7, 0.8, 0.1, 0.2, 0.1, 0.2, 0.8, 0.9]
