@@ -1,9 +1,10 @@
-"""DeLong's covariance of one AUC under two models, on the same rows.
+"""One AUC under two models on the same rows: DeLong's covariance, and third moments.
 
 What `_influence` says of one model holds for each; the covariance of the two estimates is the
 sum over rows of the product of their influences. Under each model the background's influence
 is a step function of that model's order, so one pass over the class in the first model's
-order, gathering the second's values, gives the sum.
+order, gathering the second's values, gives the sum. Sums of cubes, which say how skewed the
+difference is, are made the same way.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from bias_metrics._placements import (
     runs_of,
     steps_of,
 )
+
+# How many times larger the one class is whose influences are small: by the square in thirds.
+DOMINATED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +60,21 @@ class MatchedClass:
         levels = np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts))
         return cls(position, levels[position], starts)
 
-    def product(self, a: Deviations, b: Deviations) -> float:
-        """Sum the two models' step functions' product over all rows of the class."""
+    def products(self, a: Deviations, b: Deviations, *, cubes: bool) -> Floats:
+        """Sum the products of the two models' step functions over all rows of the class."""
         level_bounds = np.searchsorted(self.starts, b.bounds)
         values = np.repeat(b.of_y, np.diff(level_bounds))[self.level]
-        taken = np.flatnonzero(np.diff(a.bounds))
-        return inner(np.add.reduceat(values, a.bounds[taken]), a.of_y[taken])
+        counts = np.diff(a.bounds)
+        taken = np.flatnonzero(counts)
+        of_a, starts = a.of_y[taken], a.bounds[taken]
+        sums = np.add.reduceat(values, starts)
+        shared = inner(sums, of_a)
+        if not cubes:
+            return np.array([shared, 0.0, 0.0, 0.0, 0.0])
+        squares = np.add.reduceat(np.square(values, out=values), starts)
+        cubed = inner(counts[taken].astype(np.float64), of_a**3)
+        of_b = inner(np.diff(b.bounds).astype(np.float64), b.of_y**3)
+        return np.array([shared, cubed, inner(sums, of_a**2), inner(squares, of_a), of_b])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +147,12 @@ class MatchedMembers:
     negative: npt.NDArray[np.intp]
     others: MatchedMembers | None = None
 
-    def product(self, a: Floats, b: Floats, *, positive: bool) -> float:
-        """Sum a * b over a class's rows, each given in its own model's order."""
-        return inner(a, b[self.positive if positive else self.negative])
+    def products(self, a: Floats, b: Floats, *, positive: bool) -> Floats:
+        """Sum products over a class's rows, each given in its own model's order."""
+        b = b[self.positive if positive else self.negative]
+        a_squared, b_squared = a * a, b * b
+        pairs = (a, b), (a_squared, a), (a_squared, b), (a, b_squared), (b, b_squared)
+        return np.array([inner(one, other) for one, other in pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,18 +198,57 @@ class Deviations:
         return np.repeat(self.of_y, np.diff(self.excluded))
 
 
-def covariance(metric: str, pair: TwoRankings, members: MatchedMembers) -> float:
-    """Return the covariance of one cell's two estimates; both need two rows in each class."""
+@dataclass(frozen=True)
+class Joint:
+    """How two models' estimates of one cell vary together.
+
+    Attributes
+    ----------
+    covariance : float
+        Of the two estimates.
+    thirds : tuple of four floats
+        Sums over all rows of the products of their influences a and b on the two estimates:
+        aaa, aab, abb, bbb.
+    """
+
+    covariance: float
+    thirds: tuple[float, float, float, float]
+
+    @property
+    def third(self) -> float:
+        """The third moment of the difference."""
+        aaa, aab, abb, bbb = self.thirds
+        return aaa - 3 * aab + 3 * abb - bbb
+
+    def negated(self) -> Joint:
+        """Return that of the first and of minus the second, whose difference is the sum."""
+        aaa, aab, abb, bbb = self.thirds
+        return Joint(-self.covariance, (aaa, -aab, abb, -bbb))
+
+
+def joint(metric: str, pair: TwoRankings, members: MatchedMembers) -> Joint:
+    """Return what one cell's two estimates share; both need two rows in each class.
+
+    A class that is `DOMINATED` adds so little to the third moments that it is left out.
+    """
     x_positive, y_positive = CLASSES[metric]
-    a = Deviations.of(members.first.compared[metric])
+    compared = members.first.compared[metric]
+    a = Deviations.of(compared)
     b = Deviations.of(members.second.compared[metric])
-    k = a.of_x.size
-    of_x = members.product(a.of_x, b.of_x, positive=x_positive) / (k * (k - 1))
+    n_x = a.of_x.size
+    of_x = members.products(a.of_x, b.of_x, positive=x_positive)
     if metric == "subgroup_auc":
         values = np.repeat(a.of_y, np.diff(a.bounds)), np.repeat(b.of_y, np.diff(b.bounds))
-        of_y = members.product(*values, positive=y_positive)
+        of_y = members.products(*values, positive=y_positive)
     else:
-        of_y = (pair.positive if y_positive else pair.negative).product(a, b)
+        cubes = a.n_y < DOMINATED * n_x
+        of_y = (pair.positive if y_positive else pair.negative).products(a, b, cubes=cubes)
         excluded = members.others or members
-        of_y -= excluded.product(a.of_excluded(), b.of_excluded(), positive=y_positive)
-    return of_x + of_y / (a.n_y * (a.n_y - 1))
+        of_y -= excluded.products(a.of_excluded(), b.of_excluded(), positive=y_positive)
+        if not cubes:
+            of_y[1:] = 0.0
+    x_scale, y_scale = n_x * (n_x - 1), a.n_y * (a.n_y - 1)
+    sign = -1 if compared.flip else 1
+    aaa, aab, abb, bbb = sign * (of_x[1:] / x_scale**1.5 - of_y[1:] / y_scale**1.5)
+    covariance = of_x[0] / x_scale + of_y[0] / y_scale
+    return Joint(float(covariance), (float(aaa), float(aab), float(abb), float(bbb)))

@@ -1,10 +1,11 @@
-"""The interval of a difference, from each estimate's own interval and their covariance."""
+"""The interval of a difference of two estimates from the same rows."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+from bias_metrics._covariance import Joint
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.intervals import two_sided_p
@@ -39,21 +40,21 @@ def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Dif
     )
 
 
-def paired(
-    a: MetricValue, b: MetricValue, shared: float, z: float, *, widening: float = 1.0
-) -> Difference:
-    """Return a difference from each estimate's own interval and their covariance.
+def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: bool) -> Difference:
+    """Return the difference of two estimates from the same rows.
 
     Parameters
     ----------
     a, b : MetricValue
         The two estimates.
-    shared : float
-        Their covariance.
+    together : Joint
+        What they share.
     z : float
         Normal quantile of the intervals.
-    widening : float, default=1.0
-        Factor of the interval's reach, such as Student's quantile over the normal one.
+    small : bool
+        Whether a class has few rows. Then, and where an estimate has no error of its own, the
+        interval is made of the estimates' own intervals (see `_reach`); else of the error of
+        the difference, stretched where that is skewed (see `skewed_reach`).
 
     Returns
     -------
@@ -63,16 +64,53 @@ def paired(
     assert a.std_error is not None  # noqa: S101
     assert b.std_error is not None  # noqa: S101
     product = a.std_error * b.std_error
-    variance = max(a.std_error**2 + b.std_error**2 - 2 * shared, 0.0)
-    correlation = shared / product if product > 0 else 0.0
+    variance = max(a.std_error**2 + b.std_error**2 - 2 * together.covariance, 0.0)
     value = less(a, b)
     assert value is not None  # noqa: S101
     if product > 0 and variance <= _ROUNDING * product:  # the same ranks but for rounding
         return symmetric(a, b, 0.0, z)
-    down, up = (widening * _reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
     std_error = math.sqrt(variance)
+    if small or product == 0:
+        correlation = together.covariance / product if product > 0 else 0.0
+        down, up = (_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
+    else:
+        skewness = together.third / std_error**3
+        down, up = (std_error * one for one in skewed_reach(z, skewness))
     p_value = two_sided_p(value, std_error)
     return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
+
+
+def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
+    """Return how many standard errors an interval reaches down and up from its estimate.
+
+    Where an estimate is skewed, so is its distance from the truth over its standard error, the
+    other way: with a long tail of high values it is low too often by more than it seems. Hall's
+    transformation removes that. Where it would reach less far than `z` it is not followed,
+    since the skewness itself is estimated, from the same few rows.
+
+    Parameters
+    ----------
+    z : float
+        Normal quantile.
+    skewness : float
+        Of the estimate.
+
+    Returns
+    -------
+    (float, float)
+        At least `z`.
+
+    References
+    ----------
+    Hall (1992), Journal of the Royal Statistical Society B 54, 221-228.
+    """
+    if abs(skewness) < _ROUNDING:
+        return z, z
+
+    def distance(quantile: float) -> float:
+        return 3 / skewness * (math.cbrt(1 + skewness * (quantile - skewness / 6)) - 1)
+
+    return max(distance(z), z), max(-distance(-z), z)
 
 
 def negated(b: MetricValue) -> MetricValue:

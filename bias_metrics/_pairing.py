@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Cells
 from bias_metrics._checks import BoolArray, FloatArray
-from bias_metrics._covariance import TwoRankings, covariance
+from bias_metrics._covariance import TwoRankings, joint
 from bias_metrics._difference_rule import (
     less,
     negated,
@@ -25,7 +25,7 @@ from bias_metrics._request import ranked_members
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.evaluation import measure_members, summarise_bias
-from bias_metrics.intervals import MIN_CLUSTERS, SMALL, freedom_of, quantile
+from bias_metrics.intervals import MIN_CLUSTERS, SMALL, quantile
 from bias_metrics.report import BiasReport
 from bias_metrics.uncertainty import (
     Spread,
@@ -148,13 +148,14 @@ class Pairing:
             return undefined_difference(a, b)
         is_gap = metric.endswith("_aeg")
         if self.clusters is None:
+            compared = self.models[0].members[name].compared[metric]
+            small = min(compared.n_base, compared.searched.n) < SMALL
             z = quantile(self.confidence)
-            shared = covariance(metric, self.rankings, self.members[name])
-            widening = self._widening(name, metric, a, b)
-            found = paired(a, b, shared, z, widening=widening)
+            together = joint(metric, self.rankings, self.members[name])
+            found = paired(a, b, together, z, small=small)
             if not is_gap:
                 return found
-            return sized(found, paired(a, negated(b), -shared, z, widening=widening))
+            return sized(found, paired(a, negated(b), together.negated(), z, small=small))
         members = [model.members[name] for model in self.models]
         of_first, of_second = (
             spread.of_auc(metric, one.compared[metric], one)
@@ -167,19 +168,6 @@ class Pairing:
         summed = self._rows(of_first, of_second, sign=-1)
         total = self._clustered(a, negated(b), summed, n_clusters)
         return sized(found, total)
-
-    def _widening(self, name: str, metric: str, a: MetricValue, b: MetricValue) -> float:
-        """Return Student's quantile over the normal one, for classes that are not small.
-
-        In small ones the estimates' own intervals are wide enough.
-        """
-        comparison = self.models[0].members[name].compared[metric]
-        n = min(comparison.n_base, comparison.searched.n)
-        if n < SMALL:
-            return 1.0
-        shift = 0.5 if metric.endswith("_aeg") else 0.0
-        freedom = min(freedom_of((one.value or 0.0) + shift, n) for one in (a, b))
-        return quantile(self.confidence, freedom) / quantile(self.confidence)
 
     def _rows(self, of_first: Influence, of_second: Influence, sign: int = 1) -> Floats:
         """Return each row's influence on `first - sign * second`, shape (n,)."""

@@ -121,16 +121,17 @@ def compare_bias(
     -----
     The variance of a difference is DeLong's, with the covariance of the two estimates. Near an
     AUC of 1 it rests on the few rows that are out of order, and is too small most often when
-    the difference is overestimated. So the interval reaches as far as the two estimates' own
-    intervals say (see `auc_interval`), which are not symmetric, times Student's quantile over
-    the normal one where no class has fewer than 200 rows (in smaller ones their own intervals
-    are wide enough). Intervals of aggregates use Student's quantile too; the degrees of
-    freedom are few where few rows make up the variance.
+    the difference is overestimated. So in classes of at least 200 rows the interval reaches
+    farther on the side to which the difference is skewed, as far as Hall's transformation
+    says; in smaller ones it is made of the two estimates' own intervals (see
+    `auc_interval`). Intervals of aggregates use Student's quantile; the degrees of freedom are
+    few where few rows make up the variance.
 
     References
     ----------
-    DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44. Zou (2007), Psychological
-    Methods 12 (intervals of differences from the limits of each).
+    DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44. Hall (1992), Journal of the Royal
+    Statistical Society B 54 (skewness). Zou (2007), Psychological Methods 12 (intervals of
+    differences from the limits of each).
 
     Examples
     --------

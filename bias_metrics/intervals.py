@@ -46,17 +46,6 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
     return z + math.fsum(term / nu**power for power, term in enumerate(terms, 1))
 
 
-def freedom_of(auc: float, n: int) -> float:
-    """Return the degrees of freedom of an AUC's variance, as if it were a share of `n` rows.
-
-    Near 0 or 1 few rows are out of order, and the variance rests on them alone. With q the
-    variance of one row that is either in order or not, auc (1 - auc), the relative variance
-    of an estimate of q is (1 / q - 4) / n; of one with nu degrees of freedom it is 2 / nu.
-    """
-    q = auc * (1 - auc)
-    return 2 * n * q / (1 - 4 * q) if q < 0.25 else math.inf
-
-
 def two_sided_p(difference: float, std_error: float) -> float:
     """Return P(|Z| >= |difference| / std_error); 1 where both are 0."""
     if std_error == 0:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias, measure_subgroup, rank_scores
-from bias_metrics._covariance import TwoRankings, covariance
+from bias_metrics._covariance import TwoRankings, joint
 from bias_metrics._influence import rank_rows
 from bias_metrics._request import ranked_members
 from bias_metrics.rules import SUBGROUP_METRICS
@@ -107,16 +107,33 @@ def test_the_bootstrap_spreads_as_the_standard_errors_say(rows, background):
 
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
-def test_the_covariance_of_two_models_is_the_sum_over_rows(rows, metric):
+def test_what_two_models_share_is_the_sum_over_rows(rows, metric):
     y_true, first, subgroups = rows
     second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
     rankings = [rank_rows(y_true, scores) for scores in (first, second)]
     members = [ranked_members(ranked, subgroups, NO_IDENTITY) for ranked in rankings]
     pair = TwoRankings.of(*rankings)
     for name in subgroups:
-        expected = influences(rows, name, metric) @ influences(rows, name, metric, second)
-        found = covariance(metric, pair, pair.match(*(one[name] for one in members)))
-        assert found == pytest.approx(expected, rel=1e-9)
+        a, b = influences(rows, name, metric), influences(rows, name, metric, second)
+        found = joint(metric, pair, pair.match(*(one[name] for one in members)))
+        assert found.covariance == pytest.approx(a @ b, rel=1e-9)
+        assert found.third == pytest.approx(np.sum((a - b) ** 3), rel=1e-6)
+        assert found.negated().third == pytest.approx(np.sum((a + b) ** 3), rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_a_background_many_times_larger_hardly_adds_to_how_skewed_a_difference_is(metric):
+    rng = np.random.default_rng(12)
+    y_true, own = rng.random(6_000) < 0.4, np.arange(6_000) < 200
+    first, second = (rng.exponential(size=6_000) + y_true for _ in range(2))
+    rows = y_true, first, {"gay": own}
+    rankings = [rank_rows(y_true, scores) for scores in (first, second)]
+    members = [ranked_members(ranked, rows[2], NO_IDENTITY)["gay"] for ranked in rankings]
+    pair = TwoRankings.of(*rankings)
+    apart = influences(rows, "gay", metric) - influences(rows, "gay", metric, second)
+    found = joint(metric, pair, pair.match(*members))
+    error = np.sqrt(np.sum(apart**2))
+    assert found.third / error**3 == pytest.approx(np.sum(apart**3) / error**3, abs=0.001)
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(600) % 40], ids=["rows", "clusters"])

@@ -42,12 +42,11 @@ def rows():
 def tracked(tmp_path):
     """A tracking store of its own, in which MLflow's active run lives."""
     gateway = Gateway(f"sqlite:///{tmp_path / 'mlflow.db'}", (tmp_path / "artifacts").as_uri())
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(gateway.uri)
+    mlflow.set_tracking_uri(gateway.uri)  # which writes MLFLOW_TRACKING_URI as well
     # The installed package says so by its entry point; a checkout need not be installed.
     _model_evaluation_registry.register("biasgate", BiasEvaluator)
     yield gateway
-    mlflow.set_tracking_uri(before)
+    mlflow.set_tracking_uri(None)
 
 
 def expected(rows, **options):
