@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from typing import Any
@@ -38,20 +39,31 @@ class Workers:
         self, call: Callable[[Any, Sequence[str]], np.ndarray], model: Any, cores: int | None = None
     ) -> None:
         self._call, self._model = call, model
-        helpers = (joblib.cpu_count() if cores is None else cores) - 1
+        self._helpers = (joblib.cpu_count() if cores is None else cores) - 1
         self._pool: ProcessPoolExecutor | None = None
-        if helpers > 0:
+        if self._helpers > 0:
             # Forked, they could inherit a lock that a thread of this process holds.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(helpers, context, _begin, (call, model))
+            self._pool = ProcessPoolExecutor(self._helpers, context, _begin, (call, model))
             self._started = self._pool.submit(_is_there)
 
     def run(self, texts: Sequence[str]) -> np.ndarray:
         """Return the function's numbers, in the order of the texts."""
         parts = [texts[at : at + TEXTS_A_CALL] for at in range(0, len(texts), TEXTS_A_CALL)]
-        calls = self._submitted(parts)
-        done = [self._result(*both) for both in reversed(list(zip(parts, calls, strict=True)))]
-        return np.concatenate(done[::-1])
+        done: dict[int, np.ndarray] = {}
+        begun: dict[int, Future[np.ndarray]] = {}
+        todo = deque(range(len(parts)))
+        while todo:
+            # Few at a time: what is submitted cannot safely be taken back.
+            while len(begun) < min(self._ahead(), len(todo) - 1):
+                at = todo.popleft()
+                begun[at] = self._submit(parts[at])
+            at = todo.pop()
+            done[at] = self._call(self._model, parts[at])
+            for at in [at for at, one in begun.items() if one.done()]:
+                done[at] = self._result(begun.pop(at), parts[at])
+        done |= {at: self._result(one, parts[at]) for at, one in begun.items()}
+        return np.concatenate([done[at] for at in range(len(parts))])
 
     def wait_until_started(self) -> None:
         """Wait for the first of the other processes."""
@@ -63,18 +75,23 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _submitted(self, parts: list[Sequence[str]]) -> list[Future[np.ndarray] | None]:
-        if self._pool is None or not self._started.done():
-            return [None] * len(parts)
-        try:
-            return [self._pool.submit(_run, list(part)) for part in parts]
-        except BrokenExecutor:
-            self._pool = None
-            return [None] * len(parts)
+    def _ahead(self) -> int:
+        """Return how many parts the other processes may have before them."""
+        is_ready = self._pool is not None and self._started.done()
+        return 2 * self._helpers if is_ready else 0
 
-    def _result(self, part: Sequence[str], begun: Future[np.ndarray] | None) -> np.ndarray:
-        if begun is None or begun.cancel():
-            return self._call(self._model, part)
+    def _submit(self, part: Sequence[str]) -> Future[np.ndarray]:
+        assert self._pool is not None  # noqa: S101 - `_ahead` has seen to it
+        try:
+            return self._pool.submit(_run, list(part))
+        except BrokenExecutor as error:
+            self.close()
+            self._pool = None
+            failed: Future[np.ndarray] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _result(self, begun: Future[np.ndarray], part: Sequence[str]) -> np.ndarray:
         try:
             return begun.result()
         except BrokenExecutor:  # a process was killed, as for memory: one core is enough
