@@ -131,10 +131,11 @@ class Gateway:
         params: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
         tags: Mapping[str, str] | None = None,
+        step: int = 0,
     ) -> None:
-        """Log parameters, metrics and tags in batches of the size that servers accept."""
+        """Log parameters, metrics (of a step) and tags, in batches that servers accept."""
         now = _now()
-        values = [Metric(key, value, now, 0) for key, value in (metrics or {}).items()]
+        values = [Metric(key, value, now, step) for key, value in (metrics or {}).items()]
         for start in range(0, len(values), _METRICS_A_BATCH):
             self.client.log_batch(run_id, metrics=values[start : start + _METRICS_A_BATCH])
         known = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in (params or {}).items()]

@@ -5,6 +5,7 @@ The flavours take seconds to import, hence only where they are used.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,42 @@ def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None
         pyfunc_predict_fn="predict_proba",
         input_example=texts,
     )
+
+
+def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence[str]) -> None:
+    """Save a transformer with its tokenizer so that pyfunc gives the winning label and its score.
+
+    Weights are in safetensors. Longer comments are cut where the tokenizer says. The name of the
+    folder that the encoder came from is not kept, nor is the hub asked for a card of it.
+    """
+    import mlflow.transformers  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+    from mlflow.models import infer_signature  # noqa: PLC0415
+
+    # With a space it is no name of a repository, so that nobody looks for one.
+    model.name_or_path = tokenizer.name_or_path = "fine-tuned by biasgate"
+    logging.getLogger("mlflow.transformers").setLevel(logging.ERROR)  # it misses that card
+    pipeline = transformers.pipeline(
+        "text-classification", model=model, tokenizer=tokenizer, device="cpu"
+    )
+    answers = pd.DataFrame(pipeline(list(example)))
+    mlflow.transformers.save_model(
+        pipeline,
+        folder,
+        signature=infer_signature(list(example), answers),
+        pip_requirements=[f"{one.__name__}=={one.__version__}" for one in (torch, transformers)],
+        model_config={"truncation": True, "max_length": tokenizer.model_max_length},
+    )
+
+
+def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
+    """Return where a model folder has the weights and the tokenizer; None of another flavour."""
+    flavour = model_description(folder).get("flavors", {}).get("transformers", {})
+    weights = folder / flavour.get("model_binary", "model")
+    tokenizer = folder / "components" / "tokenizer"
+    return (weights, tokenizer) if flavour and tokenizer.is_dir() else None
 
 
 def load_classifier(folder: Path) -> Any:

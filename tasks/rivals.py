@@ -9,8 +9,9 @@ from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.orchestration import task
 from tasks.promotion import CHAMPION, heal
-from tasks.scoring.candidate import Workplace
+from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.score_file import registered_scores
+from tasks.scoring.training import trained_options
 
 ROLES = (CHAMPION, "reference")
 
@@ -44,8 +45,11 @@ def _opened_alike(
     same = next((one for one in candidates if one.get("model") == version.uri), None)
     if same is not None:
         return dict(same)
-    as_scores = registered_scores(version, gateway)
-    return {"name": rival["name"], **(as_scores or rival), "model": version.uri}
+    options = registered_scores(version, gateway) or dict(rival)
+    if options["kind"] == "mlflow" and (trained := trained_options(version)):
+        options = {key: options[key] for key in CandidateSettings.model_fields if key in options}
+        options |= trained
+    return {"name": rival["name"], **options, "model": version.uri}
 
 
 @task(name="find champion")

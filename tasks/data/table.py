@@ -147,11 +147,11 @@ class TableSource(SourceSettings):
             return table
         keys = table["id" if self.text is None else "text"]
         in_test = np.array(
-            [_uniform(value) < self.test_fraction for value in keys.to_pylist()], dtype=bool
+            [uniform_hash(value) < self.test_fraction for value in keys.to_pylist()], dtype=bool
         )
         return table.filter(pa.array(in_test if self.split == "test" else ~in_test))
 
 
-def _uniform(key: str) -> float:
+def uniform_hash(key: str) -> float:
     """Map a key to [0, 1), the same on every machine and whatever rows are added later."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) / 2.0**64

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -22,6 +23,9 @@ from tasks.data.source import SourceSettings
 from tasks.errors import InputError
 from tasks.mlflow_gateway import Gateway, ModelVersion
 from tasks.settings import Name, Settings
+
+LogMetrics = Callable[[Mapping[str, float], int], None]
+"""Gets metrics of a training while it runs, and the epoch that they are of."""
 
 
 class Scorer(ABC):
@@ -137,6 +141,29 @@ class CandidateSettings(Settings):
         """Return the training set of a candidate that is yet to be trained here, else None."""
         return None
 
+    def training_threshold(self) -> float:
+        """Return the fraction of raters from which on a training row is positive."""
+        source = self.training()
+        return 0.5 if source is None else source.label_threshold
+
+    def training_labels(self, training_set: EvaluationSet) -> np.ndarray:
+        """Return whether each training row is positive, shape (n,).
+
+        Raises
+        ------
+        InputError
+            If the set has no text, or only one class.
+        """
+        self.require_text(training_set)
+        labels = training_set.column("label").to_numpy() >= self.training_threshold()
+        if labels.all() or not labels.any():
+            msg = (
+                f"training set {training_set.name!r} of candidate {self.name!r} must have both "
+                f"classes; all {labels.size} rows are {'positive' if labels.all() else 'negative'}."
+            )
+            raise InputError(msg)
+        return np.asarray(labels)
+
     def require_text(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text; for kinds that read it."""
         if not evaluation_set.has_text:
@@ -146,10 +173,14 @@ class CandidateSettings(Settings):
             )
             raise InputError(msg)
 
+    def opened_as(self) -> dict[str, Any]:
+        """Return the options with which a version that was trained here is opened elsewhere."""
+        return {"kind": "mlflow"}
+
     def training_key(self, training_set: EvaluationSet) -> str:
         """Digest of all that decides the trained model."""
         raise NotImplementedError
 
-    def fit(self, training_set: EvaluationSet, folder: Path) -> None:
-        """Train on a frozen set and write an MLflow model folder."""
+    def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
+        """Train on a frozen set, log what there is to see, write an MLflow model folder."""
         raise NotImplementedError

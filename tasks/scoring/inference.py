@@ -19,6 +19,8 @@ except ImportError as error:
     msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
     raise InputError(msg) from error
 
+# What a training depends on, whichever build of it is installed.
+LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
 # Texts that are tokenised at once, while the ones before them are computed.
 TEXTS_AHEAD = 1024
 # On a CPU what a batch computes should stay in its caches.
@@ -70,6 +72,7 @@ class Classifier:
         max_tokens: int = 512,
         tokens_a_batch: int | None = None,
         trust_remote_code: bool = False,
+        tokenizer_folder: Path | None = None,
     ) -> None:
         transformers.utils.logging.disable_progress_bar()
         self._of = of
@@ -77,7 +80,9 @@ class Classifier:
         self._budget = tokens_a_batch or _TOKENS_A_BATCH[self._device.type]
         options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(tokenizer_folder or folder), **options
+            )
             model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
                 dtype=getattr(torch, precision),
@@ -149,7 +154,7 @@ class Classifier:
                 given = self._tokenizer.pad(rows, return_tensors="pt")
                 return self._model(**given.to(self._device)).logits
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             n_tokens = len(rows) * max(len(one["input_ids"]) for one in rows)
         if len(rows) == 1:
@@ -173,5 +178,6 @@ def _exact_last_layer(model: Any) -> None:
         last[-1].float().register_forward_pre_hook(lambda _, given: (given[0].float(),))
 
 
-def _is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch lacked memory, on GPU or CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

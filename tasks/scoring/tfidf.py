@@ -22,7 +22,7 @@ from tasks.errors import InputError
 from tasks.files import folder_digest, json_digest
 from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import load_classifier, save_classifier
-from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
 from tasks.scoring.mlflow_model import ModelUri, refuse_untrusted
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from tasks.scoring.workers import Workers
@@ -30,7 +30,6 @@ from tasks.scoring.workers import Workers
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 # Invented, neutral, and the same for every model: an input example must leak nothing.
 EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
-TRAINING_KEY = "biasgate.training_key"
 
 
 class Tfidf(CandidateSettings):
@@ -88,25 +87,13 @@ class Tfidf(CandidateSettings):
             | {"regularization", "class_weight"},
         )
         return json_digest(
-            [options, self._label_threshold(), training_set.digest, sklearn.__version__]
+            [options, self.training_threshold(), training_set.digest, sklearn.__version__]
         )
 
-    def fit(self, training_set: EvaluationSet, folder: Path) -> None:
-        """Fit on a training set and write a model folder, training row hashes included.
-
-        Raises
-        ------
-        InputError
-            If the set has no text, or only one class.
-        """
-        self.require_text(training_set)
-        labels = training_set.column("label").to_numpy() >= self._label_threshold()
-        if labels.all() or not labels.any():
-            msg = (
-                f"training set {training_set.name!r} of candidate {self.name!r} must have both "
-                f"classes; all {labels.size} rows are {'positive' if labels.all() else 'negative'}."
-            )
-            raise InputError(msg)
+    def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
+        """Fit on a training set and write a model folder, training row hashes included."""
+        del log
+        labels = self.training_labels(training_set)
         pipeline = self.pipeline().fit(_Texts(training_set), labels)
         _slim(pipeline)
         save_classifier(pipeline, folder, EXAMPLE)
@@ -136,9 +123,6 @@ class Tfidf(CandidateSettings):
         folder = workplace.gateway.download(version)
         refuse_untrusted(folder, version.uri, trusted=False)
         return TfidfScorer(self, folder)
-
-    def _label_threshold(self) -> float:
-        return 0.5 if self.train_on is None else self.train_on.label_threshold
 
 
 class TfidfScorer(Scorer):

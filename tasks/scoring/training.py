@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tasks.scoring.kinds import CANDIDATES
 
 TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"
+OPENED_AS = "biasgate.opened_as"
 MODEL_PATH = "model"
 
 
@@ -50,16 +53,27 @@ def train_and_register(
         return found
     experiment_id = gateway.experiment(experiment)
     run_id = gateway.run(experiment_id, f"train-{key}", f"train {candidate.name}")
-    tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest}
+    opened_as = json.dumps(candidate.opened_as())
+    tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
     with gateway.failing(run_id):
         options = candidate.model_dump(mode="json", exclude={"train_on", "model", "threshold"})
         gateway.log(run_id, params=options, tags=tags)
+
+        def log(metrics: Mapping[str, float], epoch: int) -> None:
+            gateway.log(run_id, metrics=metrics, step=epoch)
+
         with tempfile.TemporaryDirectory() as folder:
-            candidate.fit(training_set, Path(folder) / MODEL_PATH)
+            candidate.fit(training_set, Path(folder) / MODEL_PATH, log)
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         version = gateway.register(registered_model, run_id, MODEL_PATH, tags)
     gateway.finish(run_id)
     return version
+
+
+def trained_options(version: ModelVersion) -> dict[str, Any] | None:
+    """Return the options that open a version that was trained here; None of any other."""
+    found = version.tags.get(OPENED_AS)
+    return None if found is None else dict(json.loads(found))
 
 
 @task(name="train candidate")

@@ -14,36 +14,13 @@ from tasks.scoring.kinds import CANDIDATES
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
 transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
 
+from support.encoders import WORDS, save  # noqa: E402 - needs torch
+
 from tasks.scoring import inference  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-WORDS = [f"w{n}" for n in range(80)] + ["you", "are", "kind", "vile", "##s", "a", "x", "##x"]
 LABELS = {0: "neutral", 1: "toxic"}
-
-
-def save(folder, labels, **options):
-    """A tiny BERT whose weights are drawn, and its tokenizer."""
-    torch.manual_seed(len(labels))
-    vocabulary = folder / "vocab.txt"
-    folder.mkdir()
-    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary), model_max_length=64)
-    config = transformers.BertConfig(
-        vocab_size=len(WORDS) + 5,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-        id2label=labels,
-        label2id={label: at for at, label in labels.items()},
-        **options,
-    )
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

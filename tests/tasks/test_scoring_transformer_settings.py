@@ -113,7 +113,63 @@ def test_code_of_the_models_own_runs_only_when_its_name_is_repeated(folder):
     candidate(folder=folder, trust_remote_code="model").check()
 
 
-@pytest.mark.parametrize("origin", [{}, {"folder": "a", "hub": "b/c"}, {"hub": "../c/d"}])
+TRAINING = {"name": "t", "source": "templates", "part": "train"}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        {},
+        {"folder": "a", "hub": "b/c"},
+        {"hub": "../c/d"},
+        {"folder": "a", "model": "models:/m/1"},
+        {"model": "models:/m/1", "train_on": TRAINING},
+    ],
+)
 def test_a_model_has_one_origin(origin):
     with pytest.raises(ValueError, match=r"either `folder` or `hub`|match pattern"):
         candidate(**origin)
+
+
+def test_an_encoder_needs_no_classifier_and_no_label_to_be_trained_here(folder):
+    (folder / "config.json").write_text(json.dumps(named("a", "b", "c")))
+    trained = candidate(folder=folder, toxic_label=None, train_on=TRAINING)
+    trained.check()
+    assert trained.training() is not None
+    pinned = CANDIDATES.validate_python(
+        trained.model_dump(mode="json", by_alias=True) | {"model": "models:/toxicity/3"}
+    )
+    assert pinned.training() is None
+    assert pinned.opened_as()["toxic_label"] == "toxic"
+
+
+def test_an_encoder_without_weights_is_refused(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"must hold weights in \*.safetensors"):
+        candidate(folder=folder, train_on=TRAINING).check()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_epochs": 0},
+        {"learning_rate": 0},
+        {"validation_fraction": 1},
+        {"patience": 0},
+        {"class_weight": "heavy"},
+        {"epochs": 3},
+    ],
+)
+def test_a_wrong_option_of_the_training_is_refused(folder, wrong):
+    with pytest.raises(ValueError, match=f"fine_tuning.{next(iter(wrong))}"):
+        candidate(folder=folder, train_on=TRAINING, fine_tuning=wrong)
+
+
+def test_fine_tuning_without_a_training_set_is_refused(folder):
+    with pytest.raises(ValueError, match="give the training set with `train_on`"):
+        candidate(folder=folder, fine_tuning={"seed": 1})
+
+
+def test_what_is_to_be_trained_is_not_opened(folder):
+    with pytest.raises(InputError, match="'encoder' must be trained before it is opened"):
+        candidate(folder=folder, train_on=TRAINING).open(None)
