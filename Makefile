@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 EMPTY := build/empty-env
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
+COVERED := --cov=bias_metrics --cov-branch --cov-report= --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
 .PHONY: help setup demo test test-all lint unit wheel-test bench constraints clean
@@ -38,7 +39,7 @@ demo: $(READY)
 test: lint wheel-test unit
 
 unit: $(READY)
-	$(OFFLINE) $(BIN)/pytest -m "not slow"
+	$(OFFLINE) $(BIN)/pytest -m "not slow" $(COVERED)
 
 test-all: lint wheel-test
 	$(OFFLINE) $(BIN)/pytest
