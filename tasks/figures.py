@@ -54,13 +54,16 @@ def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
     return distribution_panels(
         {name: (layout.array("y_true"), layout.array("y_score"), groups[name]) for name in groups},
         title=_title(report),
+        background=layout.background(),
     )
 
 
-def distribution_panels(panels: Mapping[str, Panel], *, title: str) -> Figure:
-    """Draw scores by class inside and outside of a group, one panel per group.
+def distribution_panels(
+    panels: Mapping[str, Panel], *, title: str, background: npt.NDArray[np.bool_] | None = None
+) -> Figure:
+    """Draw scores by class inside a group and in its background, one panel per group.
 
-    Filled: rows that mention the identity; outlined: all other rows. Each histogram is a
+    Filled: rows that mention the identity; outlined: the background. Each histogram is a
     density, so that small groups can be compared with large ones, on a square root scale,
     since most comments crowd at one end. A group without rows is grey and says so.
 
@@ -70,6 +73,8 @@ def distribution_panels(panels: Mapping[str, Panel], *, title: str) -> Figure:
         By the group's name: `y_true`, `y_score` and `in_subgroup`.
     title : str
         Of the figure.
+    background : bool array of shape (n,), optional
+        The rows of every group's background; default all rows outside the group.
 
     Returns
     -------
@@ -89,7 +94,8 @@ def distribution_panels(panels: Mapping[str, Panel], *, title: str) -> Figure:
         axes.set_axis_off()
     for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
         axes = grid.flat[position]
-        _distribution(axes, y_true, y_score, inside, edges)
+        outside = ~inside if background is None else background
+        _distribution(axes, y_true, y_score, (inside, outside), edges)
         axes.set_title(f"{name} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
         if position + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
@@ -98,7 +104,7 @@ def distribution_panels(panels: Mapping[str, Panel], *, title: str) -> Figure:
     handles = [
         Rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
         Rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
-        Rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, other comments"),
+        Rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, background"),
     ]
     figure.legend(handles=handles, loc="outside lower right", ncols=3, fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11, x=0.01, ha="left", parse_math=False)
@@ -141,14 +147,15 @@ def _distribution(
     axes: Axes,
     y_true: npt.NDArray[np.bool_],
     y_score: npt.NDArray[np.floating],
-    inside: npt.NDArray[np.bool_],
+    groups: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
     edges: npt.NDArray[np.floating],
 ) -> None:
+    inside, outside = groups
     if not inside.any():
         axes.set_facecolor(UNDEFINED)
         axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
     for of_class, colour in ((~y_true, BLUE), (y_true, ORANGE)):
-        own, background = y_score[of_class & inside], y_score[of_class & ~inside]
+        own, background = y_score[of_class & inside], y_score[of_class & outside]
         if own.size:
             axes.hist(own, bins=edges, density=True, color=colour, alpha=0.5)
         if background.size:

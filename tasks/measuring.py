@@ -74,9 +74,13 @@ class Layout:
 
     def others(self, ranked: RankedRows) -> Members | None:
         """Return the rows that no background has; None where each identity leaves out its own."""
-        if not (self.folder / "mentioned.npy").exists():
-            return None
-        return ranked.members(np.flatnonzero(self.array("mentioned")))
+        background = self.background()
+        return None if background is None else ranked.members(np.flatnonzero(~background))
+
+    def background(self) -> npt.NDArray[np.bool_] | None:
+        """Say which rows every identity has as background; None where each leaves out its own."""
+        kept = (self.folder / "mentioned.npy").exists()
+        return np.logical_not(self.array("mentioned")) if kept else None
 
 
 def lay_out(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 from matplotlib.text import Text
 
 from bias_metrics import compare_bias, evaluate_bias
@@ -140,6 +140,19 @@ def test_distributions_have_one_scale_and_a_group_without_rows_is_grey(tmp_path)
     assert [to_hex(axes.get_facecolor()) == GREY for axes in (gay, none)] == [False, True]
     assert [text.get_text() for text in none.texts] == ["no evidence"]
     assert not gay.texts
+
+
+def test_only_rows_of_the_background_are_drawn_beside_a_group():
+    """A background histogram of rows at .9 alone has one step, in its last bin."""
+    y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.9])
+    inside = np.array([1, 0, 0, 0], bool)
+    for background, n_steps in ((None, 2), (y_score > 0.5, 1)):
+        figure = distribution_panels(
+            {"gay": (y_true, y_score, inside)}, title="t", background=background
+        )
+        [outline] = [one for one in figure.axes[0].patches if isinstance(one, Polygon)]
+        heights = outline.get_xy()[:, 1]
+        assert np.sum((heights[1:] > 0) & (heights[:-1] == 0)) == n_steps
 
 
 @pytest.mark.parametrize("score", [0.5, 3.0])
