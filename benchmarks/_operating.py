@@ -160,6 +160,14 @@ def situations() -> Iterator[Situation]:
         (gap_shift_of(0.15),),
         most_passes=ALPHA,
     )
+    for gap_now in (0.05, -0.05):
+        yield Situation(
+            f"margin on a gap, from 0 to {gap_now:+.2f} by exactly it",
+            Rule(**gap, margin=0.05),
+            (gap_shift_of(gap_now),),
+            (0.0,),
+            most_passes=ALPHA,
+        )
     yield Situation(
         "margin on a gap that shrinks from .30 to .10",
         Rule(**gap, margin=0.05),

@@ -155,7 +155,8 @@ class Pairing:
             found = paired(a, b, together, z, small=small)
             if not is_gap:
                 return found
-            return sized(found, paired(a, negated(b), together.negated(), z, small=small))
+            total = paired(a, negated(b), together.negated(), z, small=small)
+            return sized(found, total, b, self.confidence)
         members = [model.members[name] for model in self.models]
         of_first, of_second = (
             spread.of_auc(metric, one.compared[metric], one)
@@ -167,7 +168,7 @@ class Pairing:
             return found
         summed = self._rows(of_first, of_second, sign=-1)
         total = self._clustered(a, negated(b), summed, n_clusters)
-        return sized(found, total)
+        return sized(found, total, b, self.confidence)
 
     def _rows(self, of_first: Influence, of_second: Influence, sign: int = 1) -> Floats:
         """Return each row's influence on `first - sign * second`, shape (n,)."""

@@ -31,7 +31,7 @@ class Difference:
         Clusters of the rows that the metric is of, where the error allows for them.
     size_low, size_high : float or None
         For a gap (AEG): bounds on `|first| - |second|`, how much wider the first is than the
-        second, at the same confidence; 0 or less for identical scores.
+        second, at the same confidence whatever the signs; 0 or less for identical scores.
     """
 
     first: float | None
