@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ except ImportError as error:
     msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
     raise InputError(msg) from error
 
+_PACK = "_reorder_linear_weight"
 # What a training depends on, whichever build of it is installed.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
 # Texts that are tokenised at once, while the ones before them are computed.
 TEXTS_AHEAD = 1024
 # On a CPU what a batch computes should stay in its caches.
-_TOKENS_A_BATCH = {"cpu": 2_048, "cuda": 131_072}
+_TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
 
 
 def chosen_precision(wanted: str) -> str:
@@ -111,6 +113,8 @@ class Classifier:
         )
         self._model = model.to(self._device).eval()
         _exact_last_layer(self._model)
+        if self._device.type == "cpu":
+            pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
         """Return the logits of each text, shape (n, labels), float32, in the order of the texts.
@@ -165,6 +169,24 @@ class Classifier:
         self._budget = min(self._budget, max(n_tokens // 2, 1))
         half = len(rows) // 2
         return torch.cat([self._batch(rows[:half]), self._batch(rows[half:])])
+
+
+def pack_layers(model: Any) -> None:
+    """Let oneDNN compute the linear layers on a CPU, from weights laid out for it once.
+
+    On processors that are not Intel's, it is more than twice as fast in single precision as the
+    MKL that torch takes otherwise. Where torch was built without it nothing changes.
+    """
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, _PACK)):
+        return
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear:
+            weight = getattr(torch.ops.mkldnn, _PACK)(layer.weight.detach())
+            layer.forward = partial(_packed, weight=weight, bias=layer.bias)
+
+
+def _packed(given: Any, *, weight: Any, bias: Any) -> Any:
+    return torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")  # noqa: SLF001 - what torch.compile makes of a linear layer
 
 
 def _exact_last_layer(model: Any) -> None:

@@ -1,16 +1,11 @@
 """One model through every door gives the same scores."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from types import SimpleNamespace
 
-import httpx
 import numpy as np
+import pandas as pd
 import pytest
+from served import served
 from support.comments import ODD, batch
 
 from tasks.mlflow_models import save_classifier
@@ -34,42 +29,20 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(model, tmp_path_factory):
-    """`mlflow models serve`, as anybody would run it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(model)]
-    command += ["--env-manager", "local", "-h", "127.0.0.1", "-p", str(port)]
-    log = tmp_path_factory.mktemp("log") / "served.log"
-    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]  # noqa: PTH120
-    with log.open("wb") as stream:
-        server = subprocess.Popen(
-            command,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=os.environ | {"PATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"},
-        )
-        try:
-            _wait(f"http://127.0.0.1:{port}/ping", server, log)
-            yield f"http://127.0.0.1:{port}/invocations"
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    with served(str(model), tmp_path_factory.mktemp("log") / "served.log") as address:
+        yield address
 
 
-def _wait(ping, server, log):
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            if httpx.get(ping).status_code == httpx.codes.OK:
-                return
-        except httpx.TransportError:
-            time.sleep(0.3)
-    pytest.fail(f"the model server did not start:\n{log.read_text()[-2000:]}")
+@pytest.fixture(scope="module")
+def real_texts(real_data):
+    """Comments as they come, comments that raters disagreed on, generated phrases."""
+    texts = pd.read_csv(real_data / "civil_comments_natural_2000.csv")["comment_text"]
+    rated = pd.read_parquet(real_data / "civil_comments_text.parquet")["comment_text"]
+    phrases = pd.read_csv(real_data / "bias_madlibs_77k.csv.gz")["Text"]
+    return [*texts, *rated[::8], *phrases[::40]]
 
 
-def test_the_baseline_scores_the_same_through_every_door(model, url):
+def scores_by_door(model, url, texts):
     version = SimpleNamespace(uri=MODEL)
     gateway = SimpleNamespace(resolve=lambda _: version, download=lambda _: model)
     doors = [
@@ -81,7 +54,19 @@ def test_the_baseline_scores_the_same_through_every_door(model, url):
     for door in doors:
         candidate = CANDIDATES.validate_python(door | {"name": "words"})
         with candidate.open(SimpleNamespace(gateway=gateway)) as scorer:
-            found.append(scorer.score(batch(TEXTS + ODD)))
-    assert np.ptp(found[0]) > 0.5
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-12)
+            found.append(scorer.score(batch(texts)))
+    return found
+
+
+def test_the_baseline_scores_the_same_through_every_door(model, url):
+    own, *others = scores_by_door(model, url, TEXTS + ODD)
+    assert np.ptp(own) > 0.5
+    for other in others:
+        np.testing.assert_allclose(other, own, rtol=0, atol=1e-12)
+
+
+def test_real_comments_score_the_same_through_every_door(model, url, real_texts):
+    own, *others = scores_by_door(model, url, real_texts)
+    assert len(np.unique(own)) > 100
+    for other in others:
+        np.testing.assert_allclose(other, own, rtol=0, atol=1e-6)

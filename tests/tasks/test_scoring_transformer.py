@@ -77,6 +77,16 @@ def test_of_several_labels_the_toxic_one_scores_by_its_sigmoid(tmp_path, texts):
     np.testing.assert_allclose(score(folder, texts), expected, rtol=0, atol=1e-5)
 
 
+def test_on_a_cpu_onednn_computes_the_linear_layers(folder):
+    if torch.cuda.is_available() or not torch.backends.mkldnn.is_available():
+        pytest.skip("needs a CPU alone, and a torch with oneDNN")
+    with candidate(folder).open(None) as scorer, torch.profiler.profile() as seen:
+        scorer.score(batch(["you are kind"]))
+    names = {event.key for event in seen.key_averages()}
+    assert "mkldnn::_linear_pointwise" in names
+    assert "aten::addmm" not in names
+
+
 def test_half_precision_orders_comments_almost_alike(folder, texts):
     exact, rounded = score(folder, texts), score(folder, texts, precision="bfloat16")
     assert 0 < np.abs(exact - rounded).max() < 0.1
