@@ -18,11 +18,12 @@ import numpy.typing as npt
 from bias_metrics._cells import Comparison
 from bias_metrics._influence import CLASSES, Influence, Members, RankedRows
 from bias_metrics._placements import (
+    BLOCK,
     Floats,
     deviations_of,
-    freedom_of_squares,
     inner,
     runs_of,
+    squares_of,
     steps_of,
 )
 
@@ -36,34 +37,35 @@ class MatchedClass:
 
     Attributes
     ----------
-    position : int32 array of shape (n,)
+    position : int array of shape (n,)
         In the first model's order: the row's position in the second's.
-    level : int32 array of shape (n,)
+    level : int array of shape (n,)
         In the first model's order: which of the second's distinct scores the row has. Where
         scores are tied, a table by level is small enough to stay in the processor's cache.
+        Of numpy's own index type, which it takes from four times as fast.
     starts : int array
         Position at which each distinct score of the second begins.
     """
 
-    position: npt.NDArray[np.int32]
-    level: npt.NDArray[np.int32]
+    position: npt.NDArray[np.intp]
+    level: npt.NDArray[np.intp]
     starts: npt.NDArray[np.intp]
 
     @classmethod
     def of(cls, first: RankedRows, second: RankedRows, *, positive: bool) -> MatchedClass:
         """Match one class of two rankings of the same rows."""
         rows = np.flatnonzero(first.y_true == positive)
-        position = np.empty(rows.size, dtype=np.int32)
+        position = np.empty(rows.size, dtype=np.intp)
         position[first.position[rows]] = second.position[rows]
         everyone = second.everyone.positive if positive else second.everyone.negative
         starts = runs_of(everyone.scores).starts
-        levels = np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts))
+        levels = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return cls(position, levels[position], starts)
 
     def products(self, a: Deviations, b: Deviations, *, cubes: bool) -> Floats:
         """Sum the products of the two models' step functions over all rows of the class."""
         level_bounds = np.searchsorted(self.starts, b.bounds)
-        values = np.repeat(b.of_y, np.diff(level_bounds))[self.level]
+        values = np.repeat(b.of_y, np.diff(level_bounds)).take(self.level)
         counts = np.diff(a.bounds)
         taken = np.flatnonzero(counts)
         of_a, starts = a.of_y[taken], a.bounds[taken]
@@ -119,12 +121,14 @@ class TwoRankings:
     def difference_error(self, a: Influence, b: Influence) -> tuple[float, float]:
         """Return the standard error of two numbers' difference, and its degrees of freedom."""
         matched = self.positive, self.negative
-        parts = []
-        for one, other, classes in zip(a.by_class(), b.by_class(), matched, strict=True):
-            apart = other[classes.position]
-            np.subtract(one, apart, out=apart)
-            parts.append(apart)
-        return math.sqrt(sum(inner(one, one) for one in parts)), freedom_of_squares(parts)
+        parts = zip(a.by_class(), b.by_class(), matched, strict=True)
+        blocks = (
+            one[start : start + BLOCK] - other.take(of_class.position[start : start + BLOCK])
+            for one, other, of_class in parts
+            for start in range(0, one.size, BLOCK)
+        )
+        squares, freedom = squares_of(blocks)
+        return math.sqrt(squares), freedom
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,8 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Comparison, comparisons
 from bias_metrics._checks import BoolArray, FloatArray
-from bias_metrics._placements import Floats, deviations_of, inner, steps_of
+from bias_metrics._placements import BLOCK, Floats, deviations_of, steps_of
 from bias_metrics._ranks import SortedClasses, SortedScores
-
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,13 +215,9 @@ class Influence:
         """Add `weight` times the settled influence on another number."""
         for label in (True, False):
             own, more = self._values[label], other._values[label]
-            for start in range(0, own.size, _BLOCK):  # no second array of this size
-                block = slice(start, start + _BLOCK)
+            for start in range(0, own.size, BLOCK):  # no second array of this size
+                block = slice(start, start + BLOCK)
                 own[block] += weight * more[block]
-
-    def std_error(self) -> float:
-        """Return the standard error of the number, its rows being independent."""
-        return math.sqrt(sum(inner(values, values) for values in self.by_class()))
 
     def by_row(self, ranked: RankedRows) -> Floats:
         """Return the influence of each row, shape (n,)."""

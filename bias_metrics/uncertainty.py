@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Cells, Comparison
 from bias_metrics._influence import Influence, Members, RankedRows
-from bias_metrics._placements import Floats, freedom_of_squares
+from bias_metrics._placements import Floats, squares_of
 from bias_metrics._values import MetricValue
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
@@ -109,10 +109,12 @@ class Spread:
             return value
         if isinstance(influence, str):
             return replace(value, reason=influence)
-        row_error = influence.std_error()
-        std_error, n_clusters = row_error, None
+        squares, freedom = squares_of(influence.by_class())
+        std_error, n_clusters = math.sqrt(squares), None
+        row_error = std_error
         if self.clusters is not None:
             n_clusters = self.count(members)
+            freedom = n_clusters - 1
             std_error = self.clustered_error(influence.by_row(self.ranked), n_clusters)
         described = replace(
             value,
@@ -129,8 +131,6 @@ class Spread:
             )
         if not 0 < value.value < 1:
             return replace(described, reason="at the end of its range")
-        by_class = influence.by_class()
-        freedom = freedom_of_squares(by_class) if n_clusters is None else float(n_clusters - 1)
         low, high = logit_interval(value.value, std_error, quantile(self.confidence, freedom))
         return replace(described, low=low, high=high)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bias_metrics import Difference, compare_bias, evaluate_bias
 from bias_metrics._difference_rule import skewed_reach
-from bias_metrics._placements import freedom_of_squares
+from bias_metrics._placements import squares_of
 from bias_metrics.adjustment import adjust_benjamini_hochberg, adjust_holm
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
@@ -367,6 +367,9 @@ def test_the_difference_of_a_worse_model_near_1_reaches_farther_down():
 
 
 def test_few_rows_that_make_up_a_sum_of_squares_leave_few_degrees_of_freedom():
-    assert freedom_of_squares([np.ones(50), np.ones(30)]) == pytest.approx(2 * 80)
-    assert freedom_of_squares([np.array([1.0, 1.0, 2.0])]) == pytest.approx(2 * 6**2 / 18)
-    assert freedom_of_squares([np.zeros(3), np.zeros(0)]) == np.inf
+    assert squares_of([np.ones(50), np.ones(30)]) == pytest.approx((80, 2 * 80))
+    assert squares_of([np.array([1.0, 1.0, 2.0])]) == pytest.approx((6, 2 * 6**2 / 18))
+    assert squares_of([np.zeros(3), np.zeros(0)]) == (0, np.inf)
+    many = np.random.default_rng(0).random(100_000)
+    squares = np.sum(many**2)
+    assert squares_of([many]) == pytest.approx((squares, 2 * squares**2 / np.sum(many**4)))
