@@ -73,11 +73,12 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(evaluation, rows, source)
     rivals = pin_rivals(evaluation, candidates, store).values()
-    for each in (*candidates, *rivals):
+    scores = [[score_candidate(each, rows, store) for rows in frozen] for each in candidates]
+    for each in rivals:
         for rows in frozen:
             score_candidate(each, rows, store)
     key = f"evaluate-{runtime.flow_run.id}"
-    with working_folder(store) as work, evaluation_run(evaluation, key, store) as run:
+    with working_folder(store) as work, evaluation_run(evaluation, scores, key, store) as run:
         measured = [
             [
                 measure_candidate(source, candidate, rows, store, work, submission=submission)

@@ -9,6 +9,7 @@ from tasks.gating import decide_candidate
 from tasks.model_card import describe_version, write_model_card
 from tasks.promotion import promote_candidate
 from tasks.publishing import publish_results
+from tasks.resuming import find_promotion
 from tasks.rivals import pin_rivals
 from tasks.scoring.scored import score_candidate
 from tasks.tracking import log_candidate_run
@@ -29,11 +30,16 @@ def judge_candidate(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return a candidate's verdict on every set, and what became of `champion`.
 
-    1. look up champion and reference as they are now
-    2. on each set: compare, decide, log one MLflow run
-    3. describe the registered version by its model cards; publish the results
-    4. move `champion` if the candidate passed; if that moved meanwhile, from the start
+    1. if this evaluation promoted it before it was killed, leave it at that
+    2. look up champion and reference as they are now
+    3. on each set: compare, decide, log one MLflow run
+    4. describe the registered version by its model cards; publish the results
+    5. move `champion` if the candidate passed; if that moved meanwhile, from step 2
     """
+    promoted = find_promotion(candidate, measured, run, store)
+    if promoted is not None:
+        publish_results(candidate, work, output)
+        return promoted
     for _ in range(ATTEMPTS):
         rivals = pin_rivals(evaluation, candidates, store)
         verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]

@@ -10,19 +10,17 @@ The same entries are the history, readable on MLflow's own pages.
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 from tasks.files import json_digest
 from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.owners import has_ended, this_process
 from tasks.verdicts import sign
 
 State = Literal["open", "done", "abandoned"]
@@ -73,12 +71,8 @@ class Entry:
         if datetime.now(UTC) >= datetime.fromisoformat(str(self.content["expires"])):
             return True
         owner = str(self.content["owner"])
-        host, pid, started, _ = owner.split(" ")
-        if host != socket.gethostname():
-            return False
-        if int(pid) == os.getpid():
-            return owner not in _active
-        return _process_start(int(pid)) != started
+        process = owner.rpartition(" ")[0]
+        return has_ended(process) or (process == this_process() and owner not in _active)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -121,8 +115,7 @@ class Ledger:
         When the body ends without having closed it, its owner is gone.
         """
         now = datetime.now(UTC)
-        pid = os.getpid()
-        owner = f"{socket.gethostname()} {pid} {_process_start(pid)} {uuid.uuid4().hex[:8]}"
+        owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
         expires = (now + LEASE).isoformat()
         whole = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
         _active.add(owner)
@@ -185,12 +178,3 @@ def _tags(content: str, state: State, note: str) -> dict[str, str]:
 
 def _digest(content: str, state: State, note: str) -> str:
     return json_digest([content, state, note])
-
-
-def _process_start(pid: int) -> str:
-    """Return when a process of this machine started, as the kernel counts; "" if it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except OSError:
-        return ""
-    return stat.rsplit(")", 1)[1].split()[19]

@@ -25,8 +25,10 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 from mlflow.exceptions import MlflowException
 
 from tasks.errors import InputError
+from tasks.owners import this_process
 
-KEY = "biasgate.key"
+KEY, OWNER = "biasgate.key", "biasgate.owner"
+PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"  # Markdown that the run page shows
 _METRICS_A_BATCH, _PARAMS_A_BATCH, _VERSIONS_A_PAGE = 1000, 100, 1000
 _PARAM_LENGTH = 6000
@@ -56,6 +58,25 @@ class ModelVersion:
     def uri(self) -> str:
         """`models:/name/version`."""
         return f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that has not ended.
+
+    Attributes
+    ----------
+    run_id : str
+        Its id.
+    started : float
+        When it was created, in seconds since 1970.
+    tags : dict
+        Its tags.
+    """
+
+    run_id: str
+    started: float
+    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -115,14 +136,36 @@ class Gateway:
         return str(self.client.get_run(run_id).info.experiment_id)
 
     def run(self, experiment_id: str, key: str, name: str, *, parent: str | None = None) -> str:
-        """Return the id of the run with this key, created RUNNING where it is missing."""
+        """Return the id of the run with this key, created RUNNING where it is missing.
+
+        It is this process's own from then on.
+        """
+        found = self.find_run(experiment_id, key)
+        if found is not None:
+            self.client.set_tag(found, OWNER, this_process())
+            return found
+        tags = {KEY: key, OWNER: this_process()} | ({PARENT: parent} if parent else {})
+        return str(self.client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
+
+    def find_run(self, experiment_id: str, key: str) -> str | None:
+        """Return the id of the run with this key, or None."""
         found = self.client.search_runs(
             [experiment_id], f"tags.`{KEY}` = '{key}'", ViewType.ACTIVE_ONLY, max_results=1
         )
-        if found:
-            return str(found[0].info.run_id)
-        tags = {KEY: key} | ({"mlflow.parentRunId": parent} if parent else {})
-        return str(self.client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
+        return str(found[0].info.run_id) if found else None
+
+    def running(self, experiment_id: str) -> list[Running]:
+        """Return the runs that are RUNNING, the newest first."""
+        found = self.client.search_runs([experiment_id], "attributes.status = 'RUNNING'")
+        return [
+            Running(one.info.run_id, one.info.start_time / 1000, dict(one.data.tags))
+            for one in found
+        ]
+
+    def parent_of(self, run_id: str) -> str | None:
+        """Return the id of the run that a run is nested under, or None."""
+        found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
+        return found
 
     def log(
         self,

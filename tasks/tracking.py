@@ -11,9 +11,11 @@ from urllib.parse import quote
 
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.rules import SUBGROUP_METRICS
+from tasks.files import json_digest, locked
 from tasks.mlflow_gateway import NOTE
 from tasks.orchestration import task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown
+from tasks.resuming import EVALUATION, TABLE, settle_abandoned
 from tasks.scoring.candidate import Workplace
 
 AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
@@ -60,11 +62,20 @@ def metric_name(subgroup: str) -> str:
 
 
 @task(name="open evaluation run")
-def open_evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> str:
-    """Create the parent run, or find it by its key, and return its id. Safe to retry."""
+def open_evaluation_run(
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+) -> str:
+    """Create the parent run, or find it, and return its id. Safe to retry.
+
+    It is found by its key, or because the same evaluation, of the same scores, was killed.
+    """
     gateway = Workplace.at(store).gateway
     experiment_id = gateway.experiment(evaluation["name"])
-    run_id = gateway.run(experiment_id, key, f"evaluate {evaluation['name']}")
+    digest = json_digest([evaluation, scores])
+    with locked(Path(store) / "evaluations"):
+        settle_abandoned(gateway, experiment_id, key, digest)
+        run_id = gateway.run(experiment_id, key, f"evaluate {evaluation['name']}")
+        gateway.log(run_id, tags={EVALUATION: digest})
     params = {
         "policy": evaluation["policy"]["name"],
         "candidates": ", ".join(one["name"] for one in evaluation["candidates"]),
@@ -75,9 +86,11 @@ def open_evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> str
 
 
 @contextmanager
-def evaluation_run(evaluation: dict[str, Any], key: str, store: str) -> Iterator[str]:
+def evaluation_run(
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+) -> Iterator[str]:
     """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
-    run_id = open_evaluation_run(evaluation, key, store)
+    run_id = open_evaluation_run(evaluation, scores, key, store)
     with Workplace.at(store).gateway.failing(run_id):
         yield run_id
 
@@ -114,7 +127,7 @@ def log_candidate_run(
             profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
         )
         gateway.log_folder(run_id, Path(folder))
-        gateway.log_table(run_id, metric_table(report), "bias_metrics.json")
+        gateway.log_table(run_id, metric_table(report), TABLE)
         gateway.finish(run_id)
     return verdict | {"run_id": run_id}
 

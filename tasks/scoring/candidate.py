@@ -22,6 +22,7 @@ from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
 from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.scoring.shards import ROWS_A_SHARD
 from tasks.settings import Name, Settings
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
@@ -117,6 +118,8 @@ class CandidateSettings(Settings):
         Accept an evaluation set that shares rows with the training set.
     threshold : float, optional
         Where the candidate flags a comment, score >= threshold; its errors there are reported.
+    rows_a_shard : int
+        Rows that are scored and kept together: held in memory, and lost to a kill, at most.
     """
 
     name: Name
@@ -124,6 +127,7 @@ class CandidateSettings(Settings):
     allow_two_valued: bool = False
     allow_training_rows: bool = False
     threshold: FiniteFloat | None = None
+    rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""

@@ -94,9 +94,9 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
         gateway.log_folder(run_id, Path(folder), "scores")
         columns = json.dumps([settings.path.name, settings.id, settings.score])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
-        version = gateway.register(model, run_id, "scores", tags)
-    gateway.finish(run_id)
-    return version
+        # Before there is a version: once there is one, nobody comes back to the run.
+        gateway.finish(run_id)
+        return gateway.register(model, run_id, "scores", tags)
 
 
 def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from tasks.orchestration import task
 from tasks.progress import progress
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.kinds import CANDIDATES
-from tasks.scoring.shards import ROWS_A_SHARD, Shards
+from tasks.scoring.shards import Shards
 from tasks.storage import Folder
 
 RECORD = "record.json"
@@ -127,8 +127,6 @@ def score_rows(
     evaluation_set: EvaluationSet,
     candidate: CandidateSettings,
     scores: str,
-    *,
-    rows_a_shard: int = ROWS_A_SHARD,
 ) -> ScoredSet:
     """Return a candidate's scores on a set; only what is not kept already is computed.
 
@@ -142,8 +140,6 @@ def score_rows(
         Its settings.
     scores : str
         Folder, or URL that fsspec opens, below which scores are kept.
-    rows_a_shard : int
-        Rows that are held in memory, and lost to a kill, at most.
 
     Returns
     -------
@@ -161,11 +157,11 @@ def score_rows(
     kept = ScoredSet.load(folder.url)
     if kept is None or not kept.is_of(scorer, evaluation_set):
         shards = Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
-        n_shards = -(-evaluation_set.n_rows // rows_a_shard)
+        n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
         # Two runs that start at different places share the work instead of repeating it.
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
-        score_shards(scorer, evaluation_set, candidate, shards, numbers, rows_a_shard)
+        score_shards(scorer, evaluation_set, candidate, shards, numbers)
         kept = finish_scores(shards, evaluation_set, n_shards)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
@@ -178,17 +174,17 @@ def score_shards(
     candidate: CandidateSettings,
     shards: Shards,
     numbers: Sequence[int],
-    rows_a_shard: int = ROWS_A_SHARD,
 ) -> None:
     """Make those of some shards that are not there yet; any number of callers at once may."""
+    size = candidate.rows_a_shard
     what = f"score {candidate.name} on {evaluation_set.name}"
     with progress(what, total=evaluation_set.n_rows, unit="rows") as advance:
         for number in numbers:
-            start = number * rows_a_shard
-            ids = evaluation_set.rows(["id"], start, rows_a_shard)["id"].combine_chunks()
+            start = number * size
+            ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()
             with shards.locked(number):
                 if not shards.holds(number, ids):
-                    table = evaluation_set.rows(list(scorer.columns), start, rows_a_shard)
+                    table = evaluation_set.rows(list(scorer.columns), start, size)
                     [rows] = table.combine_chunks().to_batches()
                     scores = _scores(scorer, rows, candidate)
                     shards.write(number, ids, _checked(scores, rows, start, candidate))

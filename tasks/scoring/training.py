@@ -18,6 +18,7 @@ TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"
 OPENED_AS = "biasgate.opened_as"
 MODEL_PATH = "model"
+NO_PARAMS = {"train_on", "model", "threshold", "rows_a_shard"}
 
 
 def train_and_register(
@@ -56,7 +57,7 @@ def train_and_register(
     opened_as = json.dumps(candidate.opened_as())
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
     with gateway.failing(run_id):
-        options = candidate.model_dump(mode="json", exclude={"train_on", "model", "threshold"})
+        options = candidate.model_dump(mode="json", exclude=NO_PARAMS)
         gateway.log(run_id, params=options, tags=tags)
 
         def log(metrics: Mapping[str, float], epoch: int) -> None:
@@ -65,9 +66,9 @@ def train_and_register(
         with tempfile.TemporaryDirectory() as folder:
             candidate.fit(training_set, Path(folder) / MODEL_PATH, log)
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
-        version = gateway.register(registered_model, run_id, MODEL_PATH, tags)
-    gateway.finish(run_id)
-    return version
+        # Before there is a version: once there is one, nobody comes back to the run.
+        gateway.finish(run_id)
+        return gateway.register(registered_model, run_id, MODEL_PATH, tags)
 
 
 def trained_options(version: ModelVersion) -> dict[str, Any] | None:

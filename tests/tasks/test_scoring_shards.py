@@ -23,7 +23,9 @@ from tasks.scoring.scored import ScoredSet, score_rows
 
 N, ROWS = 60, 8
 N_SHARDS = 8  # 60 rows, 8 a shard
-SETTINGS = CANDIDATES.validate_python({"name": "one", "kind": "scores", "path": "unused.csv"})
+SETTINGS = CANDIDATES.validate_python(
+    {"name": "one", "kind": "scores", "path": "unused.csv", "rows_a_shard": ROWS}
+)
 
 
 class Counting(Scorer):
@@ -72,7 +74,7 @@ def root(request, tmp_path):
 
 
 def score(scorer, rows, root):
-    return score_rows(scorer, rows, SETTINGS, root, rows_a_shard=ROWS)
+    return score_rows(scorer, rows, SETTINGS, root)
 
 
 def files(scored):
