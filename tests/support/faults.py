@@ -35,6 +35,7 @@ from mlflow.server import app
 from mlflow.server.handlers import initialize_backend_stores
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from support.disturbing import be_quiet, kill
 from support.promoted import MODEL, frozen_set, judged_version, local
 from werkzeug.serving import make_server
 
@@ -173,8 +174,7 @@ class _Client:
 
 def attempt(uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], None]) -> None:
     """Promote in this process, disturbed before a step; exits, never returns."""
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
-    logging.disable()
+    be_quiet()
     os.environ |= IMPATIENT
     _At.armed = False
     event.listen(Engine, "before_cursor_execute", _wait_less_for_locks, retval=True)
@@ -210,11 +210,6 @@ def run_disturbed(
 def fail() -> None:
     """Raise."""
     raise FaultError
-
-
-def kill() -> None:
-    """End this process as `kill -9` does."""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -285,8 +280,7 @@ def _answers(port: int) -> bool:
 
 
 def _serve(database: Path, port: int) -> None:
-    sys.stderr = sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
-    logging.disable()
+    be_quiet()
     uri = f"sqlite:///{database}"
     initialize_backend_stores(uri, uri, str(database.parent))
     make_server("127.0.0.1", port, app, threaded=True).serve_forever()
