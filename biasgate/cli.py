@@ -45,6 +45,22 @@ Store = Annotated[
         help="Folder for frozen sets, scores and, unless MLFLOW_TRACKING_URI is set, MLflow.",
     ),
 ]
+TaskRunner = Annotated[
+    str | None,
+    typer.Option(
+        envvar="BIASGATE_TASK_RUNNER",
+        metavar="MODULE:CLASS",
+        help="Prefect task runner, as prefect_dask:DaskTaskRunner; default threads.",
+    ),
+]
+TaskRunnerOptions = Annotated[
+    str | None,
+    typer.Option(
+        envvar="BIASGATE_TASK_RUNNER_OPTIONS",
+        metavar="JSON",
+        help="""Its options, as '{"address": "tcp://host:8786"}'.""",
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 DEFAULT_STORE = Path(".biasgate")
@@ -69,11 +85,14 @@ def evaluate(
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002
+    task_runner: TaskRunner = None,
+    task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
     with errors_told(verbose=verbose):
         _check(config)
+        _run_tasks_by(task_runner, task_runner_options)
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
@@ -105,11 +124,14 @@ def nightly(
     cron: Annotated[
         str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
     ] = None,
+    task_runner: TaskRunner = None,
+    task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named by the date, once or on a schedule."""
     with errors_told(verbose=verbose or cron is not None):
         _check(config)
+        _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
 
@@ -277,6 +299,12 @@ def _check(config: Path) -> None:
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
 
     read_evaluation(config)
+
+
+def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
+    """Hand on what flows read when they are imported, here and in processes of a schedule."""
+    os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
+    os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
 
 
 def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bool = False) -> None:

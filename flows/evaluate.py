@@ -7,6 +7,7 @@ from typing import Any
 from prefect import flow, runtime, unmapped
 
 from flows.judge import judge_candidate
+from flows.score import score_candidates
 from flows.states import conclude
 from flows.train import prepare_candidates
 from tasks.data.freezing import freeze_evaluation_set
@@ -16,6 +17,7 @@ from tasks.figures import draw_figures
 from tasks.gating import check_policy
 from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
 from tasks.notifying import notify_people
+from tasks.orchestration import task_runner
 from tasks.publishing import (
     RESULTS,
     make_folder,
@@ -32,6 +34,7 @@ from tasks.tracking import close_evaluation_run, evaluation_run
 @flow(
     name="evaluate",
     flow_run_name="evaluate {config}",
+    task_runner=task_runner(),
     on_failure=[notify_of_crash],
     on_crashed=[notify_of_crash],
 )
@@ -42,7 +45,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     2. train the candidates that are trained here; pin registered ones to a version
     3. freeze the evaluation sets; check that the policy can judge them
     4. score every candidate, and whom they are compared with, on every set (kept scores
-       are reused)
+       are reused); on a cluster by all its workers
     5. measure each identity in a task of its own, then the aggregates; write report, table
        and figures
     6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
@@ -73,10 +76,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(evaluation, rows, source)
     rivals = pin_rivals(evaluation, candidates, store).values()
-    scores = [[score_candidate(each, rows, store) for rows in frozen] for each in candidates]
-    for each in rivals:
-        for rows in frozen:
-            score_candidate(each, rows, store)
+    scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"
     with working_folder(store) as work, evaluation_run(evaluation, scores, key, store) as run:
         measured = [

@@ -135,8 +135,16 @@ class Gateway:
         """Return the id of the experiment that a run belongs to."""
         return str(self.client.get_run(run_id).info.experiment_id)
 
-    def run(self, experiment_id: str, key: str, name: str, *, parent: str | None = None) -> str:
-        """Return the id of the run with this key, created RUNNING where it is missing.
+    def run(
+        self,
+        experiment_id: str,
+        key: str,
+        name: str,
+        *,
+        parent: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return the id of the run with this key, created RUNNING, and tagged, where it is missing.
 
         It is this process's own from then on.
         """
@@ -144,8 +152,9 @@ class Gateway:
         if found is not None:
             self.client.set_tag(found, OWNER, this_process())
             return found
-        tags = {KEY: key, OWNER: this_process()} | ({PARENT: parent} if parent else {})
-        return str(self.client.create_run(experiment_id, tags=tags, run_name=name).info.run_id)
+        known = {**(tags or {}), KEY: key, OWNER: this_process()}
+        known |= {PARENT: parent} if parent else {}
+        return str(self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id)
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""

@@ -7,15 +7,26 @@ was made from, which survive Prefect's own store and can be checked.
 
 from __future__ import annotations
 
+import importlib
+import json
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 import prefect
 from prefect import Task
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    update_progress_artifact,
+)
 from prefect.blocks.core import Block
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from tasks.errors import InputError
 
@@ -71,9 +82,84 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     )
 
 
+def task_runner() -> TaskRunner[Any] | None:
+    """Return what runs the tasks of a flow: threads (None), or what the environment names.
+
+    `BIASGATE_TASK_RUNNER` is `module:class`, as in `prefect_dask:DaskTaskRunner`, and
+    `BIASGATE_TASK_RUNNER_OPTIONS` its options in JSON.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, or it does not take these options.
+    """
+    named = os.environ.get("BIASGATE_TASK_RUNNER")
+    if not named:
+        return None
+    options = os.environ.get("BIASGATE_TASK_RUNNER_OPTIONS") or "{}"
+    module, _, name = named.partition(":")
+    try:
+        found: TaskRunner[Any] = getattr(importlib.import_module(module), name)(
+            **json.loads(options)
+        )
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        msg = (
+            f"BIASGATE_TASK_RUNNER must be `module:class` of a Prefect task runner that is "
+            f"installed; got {named!r} with options {options} ({error}). For Dask: "
+            'pip install "biasgate[dask]".'
+        )
+        raise InputError(msg) from error
+    return found
+
+
+def is_spread() -> bool:
+    """Whether the tasks of this flow run elsewhere than in threads of its process."""
+    flow = FlowRunContext.get()
+    return flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
+
+
+@contextmanager
+def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
+    """Have what is submitted run on Dask workers that have these resources."""
+    if not resources or not is_spread():
+        yield
+        return
+    import dask  # noqa: PLC0415 - an extra
+
+    with dask.annotate(resources=dict(resources)):
+        yield
+
+
 def publish_markdown(key: str, markdown: str, description: str) -> None:
     """Publish Markdown as a Prefect artifact; keys have lower case letters, digits and `-`."""
     create_markdown_artifact(key=key, markdown=markdown, description=description)
+
+
+def is_in_run() -> bool:
+    """Whether this is called in a flow or a task, to which artifacts can belong."""
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
+
+
+class ProgressArtifact:
+    """A progress artifact of the running task; made when there is something to tell.
+
+    Parameters
+    ----------
+    key : str
+        Under which Prefect lists it: lower case letters, digits and `-`.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._id: UUID | None = None
+
+    def tell(self, percent: float, description: str) -> None:
+        """Publish how much is done."""
+        if self._id is None:
+            made: Any = create_progress_artifact(percent, self._key, description)
+            self._id = made
+        else:
+            update_progress_artifact(self._id, percent, description)
 
 
 def notify_by_block(name: str, body: str, subject: str) -> None:

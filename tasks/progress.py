@@ -1,4 +1,4 @@
-"""A progress bar on standard error, only where that is a terminal."""
+"""Progress: a bar on standard error where that is a terminal, an artifact on Prefect's server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+from tasks.reporter import Reporter
 
 # Tasks run in threads, and a terminal has room for one live display: they share it.
 _lock = threading.Lock()
@@ -43,6 +45,17 @@ def progress(what: str, *, total: float | None = None, unit: str = "rows") -> It
     Advance
         To be called with the number of steps done since the last call.
     """
+    with Reporter(what, total, unit) as reporter, _bar(what, total, unit) as show:
+
+        def advance(n: int, *, total: float | None = None) -> None:
+            reporter.advance(n, total)
+            show(n, total=total)
+
+        yield advance
+
+
+@contextmanager
+def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield _silent
         return

@@ -74,8 +74,8 @@ def open_evaluation_run(
     digest = json_digest([evaluation, scores])
     with locked(Path(store) / "evaluations"):
         settle_abandoned(gateway, experiment_id, key, digest)
-        run_id = gateway.run(experiment_id, key, f"evaluate {evaluation['name']}")
-        gateway.log(run_id, tags={EVALUATION: digest})
+        name, tags = f"evaluate {evaluation['name']}", {EVALUATION: digest}
+        run_id = gateway.run(experiment_id, key, name, tags=tags)
     params = {
         "policy": evaluation["policy"]["name"],
         "candidates": ", ".join(one["name"] for one in evaluation["candidates"]),

@@ -120,6 +120,10 @@ class CandidateSettings(Settings):
         Where the candidate flags a comment, score >= threshold; its errors there are reported.
     rows_a_shard : int
         Rows that are scored and kept together: held in memory, and lost to a kill, at most.
+    resources : dict
+        On a Dask cluster: what workers must have to score it, as `{GPU: 1}`.
+    tags : list of str
+        On a cluster: Prefect tags of the tasks that score it, for concurrency limits.
     """
 
     name: Name
@@ -128,6 +132,8 @@ class CandidateSettings(Settings):
     allow_training_rows: bool = False
     threshold: FiniteFloat | None = None
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
+    resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""

@@ -153,10 +153,9 @@ def score_rows(
         values and the candidate does not allow that.
     """
     scorer.check(evaluation_set)
-    folder = Folder(scores).child(evaluation_set.digest[:16], scorer.digest[:16])
-    kept = ScoredSet.load(folder.url)
+    shards = shards_of(scorer, evaluation_set, scores)
+    kept = ScoredSet.load(shards.folder.url)
     if kept is None or not kept.is_of(scorer, evaluation_set):
-        shards = Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
         n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
         # Two runs that start at different places share the work instead of repeating it.
         first = random.randrange(n_shards)  # noqa: S311
@@ -166,6 +165,12 @@ def score_rows(
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
     return kept
+
+
+def shards_of(scorer: Scorer, evaluation_set: EvaluationSet, scores: str) -> Shards:
+    """Return the shards of a candidate on a set, made or not."""
+    folder = Folder(scores).child(evaluation_set.digest[:16], scorer.digest[:16])
+    return Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
 
 
 def score_shards(

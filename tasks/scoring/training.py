@@ -18,7 +18,7 @@ TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"
 OPENED_AS = "biasgate.opened_as"
 MODEL_PATH = "model"
-NO_PARAMS = {"train_on", "model", "threshold", "rows_a_shard"}
+NO_PARAMS = {"train_on", "model", "threshold", "rows_a_shard", "resources", "tags"}
 
 
 def train_and_register(

@@ -1,0 +1,34 @@
+"""Score candidates on sets: here, or shared out to the workers of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import unmapped
+
+from tasks.orchestration import asking_for
+from tasks.scoring.parts import score_part, share_out
+from tasks.scoring.scored import score_candidate
+
+
+def score_candidates(
+    candidates: list[dict[str, Any]], frozen: list[str], store: str
+) -> list[list[str]]:
+    """Return the folders of scores, of each candidate one per set.
+
+    1. on a cluster: ranges of shards are submitted, of all candidates and sets
+    2. what is still missing is made here, one candidate after the other (kept scores are
+       reused)
+    """
+    submitted: list[Any] = []
+    for candidate in candidates:
+        score = score_part.with_options(tags=candidate.get("tags", ()))
+        for rows in frozen:
+            parts = share_out(candidate, rows, store)
+            with asking_for(candidate.get("resources", {})):
+                submitted.append(
+                    score.map(parts, unmapped(candidate), unmapped(rows), unmapped(store))
+                )
+    for parts in submitted:
+        parts.result()
+    return [[score_candidate(one, rows, store) for rows in frozen] for one in candidates]

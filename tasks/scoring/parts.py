@@ -1,0 +1,56 @@
+"""Scoring by many workers: each makes a range of the shards that one candidate's scores need.
+
+What they have made is found by `tasks.scoring.scored`, which makes what is missing. A worker
+that is killed loses the shard that it was at; whoever gets its range makes the others.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tasks.data.evaluation_set import EvaluationSet
+from tasks.orchestration import is_spread, task
+from tasks.scoring.candidate import Workplace
+from tasks.scoring.kinds import CANDIDATES
+from tasks.scoring.scored import ScoredSet, score_shards, shards_of
+
+# Each opens the candidate anew: enough for all workers to have some, few enough to be worth it.
+PARTS = 32
+
+
+@task(name="share out shards")
+def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[tuple[int, int]]:
+    """Return ranges of shards, first and last, for workers to make. Reads only.
+
+    None where the tasks of this flow run in its own process, or the scores are kept.
+    """
+    if not is_spread():
+        return []
+    settings = CANDIDATES.validate_python(candidate)
+    workplace = Workplace.at(store)
+    evaluation_set = EvaluationSet.load(Path(set_folder))
+    with settings.open(workplace) as scorer:
+        scorer.check(evaluation_set)
+        kept = ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url)
+        if kept is not None and kept.is_of(scorer, evaluation_set):
+            return []
+    n_shards = -(-evaluation_set.n_rows // settings.rows_a_shard)
+    n_parts = min(n_shards, PARTS)
+    starts = [n_shards * part // n_parts for part in range(n_parts + 1)]
+    return [(first, after - 1) for first, after in pairwise(starts)]
+
+
+@task(name="score shards", task_run_name="score {candidate[name]}, shards {part[0]} to {part[1]}")
+def score_part(
+    part: tuple[int, int], candidate: dict[str, Any], set_folder: str, store: str
+) -> None:
+    """Make those of a range of shards that are not there yet. Safe to retry."""
+    settings = CANDIDATES.validate_python(candidate)
+    workplace = Workplace.at(store)
+    evaluation_set = EvaluationSet.load(Path(set_folder))
+    first, last = part
+    with settings.open(workplace) as scorer:
+        shards = shards_of(scorer, evaluation_set, workplace.scores)
+        score_shards(scorer, evaluation_set, settings, shards, range(first, last + 1))
