@@ -1,54 +1,124 @@
-"""A Dask cluster of real processes on this machine, and a model that can end one of them."""
+"""Evaluations on a Dask cluster of real processes, one of which may be killed."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import distributed
+import yaml
 from support.disturbing import kill
+from support.kills import (
+    HERE,
+    N_ROWS,
+    WORKER,
+    Trial,
+    World,
+    make_inputs,
+    score_by_hash,
+    score_bytes,
+    wrong_runs,
+)
 
-REPOSITORY = Path(__file__).parents[2]
-# Where the model notes what it scores, and the text at which it kills its process, once.
-ASKED, KILL_AT = "BIASGATE_TEST_ASKED", "BIASGATE_TEST_KILL_AT"
+from tasks.scoring.scored import ScoredSet
+
+RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options")
+# Of the model below: where it notes what it scores; how many workers must meet there; the text
+# at which it kills its process, once.
+NOTES, MEETING, KILL_AT = "TEST_NOTES", "TEST_MEETING", "TEST_KILL_AT"
 
 
 def score(texts: list[str]) -> list[float]:
-    """Score as `support.kills.score_by_hash`; note process and texts; perhaps be killed."""
-    from support.kills import score_by_hash  # noqa: PLC0415 - which imports all the rest
-
-    folder = Path(os.environ[ASKED])
-    if os.environ.get(KILL_AT) in texts:
+    """Score as `score_by_hash`, and note by worker what was asked."""
+    folder, worker = Path(os.environ[NOTES]), str(distributed.get_worker().name)
+    (folder / f"{worker}.here").touch()
+    _until(lambda: len(list(folder.glob("*.here"))) >= int(os.environ[MEETING]))
+    if os.environ[KILL_AT] in texts:
         with contextlib.suppress(FileExistsError):
             (folder / "killed").touch(exist_ok=False)
             kill()
-    with (folder / f"{os.getpid()}.asked").open("a", encoding="utf-8") as stream:
+    with (folder / f"{worker}.asked").open("a", encoding="utf-8") as stream:
         stream.writelines(f"{one}\n" for one in texts)
     return score_by_hash(texts)
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Return the environment of processes that can import project and tests."""
-    paths = [str(REPOSITORY), str(REPOSITORY / "tests"), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
+def evaluate_on_cluster(
+    folder: Path,
+    world: World,
+    workers: Mapping[str, tuple[str, ...]],
+    *,
+    kill_at: str = "",
+    meeting: int = 1,
+    **options: Any,
+) -> tuple[int, dict[str, list[str]]]:
+    """Run the command on a cluster; return its exit code and what each worker was asked.
+
+    The options are further ones of the candidate `counted`.
+    """
+    config, notes = make_inputs(folder), folder / "notes"
+    content = yaml.safe_load(config.read_text("utf-8"))
+    content["candidates"][1] |= {"call": "support.cluster:score", **options}
+    config.write_text(yaml.safe_dump(content), "utf-8")
+    notes.mkdir()
+    paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    known = os.environ | {"PYTHONPATH": paths, "PREFECT_API_URL": world.api}
+    known |= {NOTES: str(notes), KILL_AT: kill_at or "nowhere", MEETING: str(meeting)}
+    command = [sys.executable, "-m", "biasgate", "evaluate", str(config), "--verbose"]
+    for name in ("output", "store"):
+        command += [f"--{name}", str(folder / name)]
+    with _cluster(folder, workers, known) as address, (folder / "command.log").open("wb") as log:
+        command += [*RUNNER, json.dumps({"address": address})]
+        ended = subprocess.run(command, env=known, stdout=log, stderr=log, check=False)
+    asked = {one.stem: one.read_text("utf-8").splitlines() for one in notes.glob("*.asked")}
+    return ended.returncode, asked
+
+
+def kill_worker(world: World, turn: int = 0) -> Trial:
+    """Kill one of two workers in a shard, another one at each turn."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, text = Path(name), f"comment {turn * 80 % N_ROWS + 30}"
+        # It waits until the other one has begun, so that both have work.
+        workers: dict[str, tuple[str, ...]] = {"one": (), "other": ()}
+        code, asked = evaluate_on_cluster(folder, world, workers, kill_at=text, meeting=2)
+        problems = list(wrong_runs(folder / "store"))
+        if code != 0:
+            problems.append("the evaluation does not pass")
+        every = [text for texts in asked.values() for text in texts]
+        if sorted(every) != sorted(f"comment {number}" for number in range(N_ROWS)):
+            problems.append("not every row was scored exactly once")
+        if scores_in(folder / "store") != {score_bytes(one) for one in world.scored()}:
+            problems.append("scores are not those of an undisturbed run")
+        fired = (folder / "notes" / "killed").exists()
+        return Trial(WORKER, fired, 0, len(every), problems)
+
+
+def scores_in(store: Path) -> set[bytes]:
+    """Return the bytes of all columns of scores."""
+    records = (store / "scores").glob("*/*/record.json")
+    return {score_bytes(ScoredSet.open(str(one.parent))) for one in records}
 
 
 @contextlib.contextmanager
-def cluster(
+def _cluster(
     folder: Path, workers: Mapping[str, tuple[str, ...]], known: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the address of a scheduler with some workers, each with options of its own."""
     file = folder / "scheduler.json"
-    started = [_start(folder, "scheduler", ("--port", "0", "--host", "127.0.0.1"), known)]
+    started = [_start(folder, known, "scheduler", "--port", "0", "--host", "127.0.0.1")]
     try:
         for name, options in workers.items():
-            options = ("--name", name, "--nthreads", "1", "--no-nanny", *options)
-            started.append(_start(folder, "worker", options, known))
-        yield _address(file)
+            more = ("--name", name, "--nthreads", "1", "--no-nanny", *options)
+            started.append(_start(folder, known, "worker", *more))
+        _until(lambda: file.exists() and file.read_text("utf-8").endswith("}"))
+        yield str(json.loads(file.read_text("utf-8"))["address"])
     finally:
         for process in started:
             process.kill()
@@ -56,20 +126,17 @@ def cluster(
 
 
 def _start(
-    folder: Path, what: str, options: tuple[str, ...], known: Mapping[str, str]
+    folder: Path, known: Mapping[str, str], what: str, *options: str
 ) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "dask", what, *options, "--no-dashboard"]
     command += ["--scheduler-file", str(folder / "scheduler.json")]
-    with (folder / f"{what}.log").open("ab") as log:
+    with (folder / "cluster.log").open("ab") as log:
         return subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=log)
 
 
-def _address(file: Path) -> str:
-    import json  # noqa: PLC0415
-
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
-            return str(json.loads(file.read_text("utf-8"))["address"])
-        time.sleep(0.1)
-    raise RuntimeError((file.parent / "scheduler.log").read_text("utf-8"))
+def _until(is_so: Any) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(0.05)

@@ -4,7 +4,7 @@
 
 prints the table of docs/killed.md. Each trial runs the flow `evaluate` in a process of its own,
 on two candidates and six shards each, and kills it with SIGKILL at one point. Then the same
-evaluation runs again, undisturbed.
+evaluation runs again, undisturbed. Or the command runs on a Dask cluster, and a worker is killed.
 """
 
 from __future__ import annotations
@@ -150,6 +150,7 @@ POINTS: dict[str, Callable[[int], None]] = {
     "tracking: the promotion is done": lambda _: before(Gateway, "run", like="counted on rows"),
     "tracking: the evaluation's run is to end": lambda _: before(Gateway, "finish", 4),
 }
+WORKER = "one of two Dask workers, in a shard"
 
 
 # ------------------------------------------------------------------ processes
@@ -321,9 +322,11 @@ def wrong_runs(store: Path) -> Iterator[str]:
 
 def campaign(world: World, repeat: int, points: list[str]) -> Iterator[Trial]:
     """Yield every point, `repeat` times."""
+    from support.cluster import kill_worker  # noqa: PLC0415 - which imports this
+
     for point in points:
         for turn in range(repeat):
-            yield run_trial(world, point, turn)
+            yield kill_worker(world, turn) if point == WORKER else run_trial(world, point, turn)
 
 
 def markdown(trials: list[Trial]) -> str:
@@ -345,7 +348,7 @@ def main() -> None:
     """Run the campaign and print its table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--points", nargs="*", default=list(POINTS))
+    parser.add_argument("--points", nargs="*", default=[*POINTS, WORKER])
     options = parser.parse_args()
     trials = []
     with tempfile.TemporaryDirectory() as folder, prefect_test_harness(server_startup_timeout=90):
