@@ -71,4 +71,9 @@ def _column(table: pd.DataFrame, of: str, name: str) -> Any:
 
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:
     scores = np.asarray(_column(table, of, score), dtype=float)
-    return np.where(np.asarray(_column(table, of, "label")) == label, scores, 1 - scores)
+    winning = _column(table, of, "label")
+    others = set(winning) - {label}
+    if len(others) > 1:
+        msg = f"`label` of {of} must be one of two; its answers name two others, not {label!r}."
+        raise InputError(msg)
+    return np.where(winning == label, scores, 1 - scores)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from support.comments import batch
+from support.comments import ODD, batch
 
 from bias_metrics import roc_auc
 from tasks.data.freezing import freeze
@@ -249,3 +249,20 @@ def test_a_version_of_another_flavour_is_refused(tmp_path):
     settings = {"name": "t", "kind": "transformer", "model": "models:/words/1"}
     with pytest.raises(InputError, match=r"logged with `mlflow.transformers`; it is of another"):
         CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
+
+
+def test_a_version_without_weights_is_refused(place, tmp_path):
+    folder, _ = fitted(place, tmp_path, fine_tuning={"max_steps": 1})
+    (folder / "model" / "model.safetensors").unlink()
+    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: folder)
+    with pytest.raises(InputError, match=r"must hold weights in \*.safetensors; it does not"):
+        candidate(place, model="models:/tiny/1").open(SimpleNamespace(gateway=gateway))
+
+
+def test_odd_comments_can_be_trained_on(place):
+    tuner = FineTuner(place / "encoder", "tiny", ("a", "b"), FineTuning(max_steps=4), max_tokens=64)
+    training, told = comments(60, 1), []
+    texts = [*training["comment"], *ODD]
+    positive = np.array([*(training["label"] == 1), *([True, False] * len(ODD))[: len(ODD)]])
+    tuner.fit([texts[:30], texts[30:]], positive, lambda metrics, _: told.append(metrics))
+    assert np.isfinite(list(told[0].values())).all()

@@ -5,6 +5,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
 from support.comments import ODD, batch
 
@@ -216,6 +217,18 @@ def test_a_wrong_column_of_the_answer_is_told(server):
     server.answer = lambda _: {"predictions": [{"p": 0.5}]}
     with pytest.raises(InputError, match=r"must name a column of its answer; got 's' \(known: p\)"):
         score(server, ["a"], output="s")
+
+
+def test_a_label_that_is_none_of_two_is_told(server):
+    answers = [{"label": one, "score": 0.9} for one in ("fine", "toxic", "fine")]
+    server.answer = lambda _: {"predictions": answers}
+    with pytest.raises(InputError, match="its answers name two others, not 'hate'"):
+        score(server, ["a", "b", "c"], label="hate")
+
+
+def test_nan_stays_nan_and_is_refused_with_its_row_when_it_is_kept(server):
+    server.answer = lambda _: b'{"predictions": [NaN]}'
+    assert np.isnan(score(server, ["a"])).all()
 
 
 @pytest.mark.parametrize("way", ["hangs", "drips"])
