@@ -305,6 +305,10 @@ def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
     """Hand on what flows read when they are imported, here and in processes of a schedule."""
     os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
     os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
+    if task_runner:
+        from tasks import orchestration  # noqa: PLC0415
+
+        orchestration.task_runner()  # refused here, before any work, if there is no such class
 
 
 def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bool = False) -> None:

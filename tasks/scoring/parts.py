@@ -21,8 +21,8 @@ PARTS = 32
 
 
 @task(name="share out shards")
-def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[tuple[int, int]]:
-    """Return ranges of shards, first and last, for workers to make. Reads only.
+def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[dict[str, Any]]:
+    """Return ranges of shards (`first`, `last`, `scores`: where to) for workers. Reads only.
 
     None where the tasks of this flow run in its own process, or the scores are kept.
     """
@@ -39,18 +39,23 @@ def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[tu
     n_shards = -(-evaluation_set.n_rows // settings.rows_a_shard)
     n_parts = min(n_shards, PARTS)
     starts = [n_shards * part // n_parts for part in range(n_parts + 1)]
-    return [(first, after - 1) for first, after in pairwise(starts)]
+    return [
+        {"first": first, "last": after - 1, "scores": workplace.scores}
+        for first, after in pairwise(starts)
+    ]
 
 
-@task(name="score shards", task_run_name="score {candidate[name]}, shards {part[0]} to {part[1]}")
+@task(
+    name="score shards",
+    task_run_name="score {candidate[name]}, shards {part[first]} to {part[last]}",
+)
 def score_part(
-    part: tuple[int, int], candidate: dict[str, Any], set_folder: str, store: str
+    part: dict[str, Any], candidate: dict[str, Any], set_folder: str, store: str
 ) -> None:
     """Make those of a range of shards that are not there yet. Safe to retry."""
     settings = CANDIDATES.validate_python(candidate)
-    workplace = Workplace.at(store)
     evaluation_set = EvaluationSet.load(Path(set_folder))
-    first, last = part
-    with settings.open(workplace) as scorer:
-        shards = shards_of(scorer, evaluation_set, workplace.scores)
-        score_shards(scorer, evaluation_set, settings, shards, range(first, last + 1))
+    numbers = range(part["first"], part["last"] + 1)
+    with settings.open(Workplace.at(store)) as scorer:
+        shards = shards_of(scorer, evaluation_set, part["scores"])
+        score_shards(scorer, evaluation_set, settings, shards, numbers)

@@ -70,6 +70,7 @@ def evaluate_on_cluster(
     notes.mkdir()
     paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     known = os.environ | {"PYTHONPATH": paths, "PREFECT_API_URL": world.api}
+    known |= {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "300s"}  # of a busy machine
     known |= {NOTES: str(notes), KILL_AT: kill_at or "nowhere", MEETING: str(meeting)}
     command = [sys.executable, "-m", "biasgate", "evaluate", str(config), "--verbose"]
     for name in ("output", "store"):
@@ -128,14 +129,15 @@ def _cluster(
 def _start(
     folder: Path, known: Mapping[str, str], what: str, *options: str
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "dask", what, *options, "--no-dashboard"]
-    command += ["--scheduler-file", str(folder / "scheduler.json")]
+    # What takes long to import is there before anybody waits for an answer.
+    command = [sys.executable, "-m", "dask", what, *options, "--preload", "support.cluster"]
+    command += ["--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
     with (folder / "cluster.log").open("ab") as log:
         return subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=log)
 
 
 def _until(is_so: Any) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not is_so():
         if time.monotonic() > deadline:
             raise TimeoutError

@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tasks.mlflow_gateway import OWNER, Gateway
 from tasks.owners import has_ended, this_process
+from tasks.publishing import working_folder
 from tasks.resuming import EVALUATION, settle_abandoned
 
 DAY_S = 24 * 3600
@@ -115,3 +117,14 @@ def test_a_killed_process_that_nobody_has_waited_for_has_ended():
         process.stdin = None
     assert not has_ended(this_process())
     assert not has_ended("elsewhere 1 2")
+
+
+def test_working_files_of_a_killed_process_go_and_those_of_others_stay(tmp_path, dead):
+    work = tmp_path / "work"
+    others = [work / f"{this_process()} abc", work / "elsewhere 1 2 abc", work / "something"]
+    for folder in (work / f"{dead} abc", *others):
+        folder.mkdir(parents=True)
+        (folder / "array.npy").touch()
+    with working_folder(str(tmp_path)) as own:
+        assert sorted(work.iterdir()) == sorted([*others, Path(own)])
+    assert sorted(work.iterdir()) == sorted(others)
