@@ -172,8 +172,13 @@ class Gateway:
         ]
 
     def parent_of(self, run_id: str) -> str | None:
-        """Return the id of the run that a run is nested under, or None."""
-        found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
+        """Return the id of the run that a run is nested under; None if it is not, or is gone."""
+        try:
+            found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
         return found
 
     def log(

@@ -102,6 +102,11 @@ def test_a_run_that_somebody_else_made_is_left_alone(gateway, experiment):
     assert statuses(gateway, [run]) == ["RUNNING"]
 
 
+def test_a_run_knows_what_it_is_nested_under(gateway, left):
+    run, below = left(this_process())
+    assert [gateway.parent_of(one) for one in (below, run, "0" * 32)] == [run, None, None]
+
+
 def test_a_killed_process_that_nobody_has_waited_for_has_ended():
     code = "from tasks.owners import this_process; print(this_process(), flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
