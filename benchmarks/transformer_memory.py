@@ -1,0 +1,57 @@
+"""Memory while a transformer scores shard after shard: does it stay where it was?
+
+MiniLM-L6 with a fitted classifier on real comments of every length, in random order, in the
+precision that `auto` chooses. What is resident is read after each shard.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import transformers
+
+from benchmarks._comments import for_training
+from benchmarks._measurement import Measurement
+from benchmarks.scoring_transformer import fit_classifier
+from tasks.scoring.kinds import CANDIDATES
+
+ROWS, SHARDS = 16_000, 8
+
+
+def measure(rows: int | None = None) -> Measurement:
+    """Score, and look at the memory after each shard."""
+    texts, _ = for_training()
+    order = np.random.default_rng(0).permutation(len(texts))[: rows or ROWS]
+    resident, process = [], psutil.Process()
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as name:
+        fit_classifier(Path(name))
+        settings = {"name": "MiniLM", "kind": "transformer", "folder": name, "precision": "auto"}
+        with CANDIDATES.validate_python(settings).open(None) as scorer:
+            scorer.score(batch(texts[:1]))  # loads the model
+            before, start = process.memory_info().rss, time.perf_counter()
+            for part in np.array_split(order, SHARDS):
+                scorer.score(batch([texts[at] for at in part]))
+                resident.append((process.memory_info().rss - before) / 2**20)
+            seconds = time.perf_counter() - start
+            precision = scorer.precision
+    return Measurement(
+        inputs={"rows": len(order), "shards": SHARDS, "precision": precision},
+        figures={
+            **{f"MiB beyond the model, shard {n}": one for n, one in enumerate(resident, 1)},
+            "comments/s": len(order) / seconds,
+        },
+        packages=("torch", "transformers", "tokenizers"),
+    )
+
+
+def batch(texts: list[str]) -> pa.RecordBatch:
+    """Return rows as a scorer gets them."""
+    return pa.RecordBatch.from_pydict(
+        {"id": [str(n) for n in range(len(texts))], "text": pa.array(texts, pa.large_string())}
+    )
