@@ -181,9 +181,10 @@ def score_shards(
     numbers: Sequence[int],
 ) -> None:
     """Make those of some shards that are not there yet; any number of callers at once may."""
-    size = candidate.rows_a_shard
+    size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
     what = f"score {candidate.name} on {evaluation_set.name}"
-    with progress(what, total=evaluation_set.n_rows, unit="rows") as advance:
+    total = sum(min(size, n_rows - number * size) for number in numbers)
+    with progress(what, total=total, unit="rows") as advance:
         for number in numbers:
             start = number * size
             ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()

@@ -1,5 +1,7 @@
 """Ranges of shards for workers: all of them, each once, and none where nothing is missing."""
 
+from contextlib import contextmanager
+
 import pandas as pd
 import pytest
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -62,6 +64,22 @@ def test_what_workers_made_is_not_made_again(rows, store, candidate, monkeypatch
     scored = ScoredSet.open(score_candidate.fn(candidate(100), rows, store))
     assert scored.table()["score"].to_pylist() == [i / N for i in range(N)]
     assert parts.share_out.fn(candidate(100), rows, store) == []
+
+
+@pytest.mark.usefixtures("spread")
+def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidate, monkeypatch):
+    told = []
+
+    @contextmanager
+    def progress(_what, *, total, unit):
+        assert unit == "rows"
+        told.append([total, 0])
+        yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
+
+    monkeypatch.setattr("tasks.scoring.scored.progress", progress)
+    for part in parts.share_out.fn(candidate(120), rows, store):
+        parts.score_part.fn(part, candidate(120), rows, store)
+    assert told == [[120, 120]] * 4 + [[20, 20]]
 
 
 @pytest.mark.usefixtures("spread")
