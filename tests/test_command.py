@@ -266,6 +266,20 @@ def test_bad_input_is_told_with_its_place_and_leaves_no_output(
     assert not list((store / "work").glob("*"))
 
 
+def test_a_task_runner_that_is_not_installed_is_refused_before_any_work(
+    biasgate, evaluation, tmp_path, monkeypatch
+):
+    for name in ("BIASGATE_TASK_RUNNER", "BIASGATE_TASK_RUNNER_OPTIONS"):
+        monkeypatch.setenv(name, "")  # the command sets both; this takes that back
+    result = biasgate(
+        "evaluate", evaluation(), "--output", tmp_path / "out", "--task-runner", "nowhere:Runner"
+    )
+    assert "must be `module:class` of a Prefect task runner" in said(result)
+    assert "got 'nowhere:Runner'" in said(result)
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_starts_without_the_slow_libraries_and_can_still_silence_them():
     code = "import sys, biasgate.cli; print({'prefect', 'mlflow', 'pandas'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
