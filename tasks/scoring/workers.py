@@ -49,6 +49,8 @@ class Workers:
 
     def run(self, texts: Sequence[str]) -> np.ndarray:
         """Return the function's numbers, in the order of the texts."""
+        if self._pool is None:
+            return self._call(self._model, texts)
         parts = [texts[at : at + TEXTS_A_CALL] for at in range(0, len(texts), TEXTS_A_CALL)]
         done: dict[int, np.ndarray] = {}
         begun: dict[int, Future[np.ndarray]] = {}
