@@ -36,9 +36,9 @@ def rows(tmp_path_factory):
 
 def kept(candidate, rows, folder, gateway=None):
     """Score in shards of four rows; what is kept, by id."""
-    settings = CANDIDATES.validate_python({"name": "model"} | candidate)
+    settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
     with settings.open(Workplace(folder, gateway)) as scorer:
-        scored = score_rows(scorer, rows, settings, str(folder / "scores"), rows_a_shard=4)
+        scored = score_rows(scorer, rows, settings, str(folder / "scores"))
     table = scored.table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
 
@@ -73,7 +73,7 @@ def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
     rows, function, tmp_path, value
 ):
     def call(texts):
-        return [value if len(text) == 100_000 else float(len(text)) for text in texts]
+        return [value if text == COMMENTS[3] else float(len(text)) for text in texts]
 
     with pytest.raises(InputError, match=rf"must be finite; got {value} .row 3, id c3") as error:
         kept(function(call), rows, tmp_path)
