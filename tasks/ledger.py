@@ -19,7 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from tasks.files import json_digest
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.owners import has_ended, this_process
 from tasks.verdicts import sign
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from bias_metrics.gate import worst
 from tasks.ledger import Entry, Ledger
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.orchestration import task
 from tasks.scoring.candidate import Workplace
 from tasks.verdicts import tags_of, verdict_digest

@@ -7,7 +7,8 @@ from typing import Any
 
 from tasks.errors import InputError
 from tasks.ledger import Ledger
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.promotion import CHAMPION, PREVIOUS, Transition, heal, move_champion
 from tasks.verification import Finding, verify_champion, verify_frozen_sets, verify_version
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.ledger import Ledger
-from tasks.mlflow_gateway import KEY, OWNER, PARENT, Gateway, ModelVersion, Running
+from tasks.mlflow_gateway import KEY, OWNER, PARENT, Gateway, Running
+from tasks.mlflow_registry import ModelVersion
 from tasks.orchestration import task
 from tasks.owners import has_ended, is_of_this_machine, this_process
 from tasks.promotion import CHAMPION

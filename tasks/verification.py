@@ -21,7 +21,8 @@ from tasks.evidence import FILE, EvidenceFile
 from tasks.files import json_digest
 from tasks.gating import build_verdict, code_digest
 from tasks.ledger import Entry, Ledger
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.policy import Policy
 from tasks.promotion import CHAMPION, PREVIOUS
 from tasks.verdicts import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest

@@ -4,9 +4,10 @@ bias_metrics <- tasks <- flows <- deployments <- biasgate
 
 `bias_metrics` knows numpy and the standard library only, without its doors to the outside.
 Prefect comes in through `tasks/orchestration.py` and is at home in flows and deployments;
-MLflow comes in through `tasks/mlflow_gateway.py` (its server), `tasks/mlflow_models.py` (its
-model folders) and `tasks/evaluator.py` (its plugin) alone. An import inside a function, under
-`TYPE_CHECKING` or by name (`importlib.import_module("mlflow")`) counts like any other.
+MLflow comes in through `tasks/mlflow_gateway.py` and `tasks/mlflow_registry.py` (its server),
+`tasks/mlflow_models.py` (its model folders) and `tasks/evaluator.py` (its plugin) alone. An import
+inside a function, under `TYPE_CHECKING` or by name (`importlib.import_module("mlflow")`) counts
+like any other.
 """
 
 import ast
@@ -22,7 +23,10 @@ OUTSIDE = {"os", "pathlib", "time", "random"}
 CLOCK = {"today", "now", "utcnow"}  # of `datetime`, whose dates are values like any other
 PURE = {"numpy", *sys.stdlib_module_names} - OUTSIDE
 PREFECT_AT_HOME = ("flows/", "deployments/", "tasks/orchestration.py")
-MLFLOW_DOORS = ("tasks/mlflow_gateway.py", "tasks/mlflow_models.py", "tasks/evaluator.py")
+MLFLOW_DOORS = tuple(
+    f"tasks/{name}.py"
+    for name in ("mlflow_gateway", "mlflow_registry", "mlflow_models", "evaluator")
+)
 FILES = sorted(
     file.relative_to(ROOT).as_posix() for room in ROOMS for file in (ROOT / room).rglob("*.py")
 )

@@ -21,7 +21,8 @@ from pydantic import Field, FiniteFloat
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.scoring.shards import ROWS_A_SHARD
 from tasks.settings import Name, Settings
 

@@ -15,8 +15,8 @@ from pydantic import StringConstraints
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
 from tasks.files import folder_digest, json_digest
-from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import load_pyfunc, model_description, model_signature
+from tasks.mlflow_registry import ModelVersion
 from tasks.scoring.answers import positive_scores
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.training_rows import refuse_training_rows

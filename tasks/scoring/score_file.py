@@ -17,7 +17,8 @@ from tasks.data import reading
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError, place
 from tasks.files import file_digest, json_digest
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.settings import ConfigPath, Name
 

@@ -20,8 +20,8 @@ from tasks.data.freezing import Source
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
 from tasks.files import folder_digest, json_digest
-from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import load_classifier, save_classifier
+from tasks.mlflow_registry import ModelVersion
 from tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
 from tasks.scoring.mlflow_model import ModelUri, refuse_untrusted
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.data.evaluation_set import EvaluationSet
-from tasks.mlflow_gateway import Gateway, ModelVersion
+from tasks.mlflow_gateway import Gateway
+from tasks.mlflow_registry import ModelVersion
 from tasks.orchestration import task
 from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.kinds import CANDIDATES

@@ -16,8 +16,8 @@ from tasks.data.freezing import Source
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
 from tasks.files import folder_digest, json_digest
-from tasks.mlflow_gateway import ModelVersion
 from tasks.mlflow_models import save_transformer, transformer_folders
+from tasks.mlflow_registry import ModelVersion
 from tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
 from tasks.scoring.fine_tuning import FineTuning
 from tasks.scoring.mlflow_model import ModelUri
