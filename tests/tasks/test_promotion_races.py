@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -54,12 +55,15 @@ def judged(tmp_path_factory):
 
 
 def promote_at(barrier, uri, number, verdict, results):
-    decision = {"error": "died"}
+    decision = {"error": "killed"}
     try:
         gateway = Gateway(uri)
         version = gateway.resolve(f"models:/{MODEL}/{number}")
         barrier.wait(60)
         decision = promote([verdict], version, MODEL, gateway, allow_first=True)
+    except Exception:
+        decision = {"error": traceback.format_exc()}
+        raise
     finally:
         results.put((number, decision))
 
@@ -82,7 +86,7 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
         decisions = dict(results.get(timeout=120) for _ in racers)
         for racer in racers:
             racer.join(60)
-            assert racer.exitcode == 0
+            assert racer.exitcode == 0, decisions
         [winner] = [number for number, one in decisions.items() if one["promoted"]]
         [loser] = [number for number, one in decisions.items() if one["champion_moved"]]
         gateway = Gateway(uri)
