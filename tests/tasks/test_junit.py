@@ -3,6 +3,7 @@
 from itertools import product
 from xml.etree import ElementTree as ET
 
+import junitparser
 import pytest
 
 from bias_metrics.gate import worst
@@ -120,7 +121,6 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path):
 
 
 def test_readers_for_junit_files_agree_with_the_summary():
-    junitparser = pytest.importorskip("junitparser")
     xml = junitparser.JUnitXml.fromstring(junit_xml(summary_of(result("pass"), result("fail"))))
     [suite, decisions] = xml
     assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
