@@ -27,6 +27,10 @@ LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
 TEXTS_AHEAD = 1024
 # On a CPU what a batch computes should stay in its caches.
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
+# Texts are padded to a multiple of so many tokens.
+_STEP = 8
+# What the tokenizer makes of a text: ids, mask and the like, each of n tokens.
+Tokens = dict[str, list[int]]
 
 
 def chosen_precision(wanted: str) -> str:
@@ -106,6 +110,8 @@ class Classifier:
             msg = f"the tokenizer of {of} must have a padding token; it has none."
             raise InputError(msg)
         self._tokenizer = tokenizer
+        # One thread for good: each new one would keep memory of its own.
+        self._ahead = ThreadPoolExecutor(1, "tokenizer")
         self._max_tokens = min(
             max_tokens,
             tokenizer.model_max_length,
@@ -126,47 +132,60 @@ class Classifier:
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
         found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
-        with ThreadPoolExecutor(1, "tokenizer") as ahead:
-            made = ahead.map(self._tokens, ([texts[at] for at in part] for part in parts))
-            for part, tokens in zip(parts, made, strict=True):
-                batches = list(self._batches(tokens))
-                answers = [self._batch([tokens[at] for at in batch]) for batch in batches]
-                for batch, answer in zip(batches, answers, strict=True):
-                    found[[part[at] for at in batch]] = answer.float().cpu().numpy()
+        made = self._ahead.map(self._tokens, ([texts[at] for at in part] for part in parts))
+        waiting: list[tuple[int, Tokens]] = []
+        for part, tokens in zip(parts, made, strict=True):
+            *full, waiting = self._batches([*waiting, *zip(part, tokens, strict=True)])
+            self._fill(found, full)
+        self._fill(found, [waiting] if waiting else [])
         return found
 
-    def _tokens(self, texts: list[str]) -> list[dict[str, list[int]]]:
+    def _fill(self, found: np.ndarray, batches: Sequence[list[tuple[int, Tokens]]]) -> None:
+        """Compute batches and set down their logits; a GPU has all before the first is fetched."""
+        answers = [self._batch([tokens for _, tokens in batch]) for batch in batches]
+        for batch, answer in zip(batches, answers, strict=True):
+            found[[at for at, _ in batch]] = answer.float().cpu().numpy()
+
+    def _tokens(self, texts: list[str]) -> list[Tokens]:
         made = self._tokenizer(texts, truncation=True, max_length=self._max_tokens)
         return [{name: values[at] for name, values in made.items()} for at in range(len(texts))]
 
-    def _batches(self, tokens: Sequence[dict[str, list[int]]]) -> Iterator[list[int]]:
-        """Cut rows, the longest first, into batches under the budget of tokens."""
-        sizes = [len(one["input_ids"]) for one in tokens]
-        batch: list[int] = []
-        for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
-            if batch and (len(batch) + 1) * sizes[batch[0]] > self._budget:
-                yield batch
-                batch = []
-            batch.append(at)
-        if batch:
-            yield batch
+    def _batches(self, rows: list[tuple[int, Tokens]]) -> Iterator[list[tuple[int, Tokens]]]:
+        """Cut rows, the longest first, into batches of as many tokens as there may be.
 
-    def _batch(self, rows: list[dict[str, list[int]]]) -> Any:
+        The last has what is left. Padded lengths and full batches come in few shapes, because
+        for each shape kernels are made and kept.
+        """
+        rows = sorted(rows, key=lambda row: -len(row[1]["input_ids"]))
+        while rows:
+            size = max(self._budget // self._padded(rows[0][1]), 1)
+            yield rows[:size]
+            rows = rows[size:]
+
+    def _padded(self, tokens: Tokens) -> int:
+        """Return the number of tokens of a text with the padding that it has in any case."""
+        steps = max(-(-len(tokens["input_ids"]) // _STEP), 1)
+        return min(steps * _STEP, self._max_tokens)
+
+    def _batch(self, rows: list[Tokens]) -> Any:
         """Compute one batch; where memory does not suffice, halve this and all to come."""
+        n_padded = max(map(self._padded, rows))
         try:
             with torch.inference_mode():
-                given = self._tokenizer.pad(rows, return_tensors="pt")
+                given = self._tokenizer.pad(
+                    rows, "max_length", max_length=n_padded, return_tensors="pt"
+                )
                 return self._model(**given.to(self._device)).logits
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            n_tokens = len(rows) * max(len(one["input_ids"]) for one in rows)
         if len(rows) == 1:
+            n_tokens = len(rows[0]["input_ids"])
             msg = f"{self._of} must fit into memory with one comment of {n_tokens} tokens."
             raise InputError(msg)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        self._budget = min(self._budget, max(n_tokens // 2, 1))
+        self._budget = min(self._budget, max(len(rows) * n_padded // 2, 1))
         half = len(rows) // 2
         return torch.cat([self._batch(rows[:half]), self._batch(rows[half:])])
 

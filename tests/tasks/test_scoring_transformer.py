@@ -102,6 +102,29 @@ def test_precision_stands_in_the_digest(folder):
     assert single.digest != candidate(folder, toxic_label="neutral").open(None).digest
 
 
+def test_batches_come_in_few_shapes_and_full(folder, texts, monkeypatch):
+    """Kernels are made and kept for each shape: many would slow it down and fill the memory."""
+    monkeypatch.setattr(inference, "TEXTS_AHEAD", 50)
+    with candidate(folder, tokens_a_batch=200).open(None) as scorer:
+        model = scorer._classifier._model
+        forward, shapes = model.forward, []
+
+        def seen(**given):
+            shapes.append(tuple(given["input_ids"].shape))
+            return forward(**given)
+
+        monkeypatch.setattr(model, "forward", seen)
+        scorer.score(batch(texts))
+    assert len(shapes) > 10
+    assert all(n_tokens % 8 == 0 for _, n_tokens in shapes)
+    assert all(n_rows == 200 // n_tokens for n_rows, n_tokens in shapes[:-1])
+
+
+def test_padding_ends_where_the_model_does(tmp_path, texts):
+    folder = save(tmp_path / "short", LABELS, max_position_embeddings=30)
+    assert np.isfinite(score(folder, texts)).all()
+
+
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, monkeypatch):
     expected = score(folder, texts)
     with candidate(folder).open(None) as scorer:
