@@ -14,7 +14,7 @@ OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISAB
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
-	@echo "make test-all    the same with the slow tests (browser, servers, 1.8 million rows)"
+	@echo "make test-all    the same with the slow tests (torch, browser, servers, 1.8 million rows)"
 	@echo "make bench       run the benchmarks"
 	@echo "make constraints write constraints.txt anew from pyproject.toml"
 	@echo "make clean       remove everything that make made"
@@ -41,7 +41,9 @@ test: lint wheel-test unit
 unit: $(READY)
 	$(OFFLINE) $(BIN)/pytest -m "not slow" $(COVERED)
 
+# torch by pip, which knows where each machine keeps its build of it.
 test-all: lint wheel-test
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(OFFLINE) $(BIN)/pytest
 
 lint: $(READY)
