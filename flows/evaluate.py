@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from prefect import flow, runtime, unmapped
@@ -14,6 +15,7 @@ from tasks.data.freezing import freeze_evaluation_set
 from tasks.evaluation import notify_of_crash, read_evaluation_file
 from tasks.explaining import explain_bias
 from tasks.figures import draw_figures
+from tasks.files import own_folder
 from tasks.gating import check_policy
 from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
 from tasks.notifying import notify_people
@@ -22,7 +24,6 @@ from tasks.publishing import (
     RESULTS,
     make_folder,
     summarise_evaluation,
-    working_folder,
     write_submission_file,
 )
 from tasks.reporting import write_report
@@ -78,7 +79,11 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     rivals = pin_rivals(evaluation, candidates, store).values()
     scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"
-    with working_folder(store) as work, evaluation_run(evaluation, scores, key, store) as run:
+    with (
+        own_folder(Path(store) / "work") as folder,
+        evaluation_run(evaluation, scores, key, store) as run,
+    ):
+        work = str(folder)
         measured = [
             [
                 measure_candidate(source, candidate, rows, store, work, submission=submission)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import json
 import shutil
@@ -12,13 +13,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.owners import has_ended, this_process
+
+
+@contextmanager
+def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
+    """Yield a new folder in `parent`; it goes when the body ends.
+
+    Those of the same prefix that killed processes of this machine left go first.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{glob.escape(prefix)}* * * *"):
+        if has_ended(left.name.removeprefix(prefix).rpartition(" ")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}{this_process()} ", dir=parent) as folder:
+        yield Path(folder)
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; move it to `path` only if the body succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
-        temporary = Path(folder) / path.name
+    with own_folder(path.parent, f".{path.name}-") as folder:
+        temporary = folder / path.name
         yield temporary
         temporary.replace(path)
 
@@ -26,15 +42,13 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder; it becomes `path` only if the body succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
+    with own_folder(path.parent, f".{path.name}-") as folder:
+        temporary = folder / path.name
+        temporary.mkdir()
         yield temporary
         if path.exists():
             shutil.rmtree(path)
         temporary.replace(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager

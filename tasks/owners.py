@@ -15,12 +15,12 @@ def this_process() -> str:
 
 def is_of_this_machine(process: str) -> bool:
     """Whether a process runs, or ran, on this machine."""
-    return process.split(" ", maxsplit=1)[0] == socket.gethostname()
+    return process.rsplit(" ", 2)[0] == socket.gethostname()
 
 
 def has_ended(process: str) -> bool:
     """Whether a process of this machine has ended; of another machine's this cannot tell."""
-    _, pid, started = process.split(" ")
+    _, pid, started = process.rsplit(" ", 2)
     return is_of_this_machine(process) and _start(int(pid)) != started
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +10,10 @@ from bias_metrics.gate import worst
 from tasks.files import whole_folder, write_json
 from tasks.junit import write_junit
 from tasks.orchestration import task
-from tasks.owners import has_ended, this_process
 from tasks.reporting import write_submission
 from tasks.scoring.scored import ScoredSet
 
 RESULTS = "results"
-
-
-@contextmanager
-def working_folder(store: str) -> Iterator[str]:
-    """Yield a folder for one evaluation's intermediate files; it goes when the body ends.
-
-    Those that killed processes of this machine left go first.
-    """
-    parent = Path(store) / "work"
-    parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob("* * * *"):
-        if has_ended(left.name.rpartition(" ")[0]):
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f"{this_process()} ") as folder:
-        yield folder
 
 
 def make_folder(*parts: str) -> str:

@@ -112,7 +112,7 @@ class Classifier:
         self._tokenizer = tokenizer
         # One thread for good: each new one would keep memory of its own.
         self._ahead = ThreadPoolExecutor(1, "tokenizer")
-        self._max_tokens = min(
+        self._max_tokens: int = min(
             max_tokens,
             tokenizer.model_max_length,
             getattr(model.config, "max_position_embeddings", None) or max_tokens,

@@ -3,13 +3,12 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from tasks.files import own_folder, whole_file
 from tasks.mlflow_gateway import OWNER, Gateway
 from tasks.owners import has_ended, this_process
-from tasks.publishing import working_folder
 from tasks.resuming import EVALUATION, settle_abandoned
 
 DAY_S = 24 * 3600
@@ -130,6 +129,17 @@ def test_working_files_of_a_killed_process_go_and_those_of_others_stay(tmp_path,
     for folder in (work / f"{dead} abc", *others):
         folder.mkdir(parents=True)
         (folder / "array.npy").touch()
-    with working_folder(str(tmp_path)) as own:
-        assert sorted(work.iterdir()) == sorted([*others, Path(own)])
+    with own_folder(work) as own:
+        assert sorted(work.iterdir()) == sorted([*others, own])
     assert sorted(work.iterdir()) == sorted(others)
+
+
+def test_half_a_file_of_a_killed_process_goes_with_the_next_try(tmp_path, dead):
+    left, other = tmp_path / f".f-{dead} abc", tmp_path / f".f-x y-{dead} abc"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "f").write_text("ha")
+    with whole_file(tmp_path / "f") as file:
+        file.write_text("half")
+        assert not left.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "f", other])
