@@ -51,11 +51,16 @@ def describe_machine() -> dict[str, Any]:
 def time_in_turns(
     contenders: Mapping[str, Callable[[], object]], rounds: int, repeats: Mapping[str, int]
 ) -> dict[str, list[float]]:
-    """Seconds of each contender in each round; the best of its `repeats`, by default one."""
+    """Seconds of each contender in each round; the best of its `repeats`, by default one.
+
+    Each round begins with another one: what runs before moves the time by some percent.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, call in contenders.items():
-            tries = [_seconds(call) for _ in range(repeats.get(name, 1))]
+    names = list(contenders)
+    for turn in range(rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            tries = [_seconds(contenders[name]) for _ in range(repeats.get(name, 1))]
             seconds[name].append(min(tries))
     return seconds
 

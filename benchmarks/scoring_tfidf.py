@@ -14,7 +14,7 @@ from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from tasks.scoring.tfidf import Tfidf, positive_probability
 from tasks.scoring.workers import Workers
 
-ROWS, TRAINED_ON, ROUNDS = 8_000, 8_000, 5
+ROWS, TRAINED_ON, ROUNDS = 8_000, 8_000, 15
 
 
 def measure(rows: int | None = None) -> Measurement:

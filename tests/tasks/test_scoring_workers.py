@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.scoring.workers import TEXTS_A_CALL, Workers
+from tasks.scoring.workers import FEWEST_TEXTS, Workers
 
-TEXTS = [f"{n:05}" for n in range(9 * TEXTS_A_CALL + 17)]
+TEXTS = [f"{n:05}" for n in range(9 * FEWEST_TEXTS + 17)]
 
 
 def number_and_process(model, texts):
