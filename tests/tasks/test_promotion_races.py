@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
@@ -109,11 +110,7 @@ def server(tmp_path):
     pytest.importorskip("psycopg2", reason="needs psycopg2-binary")
     if not programs or os.geteuid() != 0:
         pytest.skip("needs PostgreSQL in /usr/lib/postgresql, and root to give it a user")
-    home = tmp_path / "postgres"
-    home.mkdir()
-    for parent in (home, *home.parents):
-        if parent != Path("/tmp"):  # noqa: S108 - its rights are as they should be
-            parent.chmod(parent.stat().st_mode | 0o055)
+    home = Path(tempfile.mkdtemp())  # pytest's folders are closed to another user
     shutil.chown(home, "postgres")
     data, sockets = home / "data", f"-k {home} -c listen_addresses="
 
@@ -128,6 +125,7 @@ def server(tmp_path):
             yield found
     finally:
         run(programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(home)
 
 
 class _Server:
