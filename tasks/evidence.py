@@ -25,7 +25,7 @@ from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from tasks.errors import InputError
 from tasks.files import file_digest, whole_file
-from tasks.measuring import Layout, joined_scores, membership
+from tasks.layout import Layout, joined_scores, membership
 from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 

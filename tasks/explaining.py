@@ -14,7 +14,7 @@ import numpy as np
 
 from bias_metrics import BiasReport, diagnose_bias, equal_error_rate, threshold_report
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from tasks.measuring import CONFIDENCE, Layout, membership
+from tasks.layout import CONFIDENCE, Layout, membership
 from tasks.orchestration import task
 
 EQUAL_ERRORS, GIVEN = "equal_errors", "given"

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.colours import BLUE, ORANGE, UNDEFINED, colour_of
 from tasks.grids import fill_cell, label_grid
-from tasks.measuring import Layout, membership
+from tasks.layout import Layout, membership
 from tasks.orchestration import task
 
 _BINS = 40

@@ -14,7 +14,8 @@ from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json
-from tasks.measuring import Layout, warn_of_misjoin
+from tasks.layout import Layout
+from tasks.measuring import warn_of_misjoin
 from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 

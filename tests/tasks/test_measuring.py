@@ -11,7 +11,8 @@ from bias_metrics import evaluate_bias
 from tasks.data.freezing import SOURCES, freeze
 from tasks.errors import InputError
 from tasks.explaining import explain
-from tasks.measuring import lay_out, measure_one, membership, summarise_identities, warn_of_misjoin
+from tasks.layout import lay_out, membership
+from tasks.measuring import measure_one, summarise_identities, warn_of_misjoin
 from tasks.reporting import build_report, metric_csv, metric_table
 from tasks.scoring.kinds import CANDIDATES
 from tasks.scoring.scored import score_rows
