@@ -1,0 +1,18 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Store = Annotated[
+    Path,
+    typer.Option(
+        envvar="BIASGATE_STORE",
+        help="Folder for frozen sets, scores and, unless MLFLOW_TRACKING_URI is set, MLflow.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+DEFAULT_STORE = Path(".biasgate")

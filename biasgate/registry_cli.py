@@ -1,0 +1,108 @@
+"""The commands on the registry: promote, roll back, tell the history, verify."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.printing import print_error, print_findings, print_history
+from biasgate.telling import EXIT_CODES, errors_told
+
+app = typer.Typer()
+
+Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
+Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+BLOCKED = EXIT_CODES["fail"]
+
+
+@app.command()
+def promote(
+    model: Model,
+    version: Annotated[str, typer.Argument(help="Its version.", metavar="VERSION")],
+    reason: Reason = "by hand",
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Make a version champion on the verdicts that it has, after verifying them."""
+    with _registry(store) as gateway:
+        from tasks.registry import promote_version  # noqa: PLC0415
+
+        decision = promote_version(model, version, reason, gateway)
+        typer.echo(decision["sentence"])
+        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+
+
+@app.command()
+def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None:
+    """Make the version champion again that the last promotion replaced."""
+    with _registry(store) as gateway:
+        from tasks.registry import roll_back  # noqa: PLC0415
+
+        decision = roll_back(model, reason, gateway)
+        typer.echo(decision["sentence"])
+        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+
+
+@app.command()
+def history(
+    model: Model,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """List the promotions and rollbacks of a model, the last first."""
+    with _registry(store) as gateway:
+        from tasks.registry import history as past  # noqa: PLC0415
+
+        entries = past(model, gateway)
+        if as_json:
+            typer.echo(json.dumps(entries, indent=2))
+        else:
+            print_history(model, entries)
+
+
+@app.command()
+def verify(
+    model: Model,
+    version: Annotated[
+        str | None, typer.Argument(help="A version; default the champion.", metavar="[VERSION]")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Make the verdicts of a version again from their evidence: do they still hold?
+
+    Exit codes: 0 everything holds, 3 something does not.
+    """
+    with _registry(store) as gateway:
+        from tasks.registry import verify as check  # noqa: PLC0415
+
+        findings = check(model, version, gateway, store)
+        if as_json:
+            typer.echo(json.dumps([one.to_dict() for one in findings], indent=2))
+        else:
+            print_findings(findings)
+        raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
+
+
+@contextmanager
+def _registry(store: Path) -> Iterator[Any]:
+    """Yield the gateway of a store that exists; what does not hold exits like a block."""
+    with errors_told(verbose=False):
+        from tasks.errors import InputError  # noqa: PLC0415
+        from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
+        from tasks.registry import NotVerifiedError  # noqa: PLC0415
+
+        if "MLFLOW_TRACKING_URI" not in os.environ and not store.is_dir():
+            msg = f"store {store} must be a folder that an evaluation wrote; there is none."
+            raise InputError(msg)
+        try:
+            yield Gateway.of_store(store)
+        except NotVerifiedError as error:
+            print_error(str(error))
+            raise typer.Exit(BLOCKED) from error
