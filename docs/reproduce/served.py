@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -56,7 +56,8 @@ def served(model: str, log: Path, tracking_uri: str | None = None) -> Iterator[s
             _wait(f"http://127.0.0.1:{port}/ping", server, log)
             yield f"http://127.0.0.1:{port}/invocations"
         finally:
-            os.killpg(server.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(server.pid, signal.SIGKILL)
             server.wait()
 
 
