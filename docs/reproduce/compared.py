@@ -53,6 +53,8 @@ know.
 ({versions}).
 Rows a second are of one try each, reading of the model included; the load of the machine at the
 end was {load:.0f}: where that is above the number of cores, other work had most of them.
+The baseline also starts a process for its second core, which costs more than it gives where a set
+takes seconds.
 
 {tables}## The same model through every door
 
