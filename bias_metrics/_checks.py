@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics.suggestion import did_you_mean
+
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
@@ -130,7 +132,7 @@ def check_power_mean_groups(
     if unknown:
         msg = (
             f"`{name}` must name subgroups; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
         )
         raise ValueError(msg)
     return names

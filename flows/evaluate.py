@@ -43,8 +43,8 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
     1. read and check the file, the policy and the inputs they name
-    2. train the candidates that are trained here; pin registered ones to a version
-    3. freeze the evaluation sets; check that the policy can judge them
+    2. freeze the evaluation sets; check that they can be measured, and judged by the policy
+    3. train the candidates that are trained here; pin registered ones to a version
     4. score every candidate, and whom they are compared with, on every set (kept scores
        are reused); on a cluster by all its workers
     5. measure each identity in a task of its own, then the aggregates; write report, table
@@ -71,11 +71,11 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
         The summary; the flow's state is Completed, named `Passed`, `Blocked` or `Insufficient`.
     """
     evaluation = read_evaluation_file(config)
-    candidates = prepare_candidates(evaluation, store)
     sources = evaluation["evaluation_sets"]
     frozen = [freeze_evaluation_set(source, store) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(evaluation, rows, source)
+    candidates = prepare_candidates(evaluation, store)
     rivals = pin_rivals(evaluation, candidates, store).values()
     scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"

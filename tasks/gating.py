@@ -14,12 +14,14 @@ from typing import Any
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
 from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.suggestion import did_you_mean
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import SLICE, EvaluationSet
 from tasks.data.freezing import SOURCES
 from tasks.errors import InputError
 from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
+from tasks.layout import choose_rows
 from tasks.orchestration import task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
@@ -148,6 +150,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                 msg = (
                     f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
                     f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                    f"{did_you_mean(unknown[0], known)}"
                 )
                 raise InputError(msg)
 
@@ -188,9 +191,13 @@ def _worsened(measured: Evidence) -> list[dict[str, Any]]:
 
 @task(name="check policy")
 def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
-    """Refuse, before anything is scored, a policy that cannot judge the set. Reads only."""
-    frozen = EvaluationSet.load(Path(set_folder))
-    identities = SOURCES.validate_python(source).measured_identities(frozen.identities)
+    """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
+
+    Reads only.
+    """
+    frozen, settings = EvaluationSet.load(Path(set_folder)), SOURCES.validate_python(source)
+    choose_rows(frozen, settings)
+    identities = settings.measured_identities(frozen.identities)
     slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
     refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from bias_metrics import SortedClasses, SortedScores
 from bias_metrics.evaluation import Members, RankedRows, rank_rows
+from bias_metrics.suggestion import did_you_mean
 from tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
@@ -98,20 +99,7 @@ def lay_out(
     """
     y_score = joined_scores(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
-    _refuse_unknown_groups(source, identities)
-    rated = _rated(evaluation_set, identities)
-    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
-    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: dict[str, Any] = {
-        "label_threshold": source.label_threshold,
-        "identity_threshold": source.identity_threshold,
-        "identity_rows": source.identity_rows,
-        "background": source.background,
-        "n_rows": evaluation_set.n_rows,
-        "n_rows_rated": int(rated.sum()),
-        "n_rows_measured": int(measured.sum()),
-    }
-    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    measured, labels, choices = choose_rows(evaluation_set, source)
     ranked = rank_rows(labels[measured], y_score[measured])
     clusters = _cluster_codes(evaluation_set, measured)
     choices["confidence"] = CONFIDENCE
@@ -143,6 +131,39 @@ def lay_out(
         }
         write_json(temporary / "layout.json", record)
     return Layout(folder)
+
+
+def choose_rows(
+    evaluation_set: EvaluationSet, source: SourceSettings
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+    """Say which rows are measured, which are positive, and by what choices.
+
+    Returns
+    -------
+    tuple
+        Two arrays of shape (n,) over all rows of the set, and the choices for the report.
+
+    Raises
+    ------
+    InputError
+        If `power_mean_groups` names what is not measured, no row was rated, or a class is empty.
+    """
+    identities = source.measured_identities(evaluation_set.identities)
+    _refuse_unknown_groups(source, identities)
+    rated = _rated(evaluation_set, identities)
+    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
+    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
+    choices: dict[str, Any] = {
+        "label_threshold": source.label_threshold,
+        "identity_threshold": source.identity_threshold,
+        "identity_rows": source.identity_rows,
+        "background": source.background,
+        "n_rows": evaluation_set.n_rows,
+        "n_rows_rated": int(rated.sum()),
+        "n_rows_measured": int(measured.sum()),
+    }
+    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    return measured, labels, choices
 
 
 def mentions_of(
@@ -207,6 +228,7 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
         msg = (
             f"`power_mean_groups` of evaluation set {source.name!r} must be measured identities; "
             f"got {', '.join(unknown)} (known: {', '.join(identities)})."
+            f"{did_you_mean(unknown[0], identities)}"
         )
         raise InputError(msg)
 

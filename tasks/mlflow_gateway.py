@@ -20,12 +20,12 @@ from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
-import mlflow.artifacts
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
 from tasks.errors import InputError
-from tasks.mlflow_registry import Registry
+from tasks.mlflow_registry import Registry, fetched
+from tasks.mlflow_store import ARTIFACTS, DATABASE, follow_move
 from tasks.owners import this_process
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
@@ -71,13 +71,17 @@ class Gateway(Registry):
 
     @classmethod
     def of_store(cls, store: Path) -> Gateway:
-        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store."""
+        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store.
+
+        A store that was moved or copied is made to name its own place first.
+        """
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri:
             return cls(uri)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
-        return cls(f"sqlite:///{store / 'mlflow.db'}", (store / "mlartifacts").as_uri())
+        follow_move(store)
+        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, created where it is missing."""
@@ -195,7 +199,7 @@ class Gateway(Registry):
         Raises
         ------
         InputError
-            If there is no such run.
+            If there is no such run, or its files are not where it says.
         """
         try:
             uri = self.client.get_run(run_id).info.artifact_uri
@@ -204,7 +208,7 @@ class Gateway(Registry):
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+        return fetched(uri, self.uri)
 
     def read_json(self, run_id: str, name: str) -> dict[str, Any]:
         """Read one JSON file of a run's artifacts."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,12 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 import mlflow.artifacts
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from mlflow.store import db_migrations
 
 from tasks.errors import InputError
 
 _VERSIONS_A_PAGE = 1000
+_OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,20 @@ class Registry:
 
     @cached_property
     def client(self) -> MlflowClient:
-        """The client, for tracking and registry."""
-        return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        """The client, for tracking and registry.
+
+        Raises
+        ------
+        InputError
+            If the database has the schema of another version of MLflow.
+        """
+        try:
+            return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        except MlflowException as error:
+            found = _OTHER_SCHEMA.search(error.message)
+            if found is None:
+                raise
+            raise InputError(_schema_problem(self.uri, found[1])) from error
 
     def register(
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
@@ -162,7 +177,42 @@ class Registry:
     def download(self, model: ModelVersion) -> Path:
         """Return a local folder with the version's files."""
         uri = self.client.get_model_version_download_uri(model.name, model.version)
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+        return fetched(uri, self.uri)
+
+
+def fetched(uri: str, tracking_uri: str) -> Path:
+    """Return a local folder with the artifacts at a URI.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    try:
+        folder = mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
+    except (OSError, MlflowException) as error:
+        if isinstance(error, MlflowException) and "No such artifact" not in error.message:
+            raise
+        msg = (
+            f"artifacts must be at {uri}; they are not. Were they deleted, or was the database "
+            "copied without them?"
+        )
+        raise InputError(msg) from error
+    return Path(folder)
+
+
+def _schema_problem(uri: str, revision: str) -> str:
+    """Say what to do about a database that another version of MLflow made."""
+    ours = Path(db_migrations.__path__[0]) / "versions"
+    if list(ours.glob(f"{revision}_*.py")):
+        return (
+            f"{uri} must have the schema of MLflow {mlflow.__version__}; it has an older one. Make "
+            f"a copy of the database, then run: mlflow db upgrade {uri}"
+        )
+    return (
+        f"{uri} must have the schema of MLflow {mlflow.__version__} or older; a newer MLflow made "
+        "it. Install the biasgate and MLflow that wrote it, or use another store: `--store`."
+    )
 
 
 def _version(found: Any) -> ModelVersion:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from tasks.data import reading
+from tasks.data.chunks import Separator
 from tasks.data.evaluation_set import IDENTITY, SLICE
 from tasks.data.source import SourceSettings
 from tasks.data.terms import Matching, TermMatcher
@@ -28,7 +29,9 @@ class TableSource(SourceSettings):
     Attributes
     ----------
     path : Path
-        CSV, gzipped CSV or Parquet.
+        CSV or JSON lines (gz too), or Parquet, by its name.
+    separator : str, optional
+        Of a CSV file; default a tab in `.tsv`, else a comma.
     id : str
         Column of the ids, or `row_number` to number the rows from 0.
     label : str
@@ -54,6 +57,7 @@ class TableSource(SourceSettings):
 
     source: Literal["table"]
     path: ConfigPath
+    separator: Separator | None = None
     id: str = "id"
     label: str = "label"
     label_values: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
@@ -101,7 +105,12 @@ class TableSource(SourceSettings):
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        reading.require_columns(self.path, self._columns())
+        reading.require_columns(self.path, self._columns(), self.separator)
+
+    def provenance(self) -> dict[str, Any]:
+        """Say what the frozen rows depend on; a separator only where one is set."""
+        known = super().provenance()
+        return known if self.separator else {k: known[k] for k in known if k != "separator"}
 
     def split_name(self) -> str:
         """Return the part of the rows."""
@@ -110,7 +119,7 @@ class TableSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = TermMatcher(self.terms, self.matching) if self.terms else None
-        for chunk in reading.read_chunks(self.path, self._columns()):
+        for chunk in reading.read_chunks(self.path, self._columns(), separator=self.separator):
             yield self._part(self._converted(chunk, matcher))
 
     def _columns(self) -> list[str]:

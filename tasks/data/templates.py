@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from bias_metrics.suggestion import did_you_mean
 from tasks.data import phrases
 from tasks.data.evaluation_set import IDENTITY
 from tasks.data.source import SourceSettings
@@ -107,7 +108,7 @@ class TemplatesSource(SourceSettings):
         if unknown:
             msg = (
                 f"`planted_bias.terms` must be among `terms`; got {', '.join(unknown)}, "
-                f"and `terms` has {', '.join(self.terms)}"
+                f"and `terms` has {', '.join(self.terms)}.{did_you_mean(unknown[0], self.terms)}"
             )
             raise ValueError(msg)
         return self
