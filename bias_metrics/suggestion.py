@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# Share of letters in common: by less, `nofile.csv` would be like any other CSV file.
+_ALIKE = 0.65
+
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return " Did you mean 'X'?" with the known name that is most similar, or "".
@@ -29,5 +32,5 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     ''
     """
     by_case = {name.lower(): name for name in known}
-    similar = difflib.get_close_matches(str(given).lower(), by_case, n=1)
+    similar = difflib.get_close_matches(str(given).lower(), by_case, n=1, cutoff=_ALIKE)
     return f" Did you mean {by_case[similar[0]]!r}?" if similar else ""

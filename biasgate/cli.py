@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,7 +78,7 @@ def evaluate(
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
     with errors_told(verbose=verbose):
-        _check(config)
+        _check(config, output, store)
         _run_tasks_by(task_runner, task_runner_options)
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
@@ -95,7 +96,7 @@ def train(
 ) -> None:
     """Train and register the candidates that an evaluation file says how to train."""
     with errors_told(verbose=verbose):
-        _check(config)
+        _check(config, None, store)
         from flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
@@ -116,7 +117,7 @@ def nightly(
 ) -> None:
     """Evaluate into a folder named by the date, once or on a schedule."""
     with errors_told(verbose=verbose or cron is not None):
-        _check(config)
+        _check(config, output, store)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
@@ -161,7 +162,7 @@ def demo(
 @app.command()
 def ui(
     store: Store = DEFAULT_STORE,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
 ) -> None:
     """Open MLflow on the store, on this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -171,13 +172,21 @@ def ui(
     if not store.is_dir():
         print_error(f"store {store} must be a folder that an evaluation wrote; there is none.")
         raise typer.Exit(USAGE)
-    gateway = Gateway.of_store(store)
-    if gateway.uri.startswith("http"):
-        print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")
-        raise typer.Exit(USAGE)
+    with errors_told(verbose=False):
+        gateway = Gateway.of_store(store)
+        if gateway.uri.startswith("http"):
+            print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")
+            raise typer.Exit(USAGE)
+        if _is_used(port):
+            print_error(
+                f"port {port} of 127.0.0.1 must be free; a program uses it, perhaps MLflow on "
+                f"another store. Stop that, or choose a port: --port {_free_port()}"
+            )
+            raise typer.Exit(USAGE)
+        experiments = gateway.experiments()
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"MLflow starts on {address} in about 20 seconds (stop with Ctrl-C). Runs of")
-    for name, experiment_id in gateway.experiments().items():
+    for name, experiment_id in experiments.items():
         typer.echo(f"  {name}: {address}/{runs_page(experiment_id)}")
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
@@ -189,11 +198,32 @@ def ui(
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
 
 
-def _check(config: Path) -> None:
-    """Refuse a wrong configuration at once, before Prefect takes its seconds to start."""
+def _check(config: Path, output: Path | None, store: Path) -> None:
+    """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
+    from tasks.files import require_writable  # noqa: PLC0415
 
+    for what, folder in (("output", output), ("store", store)):
+        if folder is not None:
+            require_writable(folder.absolute(), what)
     read_evaluation(config)
+
+
+def _is_used(port: int) -> bool:
+    """Whether a server on this machine has the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:

@@ -22,6 +22,7 @@ from tasks.notifying import notify_people
 from tasks.orchestration import task_runner
 from tasks.publishing import (
     RESULTS,
+    check_places,
     make_folder,
     summarise_evaluation,
     write_submission_file,
@@ -42,7 +43,8 @@ from tasks.tracking import close_evaluation_run, evaluation_run
 def evaluate(config: str, output: str, store: str, *, submission: bool = False) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
-    1. read and check the file, the policy and the inputs they name
+    1. check that results can be written; read and check the file, the policy and the inputs
+       that they name
     2. freeze the evaluation sets; check that they can be measured, and judged by the policy
     3. train the candidates that are trained here; pin registered ones to a version
     4. score every candidate, and whom they are compared with, on every set (kept scores
@@ -70,6 +72,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     dict
         The summary; the flow's state is Completed, named `Passed`, `Blocked` or `Insufficient`.
     """
+    check_places(output, store)
     evaluation = read_evaluation_file(config)
     sources = evaluation["evaluation_sets"]
     frozen = [freeze_evaluation_set(source, store) for source in sources]

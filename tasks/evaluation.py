@@ -115,6 +115,10 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
         part.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        training = candidate.training()
+        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
+            candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
     content = evaluation.model_dump(mode="json", by_alias=True)
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}

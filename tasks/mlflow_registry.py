@@ -123,6 +123,17 @@ class Registry:
             if not token:
                 return sorted(found, key=lambda one: int(one.version))
 
+    def models(self) -> list[str]:
+        """Return the names of the registered models."""
+        found: list[str] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_registered_models(page_token=token)
+            found += [str(one.name) for one in page]
+            token = page.token
+            if not token:
+                return found
+
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
         """Return the newest version that carries a tag, or None."""
         found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")

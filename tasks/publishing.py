@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics.gate import worst
-from tasks.files import whole_folder, write_json
+from tasks.files import require_writable, whole_folder, write_json
 from tasks.junit import write_junit
 from tasks.orchestration import task
 from tasks.reporting import write_submission
@@ -21,6 +21,13 @@ def make_folder(*parts: str) -> str:
     folder = Path(*parts)
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+@task(name="check places")
+def check_places(output: str, store: str) -> None:
+    """Refuse, before any work, an output or a store that cannot be written. Safe to retry."""
+    require_writable(Path(output).absolute(), "output")
+    require_writable(Path(store).absolute(), "store")
 
 
 @task(name="summarise evaluation")

@@ -208,12 +208,23 @@ class _named_errors:  # noqa: N801 - used like a function
 
     def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
         reason = _reason(error)
+        if reason is not None and isinstance(error, FileNotFoundError):
+            reason += _found_instead(self.path)
         if reason is not None:
             msg = f"file {self.path} {reason}"
             raise InputError(msg) from error
 
 
-def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911 - one line per cause
+def _found_instead(path: Path) -> str:
+    """Say what there is where a file is missing: a link to nothing, or a similar name."""
+    if path.is_symlink():
+        return f" It is a link to {path.readlink()}."
+    if not path.parent.is_dir():
+        return f" Nor does the folder {path.parent}."
+    return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
+
+
+def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
         case None | InputError():
             return None
@@ -224,9 +235,7 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911 -
         case PermissionError():
             return "must be readable; permission is denied."
         case gzip.BadGzipFile():
-            return (
-                "must be compressed with gzip, as its name says; it is not. Rename or compress it."
-            )
+            return "must be compressed with gzip, as its name says; it is not. Rename it."
         case JsonLinesError():
             return str(error)
         case pd.errors.EmptyDataError():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -63,12 +63,15 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
     """Yield the file's bytes, to tell how far it is read, and its lines."""
-    with path.open("rb") as stream:
-        content = gzip.open(stream) if path.suffix == ".gz" else stream
+    with path.open("rb") as stream, _unpacked(stream, path) as content:
         yield (
             stream,
-            (line.decode("utf-8-sig" if at == 0 else "utf-8") for at, line in enumerate(content)),
+            (line.decode("utf-8" if at else "utf-8-sig") for at, line in enumerate(content)),
         )
+
+
+def _unpacked(stream: IO[bytes], path: Path) -> AbstractContextManager[Any]:
+    return gzip.GzipFile(fileobj=stream) if path.suffix == ".gz" else nullcontext(stream)
 
 
 def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

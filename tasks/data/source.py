@@ -66,6 +66,11 @@ class SourceSettings(Settings):
     power_mean_groups: list[str] | None = None
     required: bool = True
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows carry text."""
+        return True
+
     def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
         """Fetch what is not on this machine into `cache`; return the source of local files.
 

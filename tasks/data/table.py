@@ -73,7 +73,10 @@ class TableSource(SourceSettings):
     @field_validator("identities", "slices", mode="before")
     @classmethod
     def _name_columns(cls, value: Any) -> Any:
-        return {name: name for name in value} if isinstance(value, list) else value
+        if isinstance(value, str):
+            msg = f"must be a list of columns, as in [{value}]"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
+        return {str(name): name for name in value} if isinstance(value, list) else value
 
     @field_validator("terms", mode="before")
     @classmethod
@@ -98,6 +101,11 @@ class TableSource(SourceSettings):
             msg = f"{', '.join(both)} must be in `identities` or in `terms`, not in both"
             raise ValueError(msg)
         return self
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows carry text."""
+        return self.text is not None
 
     def files(self) -> list[Path]:
         """Return the table's file."""
@@ -136,6 +144,7 @@ class TableSource(SourceSettings):
         if self.cluster is not None:
             columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
         for name, column in self.identities.items():
+            reading.refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if matcher is not None:
             found = matcher.mentions(columns["text"].to_pylist()).astype(np.float64)
@@ -149,6 +158,7 @@ class TableSource(SourceSettings):
     def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> pa.Array:
         if self.label_values is not None:
             return reading.to_mapped(chunk, self.label, ids, self.label_values)
+        reading.refuse_words(chunk, self.label)
         return reading.to_fractions(chunk, self.label, ids, nullable=False)
 
     def _part(self, table: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from pydantic import Field
 from tasks.data import reading
 from tasks.data.chunks import Separator
 from tasks.data.evaluation_set import EvaluationSet
+from tasks.data.source import SourceSettings
 from tasks.errors import InputError, place
 from tasks.files import file_digest, json_digest
 from tasks.mlflow_gateway import Gateway
@@ -62,6 +63,9 @@ class ScoreFile(CandidateSettings):
         """Refuse a file that is missing or lacks a column."""
         wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
         reading.require_columns(self.path, wanted, self.separator)
+
+    def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
+        """Accept any set: scores that exist need no text."""
 
     @property
     def columns(self) -> list[str]:
