@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import StringConstraints
 
 from bias_metrics.suggestion import did_you_mean
+from tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
 from tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 from tasks.errors import InputError, place
 from tasks.progress import progress
@@ -26,7 +27,7 @@ from tasks.progress import progress
 ROWS_A_CHUNK = 100_000
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
-_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|Unnamed: \d+")
+_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
 
 
 @dataclass(frozen=True)
@@ -68,30 +69,37 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
     InputError
         If the file is missing, empty or unreadable.
     """
-    if is_parquet(path):
-        with _named_errors(path):
-            return list(pq.read_schema(path).names)
     with _named_errors(path):
+        refuse_other_format(path)
+        if is_parquet(path):
+            return list(pq.read_schema(path).names)
         if is_json_lines(path):
             return json_columns(path)
-        header = pd.read_csv(path, nrows=0, dtype=str, sep=separator or _separator_by_name(path))
-        return [str(name) for name in header.columns]
+        mark = separator or _separator_by_name(path)
+        # Not as a header, of which pandas would rename a repeated name.
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False)
+        return [str(name) for name in first.iloc[0]]
 
 
 def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
     """Refuse a file that lacks a column."""
     present = file_columns(path, separator)
     missing = [name for name in wanted if name not in present]
+    twice = [name for name in wanted if present.count(name) > 1]
+    if twice:
+        msg = f"file {path} must have the column {twice[0]!r} once; it has it more than once."
+        raise InputError(msg)
     if missing:
         # Without a header the first line is a row, and may be a comment.
-        found = (
+        found = _other_separator(present) or (
             f"it has {', '.join(map(repr, present))}"
             if all(map(_LIKE_A_NAME.fullmatch, present))
             else "its first line is no header of column names, or has names of other characters"
         )
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
-        raise InputError(msg + (_other_separator(present) or did_you_mean(missing[0], present)))
+        names = [name for name in present if _LIKE_A_NAME.fullmatch(name.strip())]
+        raise InputError(msg + did_you_mean(missing[0], names))
 
 
 def _other_separator(present: Sequence[str]) -> str:
@@ -142,11 +150,6 @@ def read_chunks(
             yield Chunk(path, first_row, table)
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
-
-
-def is_parquet(path: Path) -> bool:
-    """Whether the name says Parquet."""
-    return path.suffix in {".parquet", ".pq"}
 
 
 def _separator_by_name(path: Path) -> str:
@@ -210,9 +213,26 @@ class _named_errors:  # noqa: N801 - used like a function
         reason = _reason(error)
         if reason is not None and isinstance(error, FileNotFoundError):
             reason += _found_instead(self.path)
+        if reason is not None and isinstance(error, UnicodeDecodeError):
+            reason += _first_undecodable(self.path)
         if reason is not None:
             msg = f"file {self.path} {reason}"
             raise InputError(msg) from error
+
+
+def _first_undecodable(path: Path) -> str:
+    """Say which line is not UTF-8, and how to convert the file."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return (
+                    f" Line {number} is not. Convert it with the encoding that it has, as in: "
+                    f"iconv -f LATIN1 -t UTF-8 {path.name}"
+                )
+    return ""
 
 
 def _found_instead(path: Path) -> str:
@@ -236,12 +256,12 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, 
             return "must be readable; permission is denied."
         case gzip.BadGzipFile():
             return "must be compressed with gzip, as its name says; it is not. Rename it."
-        case JsonLinesError():
+        case JsonLinesError() | OtherFormatError():
             return str(error)
         case pd.errors.EmptyDataError():
             return "must not be empty."
         case UnicodeDecodeError():
-            return f"must be UTF-8; byte {error.start} of a block is not. Convert it first."
+            return "must be UTF-8."
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Fetch it again."
         case pd.errors.ParserError():

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.errors import InputError, place
+from tasks.errors import InputError, place, shown_id
 from tasks.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
@@ -242,7 +242,7 @@ def _order_by_id(rows: Path, name: str) -> np.ndarray:
         at = int(np.flatnonzero(same)[0])
         first, second = sorted((int(order[at]), int(order[at + 1])))
         msg = (
-            f"ids of evaluation set {name!r} must be unique; id {in_order[at].as_py()} stands in "
+            f"ids of evaluation set {name!r} must be unique; id {shown_id(in_order[at])} stands in "
             f"rows {first} and {second} ({int(same.sum())} repeated in all)."
         )
         raise InputError(msg)

@@ -6,6 +6,7 @@ place and no digit is lost. Error texts never quote a comment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -13,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.data.chunks import Chunk, file_columns, is_parquet, read_chunks, require_columns
+from tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
+from tasks.data.formats import is_parquet
 from tasks.errors import InputError, place
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
 ROW_NUMBER = "row_number"
 _WRONG = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _MOST_WORDS, _LONGEST_WORD = 10, 20
 _NUMERIC = (
     pa.types.is_integer,
@@ -103,7 +106,10 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
             return raw.cast(pa.float64())
         values = [_number(value) for value in raw.to_pylist()]
         wrong = pa.array([value is _WRONG for value in values])
-        _refuse(chunk, column, wrong, "a value must be a number, true or false", ids)
+        rule = "a value must be a number, true or false"
+        if any(_DECIMAL_COMMA.fullmatch(value or "") for value in raw.to_pylist()):
+            rule = f"{rule}, with a point for decimals"
+        _refuse(chunk, column, wrong, rule, ids, raw if _words(raw) else None)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
@@ -169,8 +175,8 @@ def refuse_words(chunk: Chunk, column: str) -> None:
         If all its values are few and short, and one is no number.
     """
     raw = _one(chunk, column)
-    wrong = [word for word in _words(raw) if _number(word.strip()) is _WRONG]
-    if wrong:
+    wrong = [word.strip() for word in _words(raw) if _number(word.strip()) is _WRONG]
+    if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
         msg = (
             f"a label must be a fraction, 0 or 1, or true or false; got words such as "
             f"{', '.join(map(repr, wrong[:4]))} {place(file=chunk.path, column=column)}. Say what "

@@ -93,6 +93,9 @@ class TableSource(SourceSettings):
         if not self.identities and not self.terms:
             msg = "name the identities: `identities` (columns) or `terms` (found in `text`)"
             raise ValueError(msg)
+        if self.text is not None and self.text == self.id:
+            msg = f"`id` and `text` must be different columns; both are {self.id!r}"
+            raise ValueError(msg)
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)

@@ -17,7 +17,7 @@ from tasks.data import reading
 from tasks.data.chunks import Separator
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.source import SourceSettings
-from tasks.errors import InputError, place
+from tasks.errors import InputError, place, shown_id
 from tasks.files import file_digest, json_digest
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
@@ -146,7 +146,7 @@ class ScoreTable(Scorer):
         if repeated.size:
             row = int(repeated[0])
             where = place(file=self.path, row=row, id=self._index[row])
-            msg = f"ids must be unique; got a second {self._index[row]} {where}."
+            msg = f"ids must be unique; got a second {shown_id(self._index[row])} {where}."
             raise InputError(msg)
 
     def check(self, evaluation_set: EvaluationSet) -> None:
@@ -156,7 +156,7 @@ class ScoreTable(Scorer):
         extra = self._index.difference(wanted, sort=False)
         if len(missing) or len(extra):
             parts = [
-                f"{len(ids)} {side}, such as id {ids[0]}"
+                f"{len(ids)} {side}, such as id {shown_id(ids[0])}"
                 for ids, side in (
                     (missing, "of the set have no score"),
                     (extra, "have a score but are not in the set"),
