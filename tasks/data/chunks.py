@@ -107,7 +107,7 @@ def _other_separator(present: Sequence[str]) -> str:
     for mark, named in _OTHER_SEPARATORS.items():
         if len(present) == 1 and mark in present[0]:
             shown = mark.replace("\t", "\\t")
-            return f' Its first line has {named}: if that separates, set `separator: "{shown}"`.'
+            return f'its first line has {named}: if that separates, set `separator: "{shown}"`'
     return ""
 
 
