@@ -18,7 +18,7 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
-from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told
+from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told, say
 
 app = typer.Typer(
     name="biasgate",
@@ -76,9 +76,10 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, quiet=as_json):
         _check(config)
         _run_tasks_by(task_runner, task_runner_options)
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
@@ -96,6 +97,7 @@ def train(
     """Train and register the candidates that an evaluation file says how to train."""
     with errors_told(verbose=verbose):
         _check(config)
+        say("starting Prefect")
         from flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
@@ -123,6 +125,7 @@ def nightly(
 
             serve(config, output, store.resolve(), cron)
             return
+        say("starting Prefect")
         from flows.nightly import nightly as flow  # noqa: PLC0415
 
         state: Any = flow(str(config), str(output), str(store.resolve()), return_state=True)
@@ -147,6 +150,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose):
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
@@ -191,6 +195,7 @@ def ui(
 
 def _check(config: Path) -> None:
     """Refuse a wrong configuration at once, before Prefect takes its seconds to start."""
+    say(f"reading {config}")
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
 
     read_evaluation(config)

@@ -45,8 +45,8 @@ def print_error(text: str) -> None:
 
 
 def print_step(text: str) -> None:
-    """Print that a step is done, on standard error."""
-    console(stderr=True).print(f"  [dim]done: {escape(text)}[/]")
+    """Print that a step begins or is done, on standard error."""
+    console(stderr=True).print(f"  [dim]{escape(text)}[/]", soft_wrap=True)
 
 
 def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], Any]) -> None:

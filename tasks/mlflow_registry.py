@@ -1,6 +1,7 @@
 """The registry of MLflow's server: versions, their tags and aliases.
 
-`mlflow_gateway` adds the runs, and is what the rest of the package uses.
+`mlflow_gateway` adds the runs, and is what the rest of the package uses. MLflow takes seconds to
+import, so both import it when they first call it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-import mlflow.artifacts
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InputError
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 _VERSIONS_A_PAGE = 1000
 
 
@@ -63,6 +62,8 @@ class Registry:
     @cached_property
     def client(self) -> MlflowClient:
         """The client, for tracking and registry."""
+        from mlflow import MlflowClient  # noqa: PLC0415
+
         return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
     def register(
@@ -75,6 +76,8 @@ class Registry:
         return ModelVersion(name, str(made.version), run_id, tags)
 
     def _create_model(self, name: str) -> None:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:
@@ -122,6 +125,8 @@ class Registry:
         InputError
             If there is no such model, version or alias.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         path = uri.removeprefix("models:/")
         try:
             if "@" in path:
@@ -139,6 +144,8 @@ class Registry:
 
     def alias(self, name: str, alias: str) -> ModelVersion | None:
         """Return the version that an alias names, or None."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             return _version(self.client.get_model_version_by_alias(name, alias))
         except MlflowException as error:
@@ -161,8 +168,10 @@ class Registry:
 
     def download(self, model: ModelVersion) -> Path:
         """Return a local folder with the version's files."""
+        from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+
         uri = self.client.get_model_version_download_uri(model.name, model.version)
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+        return Path(download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
 
 
 def _version(found: Any) -> ModelVersion:
