@@ -18,6 +18,10 @@ class CandidateError(RuntimeError):
     """
 
 
+class CandidateStoppedError(CandidateError):
+    """A candidate was stopped, since it took too long or too much memory; it is not tried again."""
+
+
 def place(**parts: object) -> str:
     """Format where something was found, as in `(file a.csv, column score, row 3)`."""
     named = [f"{name} {value}" for name, value in parts.items() if value is not None]

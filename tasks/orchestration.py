@@ -22,7 +22,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
-from tasks.errors import InputError
+from tasks.errors import CandidateStoppedError, InputError
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -32,7 +32,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # A second try cannot mend these; anything else (a server that restarts, a full queue) it may.
-_NOT_RETRIED = (InputError, ValueError, TypeError, KeyError, AttributeError, AssertionError)
+_NOT_RETRIED = (
+    InputError,
+    CandidateStoppedError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+)
 
 
 async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
@@ -55,7 +63,8 @@ class _Step:
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
         self.fn, self.name = function, options["name"]
-        self._options, self._made = options, None
+        self._options = options
+        self._made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._task()(*args, **kwargs)
@@ -104,7 +113,11 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
         "on_completion": [_tell],
         "retry_condition_fn": _may_pass_next_time,
     }
-    return lambda function: cast("Task[P, R]", _Step(function, options))
+
+    def decorate(function: Callable[P, R]) -> Task[P, R]:
+        return cast("Task[P, R]", _Step(function, options))
+
+    return decorate
 
 
 def task_runner() -> TaskRunner[Any] | None:
