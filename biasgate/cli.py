@@ -112,6 +112,10 @@ def nightly(
     cron: Annotated[
         str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
     ] = None,
+    fail_when_blocked: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--fail-when-blocked", help="Prefect shows a night without a pass as Failed."),
+    ] = False,
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -123,13 +127,22 @@ def nightly(
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
 
-            serve(config, output, store.resolve(), cron)
+            say(f"asking Prefect to schedule {config}")
+            serve(config, output, store.resolve(), cron, fail_when_blocked=fail_when_blocked)
             return
         say("starting Prefect")
         from flows.nightly import nightly as flow  # noqa: PLC0415
 
-        state: Any = flow(str(config), str(output), str(store.resolve()), return_state=True)
-        summary = state.result()
+        state: Any = flow(
+            str(config),
+            str(output),
+            str(store.resolve()),
+            fail_when_blocked=fail_when_blocked,
+            return_state=True,
+        )
+        summary = state.result(raise_on_failure=False)
+        if not isinstance(summary, dict):  # it crashed
+            summary = state.result()
         _conclude(summary, Path(summary["output"]), store)
 
 
