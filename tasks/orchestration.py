@@ -14,11 +14,13 @@ import importlib
 import json
 import logging
 import os
+import string
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import update_wrapper
+from functools import cache, update_wrapper
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
@@ -84,9 +86,52 @@ class _Step:
         return self._made
 
 
-def _tell(done: Task[..., Any], _run: Any, _state: Any) -> None:
-    if done.task_run_name is None:  # the many runs of a mapped task are not told one by one
-        _steps.info("done: %s", done.name)
+class _RunNames(string.Formatter):
+    """Formats names of task runs out of parameters, of which many are folders."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        """Return of a folder what it is of.
+
+        `{set_folder!e}` is the evaluation set of a frozen one, `{folder!m}` candidate and set of
+        a folder that measurements of these are in.
+        """
+        if conversion == "e":
+            return PurePath(value).name.rpartition("-")[0]
+        if conversion == "m":
+            return f"{PurePath(value).name} on {PurePath(value).parent.name}"
+        return super().convert_field(value, conversion)
+
+
+def run_name(template: str, parameters: Mapping[str, Any]) -> str:
+    """Return the name of one task run, as in `decide words on comments`."""
+    return _RunNames().vformat(template, (), parameters)
+
+
+def say(sentence: str, *, aside: bool = False) -> None:
+    """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
+
+    It never holds a comment's text. The command mutes Prefect's own log in the terminal, which
+    mutes it on the server, too; what is said here arrives there all the same.
+    """
+    if not aside:
+        _steps.info("%s", sentence)
+    if not is_in_run():
+        return
+    import prefect  # noqa: PLC0415
+
+    log: Any = prefect.get_run_logger()
+    (log if log.isEnabledFor(logging.INFO) else _server_log()).info("%s", sentence)
+
+
+@cache
+def _server_log() -> logging.Logger:
+    from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
+
+    log = logging.getLogger("biasgate.run")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(APILogHandler())
+    return log
 
 
 def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P, R]], Task[P, R]]:
@@ -97,7 +142,8 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     name : str
         A verb and its object, as Prefect shows it.
     task_run_name : str, optional
-        Name of one run, with parameters in braces, as in `measure {identity}`.
+        Name of one run, with parameters in braces, as in `measure {identity}`; folders as
+        `run_name` writes them.
 
     Returns
     -------
@@ -106,11 +152,10 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     """
     options = {
         "name": name,
-        "task_run_name": task_run_name,
+        "task_run_name": _named(task_run_name),
         "persist_result": False,
         "retries": 2,
         "retry_delay_seconds": [1, 5],
-        "on_completion": [_tell],
         "retry_condition_fn": _may_pass_next_time,
     }
 
@@ -118,6 +163,16 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
         return cast("Task[P, R]", _Step(function, options))
 
     return decorate
+
+
+def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:
+    if template is None:
+        return None
+
+    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect hands them over
+        return run_name(template, parameters)
+
+    return named
 
 
 def task_runner() -> TaskRunner[Any] | None:
