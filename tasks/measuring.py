@@ -95,5 +95,5 @@ def summarise_identities(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"
         for name, value in (("AUC", auc), ("final score", final))
     )
-    say(f"measured {of}: {n} identities, {numbers}")
+    say(f"measured {of}: {numbers}; identities: {n}")
     return found

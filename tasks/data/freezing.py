@@ -55,6 +55,6 @@ def freeze_evaluation_set(source: dict[str, Any], store: str) -> str:
     """Read the source, write the frozen set, return its folder. Safe to retry."""
     say(f"freezing {source['name']}")
     frozen = freeze(SOURCES.validate_python(source), Path(store))
-    counts = f"{frozen.n_rows:,} rows, {len(frozen.identities)} identities"
-    say(f"frozen {frozen.name}: {counts}, digest {frozen.digest[:12]}", aside=True)
+    counts = f"{frozen.n_rows:,} rows, identities: {len(frozen.identities)}"
+    say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
     return str(frozen.folder)
