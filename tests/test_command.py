@@ -159,6 +159,19 @@ def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evalu
     assert result.stdout == (tmp_path / "out" / "summary.json").read_text("utf-8")
 
 
+def test_the_first_line_says_what_is_done_without_control_characters(biasgate, tmp_path):
+    missing = tmp_path / "missing.yaml"
+    result = biasgate("evaluate", missing, "--output", tmp_path / "out")
+    assert result.stderr.startswith(f"  reading {missing} ...\n")
+    assert "\x1b" not in result.stderr
+
+
+def test_with_json_steps_are_not_told(biasgate, evaluation, tmp_path):
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
+    assert result.exit_code == 0, said(result)
+    assert result.stderr == ""
+
+
 def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     biasgate, evaluation, tmp_path
 ):

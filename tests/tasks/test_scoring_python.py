@@ -1,11 +1,14 @@
 """Candidates that are a function of a package or a file, run in a process of their own."""
 
 import os
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from support.comments import ODD, batch
 
@@ -266,6 +269,28 @@ def test_a_function_that_grows_without_bound_is_stopped_at_memory_limit(scored):
     with pytest.raises(CandidateStoppedError, match=r"`memory_limit` is 400 MiB") as stopped:
         scored(["a"], "toxic_package:leak", memory_limit="400MiB")
     assert "`batch_size`" in str(stopped.value)
+
+
+LASTING = """
+import sys, time
+sys.path[:0] = sys.argv[1:2]
+from pathlib import Path
+from tasks.scoring.function_process import FunctionProcess
+process = FunctionProcess("os:listdir", "a function", 60.0, None, Path("log"))
+print(process._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_process_ends_with_the_one_that_was_killed(tmp_path):
+    (tmp_path / "lasting.py").write_text(LASTING)
+    root = str(Path(__file__).resolve().parents[2])
+    command = [sys.executable, str(tmp_path / "lasting.py"), root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    psutil.wait_procs([child], timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, scored):
