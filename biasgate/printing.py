@@ -13,10 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bias_metrics.gate import WORST_FIRST
-from biasgate.tables import COLOURS, print_table
-
 _WIDTH = 118
+_COLOURS = {
+    "pass": "green",
+    "warn": "yellow",
+    "fail": "red",
+    "insufficient": "yellow",
+    "error": "red",
+}
 _WORDS = {
     "pass": "PASSED",
     "fail": "BLOCKED",
@@ -54,18 +58,20 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
     reports : mapping of (str, str) to mapping
         The report of each set and candidate.
     """
+    from biasgate.tables import print_table  # noqa: PLC0415 - numpy, which a message can do without
+
     out = console()
     for verdict in summary["verdicts"]:
         names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
         report = reports[names]
-        print_table(out, report, verdict)
+        print_table(out, report, verdict, _COLOURS)
         for warning in report["warnings"]:
             out.print(f"[yellow]warning[/]: {escape(warning)}", soft_wrap=True)
         for line in explained(report):
             out.print(escape(line), soft_wrap=True)
         _print_verdict(out, verdict)
     for decision in summary["decisions"]:
-        colour = COLOURS[decision["outcome"]]
+        colour = _COLOURS[decision["outcome"]]
         word = _WORDS[decision["outcome"]]
         name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
@@ -160,6 +166,8 @@ def _worst_cell(found: Mapping[str, Any]) -> str:
 
 
 def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
+    from bias_metrics.gate import WORST_FIRST  # noqa: PLC0415
+
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
     policy = escape(verdict["policy"]["name"])
@@ -171,7 +179,7 @@ def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
     out.print(f"Policy {policy}: {len(against)} of {len(judged)} demands are not met{skipped}:")
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
-        out.print(f"  [{COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)
+        out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)
     if len(against) > _SENTENCES:
         out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")
     out.print("")

@@ -16,13 +16,6 @@ from bias_metrics.rules import SUBGROUP_METRICS
 
 _NARROW = 76  # columns that five numbers with their intervals need
 _MARK = " !"
-COLOURS = {
-    "pass": "green",
-    "warn": "yellow",
-    "fail": "red",
-    "insufficient": "yellow",
-    "error": "red",
-}
 
 
 @dataclass(frozen=True)
@@ -36,8 +29,8 @@ class Row:
     n, n_positive : str
         Its rows, and the positive ones among them; empty for aggregates.
     cells : sequence of (mapping, bool, str or None)
-        Of each metric the value with its interval, whether it has a sign, and what a rule of the
-        policy says against it.
+        Of each metric the value with its interval, whether it has a sign, and the colour of what
+        a rule of the policy says against it.
     """
 
     name: str
@@ -51,9 +44,17 @@ class Row:
         return f"  {self.n} rows, {self.n_positive} positive" if self.n else ""
 
 
-def print_table(out: Console, report: Mapping[str, Any], verdict: Mapping[str, Any]) -> None:
-    """Print the metrics of every identity: as a table, or folded where that does not fit."""
-    title, rows, mean = title_of(report), rows_of(report, verdict), mean_of(report)
+def print_table(
+    out: Console,
+    report: Mapping[str, Any],
+    verdict: Mapping[str, Any],
+    colours: Mapping[str, str],
+) -> None:
+    """Print the metrics of every identity: as a table, or folded where that does not fit.
+
+    `colours` are those of outcomes, for values against which a rule of the policy speaks.
+    """
+    title, rows, mean = title_of(report), rows_of(report, verdict, colours), mean_of(report)
     table = _table(title, rows, mean)
     if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
         out.print(table)
@@ -77,10 +78,14 @@ def title_of(report: Mapping[str, Any]) -> str:
     )
 
 
-def rows_of(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[Row]:
-    """Return a row for each identity, with what the policy says against its values."""
+def rows_of(
+    report: Mapping[str, Any], verdict: Mapping[str, Any], colours: Mapping[str, str]
+) -> list[Row]:
+    """Return a row for each identity, with the colour of what the policy says against it."""
     against = {
-        (one["group"], one["metric"]): one["outcome"] if one["action"] == "block" else "warn"
+        (one["group"], one["metric"]): colours[
+            one["outcome"] if one["action"] == "block" else "warn"
+        ]
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     }
@@ -165,4 +170,4 @@ def _cell(
     interval: bool = True,
 ) -> Text:
     text = shown(cell, signed=signed, interval=interval)
-    return Text(text) if against is None else Text(text + _MARK, COLOURS[against])
+    return Text(text) if against is None else Text(text + _MARK, against)

@@ -29,5 +29,9 @@ def test_a_file_is_checked_before_anything_slow_is_imported(statement):
     assert imported_by(statement) & SLOW == set()
 
 
+def test_a_message_needs_no_numpy():
+    assert "numpy" not in imported_by("import biasgate.cli")
+
+
 def test_scikit_learn_is_not_imported_where_nothing_is_trained():
     assert "sklearn" not in imported_by("import flows.evaluate")

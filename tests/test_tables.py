@@ -45,7 +45,7 @@ def printed(width, *, unmet=True):
         for name in NAMES[: 20 * unmet]
     ]
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    print_table(out, report(), {"results": results})
+    print_table(out, report(), {"results": results}, {"fail": "red"})
     return out.file.getvalue()
 
 
