@@ -127,14 +127,13 @@ def refuse_second_server(name: str) -> None:
 
 def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
     """Return the process that serves a deployment, in words; None if none does."""
-    if deployment.paused:  # its process was stopped
-        return None
     process = (deployment.description or "").rpartition(_SERVED_BY)[2]
     if process and is_of_this_machine(process):
         machine, pid, _ = process.rsplit(" ", 2)
         return None if has_ended(process) else f"process {pid} on {machine}"
     heard = deployment.last_polled
-    if heard is None or now - heard > SILENCE:
+    # A process that is stopped pauses its deployment.
+    if deployment.paused or heard is None or now - heard > SILENCE:
         return None
     machine = process.partition(" ")[0] or "an unknown machine"
     return f"a process on {machine}, heard of {(now - heard).seconds} s ago"

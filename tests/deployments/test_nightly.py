@@ -168,7 +168,7 @@ KILLED = this_process().rsplit(" ", 1)[0] + " 0"
     ("paused", "process", "heard", "served"),
     [
         (False, this_process(), LONG_AGO, "process "),
-        (True, this_process(), JUST_NOW, None),
+        (True, this_process(), JUST_NOW, "process "),  # paused by hand
         (False, KILLED, JUST_NOW, None),
         (False, "elsewhere 7 99", JUST_NOW, "a process on elsewhere, heard of 5 s ago"),
         (False, "elsewhere 7 99", LONG_AGO, None),
