@@ -19,7 +19,7 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
-from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told
+from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told, say
 
 app = typer.Typer(
     name="biasgate",
@@ -77,9 +77,10 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, promote the ones that pass."""
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, quiet=as_json):
         _check(config, output, store)
         _run_tasks_by(task_runner, task_runner_options)
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
@@ -97,6 +98,7 @@ def train(
     """Train and register the candidates that an evaluation file says how to train."""
     with errors_told(verbose=verbose):
         _check(config, None, store)
+        say("starting Prefect")
         from flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
@@ -111,6 +113,10 @@ def nightly(
     cron: Annotated[
         str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
     ] = None,
+    fail_when_blocked: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--fail-when-blocked", help="Prefect shows a night without a pass as Failed."),
+    ] = False,
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -122,12 +128,22 @@ def nightly(
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
 
-            serve(config, output, store.resolve(), cron)
+            say(f"asking Prefect to schedule {config}")
+            serve(config, output, store.resolve(), cron, fail_when_blocked=fail_when_blocked)
             return
+        say("starting Prefect")
         from flows.nightly import nightly as flow  # noqa: PLC0415
 
-        state: Any = flow(str(config), str(output), str(store.resolve()), return_state=True)
-        summary = state.result()
+        state: Any = flow(
+            str(config),
+            str(output),
+            str(store.resolve()),
+            fail_when_blocked=fail_when_blocked,
+            return_state=True,
+        )
+        summary = state.result(raise_on_failure=False)
+        if not isinstance(summary, dict):  # it crashed
+            summary = state.result()
         _conclude(summary, Path(summary["output"]), store)
 
 
@@ -148,6 +164,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose):
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
@@ -200,6 +217,7 @@ def ui(
 
 def _check(config: Path, output: Path | None, store: Path) -> None:
     """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
+    say(f"reading {config}")
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
     from tasks.files import require_writable  # noqa: PLC0415
 

@@ -23,6 +23,10 @@ def shown_id(value: object) -> str:
     return "(one with spaces)" if len(str(value).split()) > 1 else str(value)
 
 
+class CandidateStoppedError(CandidateError):
+    """A candidate was stopped, since it took too long or too much memory; it is not tried again."""
+
+
 def place(**parts: object) -> str:
     """Format where something was found, as in `(file a.csv, column score, row 3)`."""
     if "id" in parts and parts["id"] is not None:

@@ -219,7 +219,7 @@ def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.
     return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
 
 
-@task(name="gather evidence")
+@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
 def gather_evidence(
     layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
 ) -> str:

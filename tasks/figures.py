@@ -17,7 +17,7 @@ from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.colours import BLUE, ORANGE, UNDEFINED, colour_of
 from tasks.grids import fill_cell, label_grid
 from tasks.layout import Layout, membership
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 
 _BINS = 40
 Panel = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating], npt.NDArray[np.bool_]]
@@ -111,9 +111,10 @@ def distribution_panels(
     return figure
 
 
-@task(name="draw figures")
+@task(name="draw figures", task_run_name="draw {folder!m}")
 def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
     """Write `heatmap.png` and `distributions.png`. Safe to retry."""
+    say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
     score_distributions(report, Layout(Path(layout))).savefig(
         Path(folder) / "distributions.png", dpi=110

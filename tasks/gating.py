@@ -22,7 +22,7 @@ from tasks.errors import InputError
 from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
 from tasks.layout import choose_rows
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
 
@@ -189,7 +189,7 @@ def _worsened(measured: Evidence) -> list[dict[str, Any]]:
     return found
 
 
-@task(name="check policy")
+@task(name="check policy", task_run_name="check policy for {source[name]}")
 def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
     """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
 
@@ -206,7 +206,7 @@ def _required(evaluation: Mapping[str, Any]) -> set[str]:
     return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
 
 
-@task(name="decide")
+@task(name="decide", task_run_name="decide {folder!m}")
 def decide_candidate(
     report: dict[str, Any],
     evidence: str,
@@ -228,6 +228,8 @@ def decide_candidate(
         today=datetime.now(UTC).date(),
         required=report["evaluation_set"]["name"] in _required(evaluation),
     )
+    of = f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
     signature = sign(verdict_digest(verdict))
     if signature is not None:
         verdict["signature"] = signature

@@ -17,7 +17,7 @@ from bias_metrics.evaluation import measure_members, summarise_bias, with_interv
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.freezing import SOURCES
 from tasks.layout import CONFIDENCE, Layout, lay_out, membership
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.scoring.scored import ScoredSet
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -63,7 +63,7 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
     )
 
 
-@task(name="lay out scores")
+@task(name="lay out scores", task_run_name="lay out {work!m}")
 def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
     """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
     scored = ScoredSet.open(scores_folder)
@@ -77,15 +77,23 @@ def list_identities(layout: str) -> list[str]:
     return list(Layout(Path(layout)).record["identities"])
 
 
-@task(name="measure identity", task_run_name="measure {identity}")
+@task(name="measure identity", task_run_name="measure {identity} of {layout!m}")
 def measure_identity(identity: str, layout: str) -> SubgroupBias:
     """Map the arrays into memory and measure one identity. Writes nothing, safe to retry."""
     return measure_one(Layout(Path(layout)), identity)
 
 
-@task(name="summarise bias")
+@task(name="summarise bias", task_run_name="summarise {layout!m}")
 def summarise_identities(
     identities: list[str], measured: list[SubgroupBias], layout: str
 ) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
-    return summarise(Layout(Path(layout)), dict(zip(identities, measured, strict=True)))
+    found = summarise(Layout(Path(layout)), dict(zip(identities, measured, strict=True)))
+    of, n = f"{Path(layout).name} on {Path(layout).parent.name}", len(identities)
+    auc, final = (one.value for one in (found.overall_auc, found.final_score))
+    numbers = ", ".join(
+        f"{name} {'undefined' if value is None else f'{value:.3f}'}"
+        for name, value in (("AUC", auc), ("final score", final))
+    )
+    say(f"measured {of}: {numbers}; identities: {n}")
+    return found

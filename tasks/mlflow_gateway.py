@@ -18,11 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
-from mlflow.exceptions import MlflowException
-
 from tasks.errors import InputError
 from tasks.mlflow_registry import Registry, fetched
 from tasks.mlflow_store import ARTIFACTS, DATABASE, follow_move
@@ -85,6 +80,8 @@ class Gateway(Registry):
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, created where it is missing."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         found = self.client.get_experiment_by_name(name)
         if found is not None:
             return str(found.experiment_id)
@@ -132,9 +129,7 @@ class Gateway(Registry):
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""
-        found = self.client.search_runs(
-            [experiment_id], f"tags.`{KEY}` = '{key}'", ViewType.ACTIVE_ONLY, max_results=1
-        )
+        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
         return str(found[0].info.run_id) if found else None
 
     def running(self, experiment_id: str) -> list[Running]:
@@ -147,6 +142,8 @@ class Gateway(Registry):
 
     def parent_of(self, run_id: str) -> str | None:
         """Return the id of the run that a run is nested under; None if it is not, or is gone."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
         except MlflowException as error:
@@ -165,6 +162,8 @@ class Gateway(Registry):
         step: int = 0,
     ) -> None:
         """Log parameters, metrics (of a step) and tags, in batches that servers accept."""
+        from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
+
         now = _now()
         values = [Metric(key, value, now, step) for key, value in (metrics or {}).items()]
         for start in range(0, len(values), _METRICS_A_BATCH):
@@ -179,6 +178,8 @@ class Gateway(Registry):
         self, run_id: str, *, name: str, digest: str, source: str, profile: str
     ) -> None:
         """Log the evaluation set as the run's dataset input; MLflow shortens no digest itself."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
+
         dataset = Dataset(
             name=name,
             digest=digest[:_DIGEST_LENGTH],
@@ -201,6 +202,8 @@ class Gateway(Registry):
         InputError
             If there is no such run, or its files are not where it says.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             uri = self.client.get_run(run_id).info.artifact_uri
         except MlflowException as error:

@@ -1,6 +1,7 @@
 """The registry of MLflow's server: versions, their tags and aliases.
 
-`mlflow_gateway` adds the runs, and is what the rest of the package uses.
+`mlflow_gateway` adds the runs, and is what the rest of the package uses. MLflow takes seconds to
+import, so both import it when they first call it.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-import mlflow.artifacts
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
-from mlflow.store import db_migrations
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InputError
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 _VERSIONS_A_PAGE = 1000
 _OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
@@ -72,6 +70,9 @@ class Registry:
         InputError
             If the database has the schema of another version of MLflow.
         """
+        from mlflow import MlflowClient  # noqa: PLC0415
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
         except MlflowException as error:
@@ -90,6 +91,8 @@ class Registry:
         return ModelVersion(name, str(made.version), run_id, tags)
 
     def _create_model(self, name: str) -> None:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:
@@ -148,6 +151,8 @@ class Registry:
         InputError
             If there is no such model, version or alias.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         path = uri.removeprefix("models:/")
         try:
             if "@" in path:
@@ -165,6 +170,8 @@ class Registry:
 
     def alias(self, name: str, alias: str) -> ModelVersion | None:
         """Return the version that an alias names, or None."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             return _version(self.client.get_model_version_by_alias(name, alias))
         except MlflowException as error:
@@ -199,8 +206,11 @@ def fetched(uri: str, tracking_uri: str) -> Path:
     InputError
         If there are none.
     """
+    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
     try:
-        folder = mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
+        folder = download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
     except (OSError, MlflowException) as error:
         if isinstance(error, MlflowException) and "No such artifact" not in error.message:
             raise
@@ -214,6 +224,9 @@ def fetched(uri: str, tracking_uri: str) -> Path:
 
 def _schema_problem(uri: str, revision: str) -> str:
     """Say what to do about a database that another version of MLflow made."""
+    import mlflow  # noqa: PLC0415
+    from mlflow.store import db_migrations  # noqa: PLC0415
+
     ours = Path(db_migrations.__path__[0]) / "versions"
     if list(ours.glob(f"{revision}_*.py")):
         return (

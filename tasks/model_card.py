@@ -172,7 +172,7 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
 
 
-@task(name="write model card")
+@task(name="write model card", task_run_name="write model card of {folder!m}")
 def write_model_card(
     report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
 ) -> None:
@@ -182,7 +182,7 @@ def write_model_card(
         temporary.write_text(card, "utf-8")
 
 
-@task(name="describe version")
+@task(name="describe version", task_run_name="describe {candidate[name]}")
 def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
     """Make its cards, one per set, the description of a registered version. Safe to retry."""
     if candidate.get("model"):

@@ -55,13 +55,13 @@ def summarise_evaluation(
     return summary
 
 
-@task(name="write submission")
+@task(name="write submission", task_run_name="write submission of {folder!m}")
 def write_submission_file(scores: str, folder: str) -> None:
     """Write scores in the Kaggle submission format. Safe to retry."""
     write_submission(ScoredSet.open(scores), Path(folder) / "submission.csv")
 
 
-@task(name="publish results")
+@task(name="publish results", task_run_name="publish {candidate[name]}")
 def publish_results(candidate: dict[str, Any], work: str, output: str) -> None:
     """Copy a candidate's `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
     results = Path(work) / RESULTS

@@ -160,7 +160,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
-@task(name="write report")
+@task(name="write report", task_run_name="report {folder!m}")
 def write_report(
     bias: BiasReport,
     explained: dict[str, Any],

@@ -71,7 +71,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0
 """A name that is also a folder name and a piece of an MLflow key."""
 
 
-def _relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
+def relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
+    """Return a path that starts at the folder of the configuration, where it is relative."""
     if not isinstance(value, str | Path):
         return value
     base = (info.context or {}).get("folder")
@@ -79,7 +80,7 @@ def _relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
     return path if base is None else Path(os.path.normpath(Path(base) / path))
 
 
-ConfigPath = Annotated[Path, BeforeValidator(_relative_to_configuration)]
+ConfigPath = Annotated[Path, BeforeValidator(relative_to_configuration)]
 """A path; one that is relative starts at the folder of the configuration file."""
 
 

@@ -13,7 +13,7 @@ from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.files import json_digest, locked
 from tasks.mlflow_gateway import NOTE
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown
 from tasks.resuming import EVALUATION, TABLE, settle_abandoned
 from tasks.scoring.candidate import Workplace
@@ -69,6 +69,7 @@ def open_evaluation_run(
 
     It is found by its key, or because the same evaluation, of the same scores, was killed.
     """
+    say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
     gateway = Workplace.at(store).gateway
     experiment_id = gateway.experiment(evaluation["name"])
     digest = json_digest([evaluation, scores])
@@ -95,7 +96,7 @@ def evaluation_run(
         yield run_id
 
 
-@task(name="log candidate run")
+@task(name="log candidate run", task_run_name="log {folder!m}")
 def log_candidate_run(
     report: dict[str, Any],
     verdict: dict[str, Any],
