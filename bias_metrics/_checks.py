@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics.packed import PackedMasks
+
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
@@ -92,10 +94,11 @@ def check_subgroups(
     *,
     name: str = "subgroups",
     like: str = "y_true",
-) -> dict[str, BoolArray]:
+) -> Mapping[str, BoolArray]:
     """Return the masks as boolean arrays of shape (n,), in the order given.
 
-    Without `n`, the first mask says how many rows the others must have.
+    Without `n`, the first mask says how many rows the others must have. Packed masks stay
+    packed.
     """
     if not isinstance(subgroups, Mapping):
         msg = (
@@ -103,6 +106,11 @@ def check_subgroups(
             f"{{'muslim': mask}}; got {type(subgroups).__name__}."
         )
         raise TypeError(msg)
+    if isinstance(subgroups, PackedMasks):
+        if n is not None and subgroups.n_rows != n:
+            msg = f"`{name}` must have {n} rows like `{like}`; got {subgroups.n_rows}."
+            raise ValueError(msg)
+        return subgroups
     for key in subgroups:
         if not isinstance(key, str):
             msg = f"`{name}` must have strings for names; got {key!r}."

@@ -195,7 +195,7 @@ class _Resampling:
     """Ranked rows, drawn again and again."""
 
     ranked: RankedRows
-    members: dict[str, Members]
+    members: Mapping[str, Members]
     clusters: npt.NDArray[np.intp] | None
     power: float
     groups: tuple[str, ...]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import check_subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
-from bias_metrics._request import Background, Intervals, Request
+from bias_metrics._request import Background, Intervals, Request, members_of
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.uncertainty import with_intervals
@@ -21,6 +21,7 @@ __all__ = [
     "evaluate_slices",
     "measure_members",
     "measure_subgroup",
+    "members_of",
     "rank_rows",
     "rank_scores",
     "summarise_bias",

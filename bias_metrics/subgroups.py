@@ -61,7 +61,7 @@ class RollUp:
         Subgroups that belong to no category.
     """
 
-    masks: dict[str, BoolArray]
+    masks: Mapping[str, BoolArray]
     members: dict[str, tuple[str, ...]]
     missing: dict[str, tuple[str, ...]]
     unassigned: tuple[str, ...]

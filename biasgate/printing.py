@@ -15,6 +15,7 @@ from rich.table import Table
 
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.worst import worst_first
 
 _WIDTH = 118
 _COLOURS = {
@@ -31,6 +32,8 @@ _WORDS = {
     "error": "ERROR",
 }
 _SENTENCES = 8
+# Identities that a table shows: of more, the worst.
+_ROWS = 40
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -160,7 +163,10 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     table.add_column("identity")
     for heading in ("n", "positive", *(name.replace("_", " ") for name in SUBGROUP_METRICS)):
         table.add_column(heading, justify="right")
-    for name, cells in bias["subgroups"].items():
+    subgroups = bias["subgroups"]
+    shown = list(subgroups) if len(subgroups) <= _ROWS else worst_first(subgroups)[:_ROWS]
+    for name in shown:
+        cells = subgroups[name]
         values = [
             _coloured(
                 _shown(cells[metric], signed=metric.endswith("_aeg")), failed.get((name, metric))
@@ -168,6 +174,9 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
             for metric in SUBGROUP_METRICS
         ]
         table.add_row(escape(name), f"{cells['n']:,}", f"{cells['n_positive']:,}", *values)
+    if len(shown) < len(subgroups):
+        more = len(subgroups) - len(shown)
+        table.add_row(f"... and {more:,} more in bias_metrics.csv", *[""] * 7)
     means = bias["power_mean"]
     values = [_shown(means[name]) if name in means else "" for name in SUBGROUP_METRICS]
     table.add_section()

@@ -171,10 +171,10 @@ def write_report(
     folder: str,
 ) -> dict[str, Any]:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    scored = ScoredSet.open(scores_folder)
+    candidate_digest = ScoredSet.digest_of(scores_folder)
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest, explained)
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

@@ -114,6 +114,12 @@ class EvaluationSet:
         """Read one column, whole, in row order."""
         return pq.read_table(self.folder / ROWS, columns=[name]).column(0)
 
+    def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
+        """Read some columns one after the other: the file is opened once."""
+        with pq.ParquetFile(self.folder / ROWS) as file:
+            for name in names:
+                yield file.read(columns=[name]).column(0)
+
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """Read some columns in row order, at most `size` rows at a time."""
         with pq.ParquetFile(self.folder / ROWS) as file:
@@ -195,18 +201,19 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
     columns = sorted((field.name, _type_name(field.type)) for field in schema)
     digest = hashlib.sha256()
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
-    for name, kind in columns:
-        column = pq.read_table(rows, columns=[name]).column(0)
-        for start in range(0, len(order), _ROWS_A_STEP):
-            part = column.take(pa.array(order[start : start + _ROWS_A_STEP])).combine_chunks()
-            digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
-            if kind == "text":
-                part = pc.fill_null(part, "")
-                digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
-                digest.update("".join(part.to_pylist()).encode())
-            else:
-                values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
-                digest.update(values.astype("<f8").tobytes())
+    with pq.ParquetFile(rows) as file:
+        for name, kind in columns:
+            column = file.read(columns=[name]).column(0)
+            for start in range(0, len(order), _ROWS_A_STEP):
+                part = column.take(pa.array(order[start : start + _ROWS_A_STEP])).combine_chunks()
+                digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+                if kind == "text":
+                    part = pc.fill_null(part, "")
+                    digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
+                    digest.update("".join(part.to_pylist()).encode())
+                else:
+                    values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
+                    digest.update(values.astype("<f8").tobytes())
     return digest.hexdigest()
 
 

@@ -29,7 +29,7 @@ def rows(n=4000):
 
 
 @pytest.fixture
-def laid_out(monkeypatch):
+def laid_out():
     """Lay out arrays in memory, as if read from a folder."""
 
     def laid_out(
@@ -41,7 +41,6 @@ def laid_out(monkeypatch):
         clusters=None,
         background="outside_subgroup",
     ):
-        monkeypatch.setattr("tasks.explaining.membership", lambda _layout, name: groups[name])
         arrays = {"y_true": y_true, "y_score": y_score}
         return SimpleNamespace(
             record={
@@ -49,6 +48,7 @@ def laid_out(monkeypatch):
                 "choices": {"background": background},
             },
             array=arrays.__getitem__,
+            masks=lambda: groups,
             clusters=lambda: clusters,
         )
 
