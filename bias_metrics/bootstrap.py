@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Comparison
 from bias_metrics._checks import (
+    aligned,
     check_clusters,
     check_mask,
     check_power_mean_groups,
@@ -78,6 +79,7 @@ class BootstrapReport:
     confidence: float
 
 
+@aligned
 def bootstrap_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

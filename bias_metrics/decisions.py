@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import (
     BoolArray,
+    aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
@@ -75,6 +76,7 @@ class ThresholdReport:
         }
 
 
+@aligned
 def threshold_report(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._checks import check_subgroups
+from bias_metrics._checks import aligned, check_subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._request import Background, Intervals, Request, members_of
 from bias_metrics.report import BiasReport
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 
+@aligned
 def evaluate_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -124,6 +125,7 @@ def evaluate_bias(
     return request.report()
 
 
+@aligned
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

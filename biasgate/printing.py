@@ -16,6 +16,7 @@ from rich.table import Table
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
 from bias_metrics.worst import worst_first
+from tasks.cautions import unmeasured
 
 _WIDTH = 118
 _COLOURS = {
@@ -156,8 +157,8 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     overall, final = bias["overall"], bias["final_score"]
     title = (
         f"{escape(report['candidate']['name'])} on {escape(report['evaluation_set']['name'])}: "
-        f"{overall['n']:,} rows, {overall['n_positive']:,} positive, AUC {_shown(overall['auc'])}, "
-        f"final score {_shown(final)}"
+        f"{_rows(report, overall['n'])}, {overall['n_positive']:,} positive, "
+        f"AUC {_shown(overall['auc'])}, final score {_shown(final)}"
     )
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("identity")
@@ -182,6 +183,12 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     table.add_section()
     table.add_row(f"power mean (p = {means['power']:g})", "", "", *values)
     return table
+
+
+def _rows(report: Mapping[str, Any], n_measured: int) -> str:
+    """Count the measured rows, and say why the others are left out."""
+    left_out = unmeasured(report["evaluation_set"]["choices"])
+    return f"{n_measured:,} rows" if left_out is None else left_out
 
 
 def _beside_chance(name: str, found: Mapping[str, Any]) -> str:

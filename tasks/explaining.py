@@ -130,7 +130,7 @@ def look_first(
     value, metric = lowest[first]
     found = diagnoses[first]
     number = f"{metric} {value:.3f}"
-    told = f"No identity is clearly treated differently; the lowest AUC is {number} of {first}."
+    told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
         told = f"Look first at {first} ({number}{named})."

@@ -27,8 +27,6 @@ from tasks.scoring.scored import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
-# All AUCs this close to chance: see `warn_of_misjoin`.
-_CHANCE = 0.05
 
 
 def measure_one(layout: Layout, identity: str) -> SubgroupBias:
@@ -75,19 +73,6 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
     members = members_of(ranked, layout.masks(), layout.others(ranked))
     return with_intervals(
         report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
-    )
-
-
-def warn_of_misjoin(report: BiasReport) -> str | None:
-    """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
-    values = [report.overall_auc.value]
-    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
-    known = [value for value in values if value is not None]
-    if any(abs(value - 0.5) > _CHANCE for value in known):
-        return None
-    return (
-        f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
-        "these rows? Check that the ids of scores and evaluation set mean the same comments."
     )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,7 @@ def freeze_rows(
     name: str,
     split: str,
     source: Mapping[str, Any],
+    notes: Callable[[], Mapping[str, Any]] = dict,
 ) -> EvaluationSet:
     """Write checked chunks of rows as a frozen set; the folder appears whole or not at all.
 
@@ -159,6 +160,8 @@ def freeze_rows(
         Name of the set; which split of its source it is (part of the digest).
     source : mapping
         What the set was made from, for the record: kind, files with digests, choices.
+    notes : callable, optional
+        Called after the last chunk; what it returns is added to the record.
 
     Returns
     -------
@@ -186,6 +189,7 @@ def freeze_rows(
             "split": split,
             "source": dict(source),
             "file_sha256": file_digest(temporary / ROWS),
+            **notes(),
         }
         write_json(temporary / RECORD, record)
     return EvaluationSet(folder, record)
