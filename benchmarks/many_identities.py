@@ -99,9 +99,10 @@ def run(folder: Path, limit: float | None = None) -> dict[str, float]:
     with (folder / "log.txt").open("wb") as log:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603
-        memory, own_memory, threads = 0.0, 0.0, 0
+        memory, own_memory, threads, cpu = 0.0, 0.0, 0, 0.0
         while process.poll() is None:
-            own, total, n_threads = _taken(process.pid)
+            own, total, n_threads, spent = _taken(process.pid)
+            cpu = max(cpu, spent)
             memory, own_memory = max(memory, total), max(own_memory, own)
             threads = max(threads, n_threads)
             if limit is not None and time.perf_counter() - start > limit:
@@ -113,6 +114,7 @@ def run(folder: Path, limit: float | None = None) -> dict[str, float]:
     sys.stderr.write((folder / "log.txt").read_text(encoding="utf-8")[-1500:])
     return {
         "seconds": seconds,
+        "CPU seconds of the process": cpu,
         "exit code": process.returncode,
         "peak MiB": memory,
         "peak MiB of the process": own_memory,
@@ -120,17 +122,17 @@ def run(folder: Path, limit: float | None = None) -> dict[str, float]:
     }
 
 
-def _taken(pid: int) -> tuple[float, float, int]:
-    """Return MiB of a process, MiB with its children, and its threads."""
+def _taken(pid: int) -> tuple[float, float, int, float]:
+    """Return MiB of a process, MiB with its children, its threads and its CPU seconds."""
     try:
         process = psutil.Process(pid)
         own, threads = process.memory_info().rss / MIB, process.num_threads()
-        total = own
+        total, times = own, process.cpu_times()
         for one in process.children(recursive=True):
             total += one.memory_info().rss / MIB
     except psutil.Error:  # it ended just now
-        return 0.0, 0.0, 0
-    return own, total, threads
+        return 0.0, 0.0, 0, 0.0
+    return own, total, threads, times.user + times.system
 
 
 def main() -> None:

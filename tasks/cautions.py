@@ -67,11 +67,9 @@ def warn_of_inversion(report: BiasReport, candidate: Mapping[str, Any]) -> str |
     clearly = overall.high is not None and overall.high < 0.5
     if not clearly and any(value >= 0.5 for value in _aucs(report)):
         return None
-    what = f"the overall AUC is {overall.value:.3f}"
+    what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
     if clearly:
-        what += f", its upper bound {overall.high:.3f}"
-    else:
-        what = f"every AUC is below 0.5 ({what[4:]})"
+        what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
     if candidate["kind"] == "scores":
         column = candidate.get("score", "prediction")
         who = f"column {column!r} of candidate {candidate['name']!r}"

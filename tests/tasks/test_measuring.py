@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bias_metrics import evaluate_bias
+from tasks.cautions import warn_of_misjoin
 from tasks.data.freezing import SOURCES, freeze
 from tasks.errors import InputError
 from tasks.explaining import explain
@@ -17,7 +18,6 @@ from tasks.measuring import (
     measure_one,
     measure_some,
     summarise_identities,
-    warn_of_misjoin,
 )
 from tasks.reporting import build_report, metric_csv, metric_table
 from tasks.scoring.kinds import CANDIDATES
