@@ -19,6 +19,8 @@ from tasks.errors import InputError, place
 from tasks.progress import progress
 
 ROWS_A_CHUNK = 100_000
+# Values that are held at once: a table of thousands of columns is read in fewer rows at a time.
+_VALUES_A_CHUNK = 50_000_000
 _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|Unnamed: \d+")
 
 
@@ -78,7 +80,7 @@ def require_columns(path: Path, wanted: Sequence[str]) -> None:
 
 
 def read_chunks(path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time.
+    """Read the named columns, `size` rows at a time; fewer where there are thousands of columns.
 
     Raises
     ------
@@ -87,6 +89,7 @@ def read_chunks(path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK) ->
     """
     wanted = list(dict.fromkeys(columns))
     require_columns(path, wanted)
+    size = min(size, max(_VALUES_A_CHUNK // max(len(wanted), 1), 1))
     first_row = 0
     read = _parquet if is_parquet(path) else _csv
     with _named_errors(path), progress(f"reading {path.name}") as advance:

@@ -62,18 +62,18 @@ def test_the_error_is_shared_out_to_all_cells():
 
 
 def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_listed():
-    change = CHANGES["equal gaps of opposite sign, 8 groups"]
+    change = CHANGES["equal gaps of opposite sign, 4 groups"]
     rng = simulated.np.random.default_rng(5)
     differ = 0
-    for _ in range(10):
+    for _ in range(12):
         labels, first, second, members = simulated.sample(change, rng)
         found = compare_bias(labels, first, second, members).to_dict()["subgroups"]
         gaps = [one["negative_aeg"] for one in found.values()]
         differ += any(
             one["p_holm"] < 0.05 and abs(one["first"]) > abs(one["second"]) for one in gaps
         )
-    assert differ >= 5
-    assert simulated.listed(change, FEW // 3) <= 0.1
+    assert differ >= 4
+    assert simulated.listed(change, FEW // 2) <= 0.1
 
 
 def test_a_gap_where_none_was_is_listed():
