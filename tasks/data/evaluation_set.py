@@ -20,6 +20,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ class EvaluationSet:
     @property
     def columns(self) -> list[str]:
         """Column names of the rows."""
-        return list(pq.read_schema(self.folder / ROWS).names)
+        return list(self._metadata.schema.to_arrow_schema().names)
 
     @property
     def identities(self) -> list[str]:
@@ -112,22 +113,30 @@ class EvaluationSet:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read one column, whole, in row order."""
-        return pq.read_table(self.folder / ROWS, columns=[name]).column(0)
+        return next(self.each_column([name]))
+
+    @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        """Parsed once: with thousands of columns that takes longer than to read one of them."""
+        return pq.read_metadata(self.folder / ROWS)
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata)
 
     def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
         """Read some columns one after the other: the file is opened once."""
-        with pq.ParquetFile(self.folder / ROWS) as file:
+        with self._open() as file:
             for name in names:
                 yield file.read(columns=[name]).column(0)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """Read some columns in row order, at most `size` rows at a time."""
-        with pq.ParquetFile(self.folder / ROWS) as file:
+        with self._open() as file:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
 
     def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
         """Read some columns of at most `n_rows` rows from row `start` on, and little else."""
-        with pq.ParquetFile(self.folder / ROWS) as file:
+        with self._open() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             ends = np.cumsum(sizes)
             first = int(np.searchsorted(ends, start, side="right"))
