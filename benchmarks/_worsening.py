@@ -1,7 +1,7 @@
 """How often a verdict lists what got worse, by simulation: rightly and wrongly.
 
 Scores are normal within each class and group, so that it is known what got worse in the
-population. `python -m benchmarks._worsening` prints the table of docs/policies.md.
+population. `python -m benchmarks._worsening` prints the table.
 """
 
 from __future__ import annotations
