@@ -28,6 +28,8 @@ _WORDS = {
     "error": "ERROR",
 }
 _SENTENCES = 8
+# Identities that a table shows: of more, the worst.
+_ROWS = 40
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -13,9 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.worst import worst_first
+from tasks.cautions import unmeasured
 
 _NARROW = 76  # columns that five numbers with their intervals need
 _MARK = " !"
+_ROWS = 40  # identities that a table shows: of more, the worst
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ def print_table(
         out.print(table)
     else:
         _print_folded(out, title, [*rows, mean], intervals=out.width >= _NARROW)
+    left_out = len(report["bias"]["subgroups"]) - len(rows)
+    if left_out:
+        out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
     legend = ["± is half the width of the 95 % interval."]
     if out.width < _NARROW:
         legend = ["Intervals are in bias_metrics.csv."]
@@ -73,15 +79,24 @@ def title_of(report: Mapping[str, Any]) -> str:
     overall, final = report["bias"]["overall"], report["bias"]["final_score"]
     return (
         f"{report['candidate']['name']} on {report['evaluation_set']['name']}: "
-        f"{overall['n']:,} rows, {overall['n_positive']:,} positive, "
+        f"{_counted(report, overall['n'])}, {overall['n_positive']:,} positive, "
         f"AUC {shown(overall['auc'])}, final score {shown(final)}"
     )
+
+
+def _counted(report: Mapping[str, Any], n_measured: int) -> str:
+    """Count the measured rows, and say why the others are left out."""
+    left_out = unmeasured(report["evaluation_set"]["choices"])
+    return f"{n_measured:,} rows" if left_out is None else left_out
 
 
 def rows_of(
     report: Mapping[str, Any], verdict: Mapping[str, Any], colours: Mapping[str, str]
 ) -> list[Row]:
-    """Return a row for each identity, with the colour of what the policy says against it."""
+    """Return a row for each identity, with the colour of what the policy says against it.
+
+    Of many identities, the worst.
+    """
     against = {
         (one["group"], one["metric"]): colours[
             one["outcome"] if one["action"] == "block" else "warn"
@@ -89,17 +104,19 @@ def rows_of(
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     }
+    subgroups = report["bias"]["subgroups"]
+    names = list(subgroups) if len(subgroups) <= _ROWS else worst_first(subgroups)[:_ROWS]
     return [
         Row(
             name,
-            f"{cells['n']:,}",
-            f"{cells['n_positive']:,}",
+            f"{subgroups[name]['n']:,}",
+            f"{subgroups[name]['n_positive']:,}",
             [
-                (cells[one], one.endswith("_aeg"), against.get((name, one)))
+                (subgroups[name][one], one.endswith("_aeg"), against.get((name, one)))
                 for one in SUBGROUP_METRICS
             ],
         )
-        for name, cells in report["bias"]["subgroups"].items()
+        for name in names
     ]
 
 

@@ -49,7 +49,7 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
     3. train the candidates that are trained here; pin registered ones to a version
     4. score every candidate, and whom they are compared with, on every set (kept scores
        are reused); on a cluster by all its workers
-    5. measure each identity in a task of its own, then the aggregates; write report, table
+    5. measure the identities in tasks of their own, then the aggregates; write report, table
        and figures
     6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
        run per set, publish `output/<set>/<candidate>/`, move `champion` where it passed on
@@ -116,7 +116,7 @@ def measure_candidate(
     """Measure one candidate on one set; return its report, and where its files are.
 
     1. join the kept scores to rows, rank them once
-    2. measure each identity in a task of its own
+    2. measure each identity in a task of its own; many are shared out to 32 tasks
     3. compute overall and aggregate numbers
     4. name each identity's pattern of bias, count errors at thresholds
     5. write the report and its table, draw the figures
@@ -125,9 +125,11 @@ def measure_candidate(
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])
     arrays = make_folder(work, "arrays", source["name"], candidate["name"])
     layout = lay_out_scores(rows, scores, source, arrays)
-    identities = list_identities(layout)
-    measured = measure_identity.map(identities, layout=unmapped(layout)).result()
-    bias = summarise_identities(identities, measured, layout)
+    shares = list_identities(layout)
+    measured = measure_identity.map(
+        list(shares), list(shares.values()), layout=unmapped(layout)
+    ).result()
+    bias = summarise_identities(measured, layout)
     explained = explain_bias(bias, candidate, layout)
     report = write_report(bias, explained, candidate, rows, scores, layout, folder)
     draw_figures(report, layout, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,8 +49,8 @@ def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
     for kind, errors in report["thresholds"].items():
         cells += [(f"{name}/{kind}", errors[name]) for name in AT_A_THRESHOLD if name in errors]
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
-    keys = [key for key, _ in cells]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
+    counts = Counter(key for key, _ in cells)
+    twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
         msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
         raise ValueError(msg)

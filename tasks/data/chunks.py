@@ -25,6 +25,8 @@ from tasks.errors import InputError, place
 from tasks.progress import progress
 
 ROWS_A_CHUNK = 100_000
+# Values that are held at once: a table of thousands of columns is read in fewer rows at a time.
+_VALUES_A_CHUNK = 50_000_000
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
 _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
@@ -118,7 +120,7 @@ def read_chunks(
     *,
     separator: str | None = None,
 ) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time.
+    """Read the named columns, `size` rows at a time; fewer where there are thousands of columns.
 
     Parameters
     ----------
@@ -138,6 +140,7 @@ def read_chunks(
     """
     wanted = list(dict.fromkeys(columns))
     require_columns(path, wanted, separator)
+    size = min(size, max(_VALUES_A_CHUNK // max(len(wanted), 1), 1))
     first_row = 0
     if is_parquet(path):
         tables = _parquet(path, wanted, size)

@@ -46,7 +46,12 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         if folder.exists():
             return EvaluationSet.load(folder)
         return freeze_rows(
-            source.chunks(), folder, name=source.name, split=source.split_name(), source=provenance
+            source.chunks(),
+            folder,
+            name=source.name,
+            split=source.split_name(),
+            source=provenance,
+            notes=source.notes,
         )
 
 

@@ -93,6 +93,10 @@ class SourceSettings(Settings):
         """Yield the checked rows, in the columns of `tasks.data.evaluation_set`."""
         raise NotImplementedError
 
+    def notes(self) -> dict[str, Any]:
+        """Say what was noticed in the rows, once `chunks` has yielded all; for the set's record."""
+        return {}
+
     def measured_identities(self, available: list[str]) -> list[str]:
         """Return the identities to measure, of those that the frozen set has."""
         return available

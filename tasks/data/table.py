@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
 from tasks.data import reading
 from tasks.data.chunks import Separator
@@ -69,6 +69,7 @@ class TableSource(SourceSettings):
     slices: dict[str, str] = Field(default_factory=dict)
     split: Literal["all", "train", "test"] = "all"
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    _matcher: TermMatcher | None = PrivateAttr(default=None)
 
     @field_validator("identities", "slices", mode="before")
     @classmethod
@@ -130,8 +131,13 @@ class TableSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = TermMatcher(self.terms, self.matching) if self.terms else None
+        self._matcher = matcher
         for chunk in reading.read_chunks(self.path, self._columns(), separator=self.separator):
             yield self._part(self._converted(chunk, matcher))
+
+    def notes(self) -> dict[str, Any]:
+        """Return the terms that no text matches."""
+        return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 
     def _columns(self) -> list[str]:
         wanted = [self.id, self.label, self.text, self.cluster]

@@ -71,6 +71,21 @@ class ScoredSet:
             raise InputError(msg)
         return found
 
+    @classmethod
+    def digest_of(cls, url: str) -> str:
+        """Read which candidate gave kept scores, and no score.
+
+        Raises
+        ------
+        InputError
+            If there is no record.
+        """
+        content = Folder(url).read(RECORD)
+        if content is None:
+            msg = f"{url} must hold scores; they are gone. Run again."
+            raise InputError(msg)
+        return cls(url, json.loads(content)).candidate_digest
+
     @property
     def candidate_digest(self) -> str:
         """Digest of the candidate that gave the scores."""
