@@ -11,9 +11,8 @@ import typer
 
 from biasgate.printing import print_error, print_step
 
-# The others are results.
+# The exit codes of results are in `tasks.outcomes`.
 CRASH, USAGE = 1, 2
-EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": CRASH}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ machine use `prefect.yaml` beside this file.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_URL
@@ -17,7 +18,9 @@ from flows.nightly import nightly
 from tasks.errors import InputError
 
 
-def serve(config: Path, output: Path, store: Path, cron: str) -> None:
+def serve(
+    config: Path, output: Path, store: Path, cron: str, outcome_of: list[str] | None = None
+) -> None:
     """Register the deployment `nightly/biasgate` with its schedule and run what falls due.
 
     Parameters
@@ -30,6 +33,8 @@ def serve(config: Path, output: Path, store: Path, cron: str) -> None:
         Folder of sets, scores and, by default, the MLflow store.
     cron : str
         Five fields, in UTC.
+    outcome_of : list of str, optional
+        As in `flows.nightly.nightly`.
 
     Raises
     ------
@@ -43,11 +48,12 @@ def serve(config: Path, output: Path, store: Path, cron: str) -> None:
             "start`, and here `export PREFECT_API_URL=http://127.0.0.1:4200/api`."
         )
         raise InputError(msg)
-    parameters = {"config": config, "output": output, "store": store}
+    places = {"config": config, "output": output, "store": store}
+    parameters: dict[str, Any] = {name: str(path.resolve()) for name, path in places.items()}
     nightly.serve(
         name="biasgate",
         schedule=schedule,
-        parameters={name: str(path.resolve()) for name, path in parameters.items()},
+        parameters=parameters | ({"outcome_of": outcome_of} if outcome_of else {}),
         tags=["biasgate"],
         # One evaluation at a time; and found by module, as the package is installed.
         limit=1,

@@ -7,11 +7,11 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-NAMES = {"pass": "Passed", "fail": "Blocked", "insufficient": "Insufficient"}
+from tasks.outcomes import word_of
 
 
 def conclude(summary: dict[str, Any]) -> State[Any]:
     """Return the Completed state that names the outcome and carries the summary."""
     return Completed(
-        name=NAMES[summary["outcome"]], message=" ".join(summary["sentences"]), data=summary
+        name=word_of(summary).state, message=" ".join(summary["sentences"]), data=summary
     )

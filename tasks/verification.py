@@ -19,7 +19,7 @@ from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
 from tasks.evidence import FILE, EvidenceFile
 from tasks.files import json_digest
-from tasks.gating import build_verdict, code_digest
+from tasks.gating import as_of_schema, build_verdict, code_digest
 from tasks.ledger import Entry, Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
@@ -227,7 +227,8 @@ def _decided_again(
 ) -> Iterator[Finding]:
     try:
         again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
-        differ = sorted(_differences(verdict, again))
+        schema = verdict["schema_version"]
+        differ = sorted(_differences(*(as_of_schema(one, schema) for one in (verdict, again))))
         if verdict["code"]["bias_metrics"] != code_digest():
             differ = [one for one in differ if "code" not in one and "sentence" not in one]
         text = f"deciding again on {name} gives the same verdict ({again['outcome']})."
