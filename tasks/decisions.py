@@ -114,9 +114,7 @@ def _compared_with(judged: Judged) -> set[str | None]:
     return {(verdict["champion"] or {}).get("model") for verdict in judged.verdicts}
 
 
-def _without_pass(
-    judged: Judged, model: str | None, champion: str | None
-) -> dict[str, Any] | None:
+def _without_pass(judged: Judged, model: str | None, champion: str | None) -> dict[str, Any] | None:
     """Return the decision on what cannot become champion; None for a version that passed."""
     outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
     if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):

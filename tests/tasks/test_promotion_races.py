@@ -21,13 +21,13 @@ from support.promoted import (
     judge_against_now,
     judged_version,
     local,
+    promote_one,
     registered_version,
     scores_of,
 )
 
 from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
-from tasks.promotion import promote
 from tasks.registry import verify
 
 FORK = multiprocessing.get_context("fork")
@@ -46,7 +46,7 @@ def judged(tmp_path_factory):
     gateway = local(folder)
     frozen_set(folder)
     first = judged_version(gateway, folder, folder / "first")
-    assert promote([first[1]], first[0], MODEL, gateway, allow_first=True)["promoted"]
+    assert promote_one([first[1]], first[0], gateway)["promoted"]
     rivals = [
         judged_version(gateway, folder, folder / name, champion=first, seed=seed)
         for seed, name in enumerate(("second", "third"), 1)
@@ -60,7 +60,7 @@ def promote_at(barrier, uri, number, verdict, results):
         gateway = Gateway(uri)
         version = gateway.resolve(f"models:/{MODEL}/{number}")
         barrier.wait(60)
-        decision = promote([verdict], version, MODEL, gateway, allow_first=True)
+        decision = promote_one([verdict], version, gateway)
     except Exception:  # noqa: BLE001 - whatever it is, the test tells it
         decision = {"error": traceback.format_exc()}
     results.put((number, decision))
@@ -170,7 +170,7 @@ def decide_one(uri, store, folder, number):
     decision = {"champion_moved": True}
     while decision["champion_moved"]:
         verdict = judge_against_now(gateway, store, folder / name / "judged", version, scores)
-        decision = promote([verdict], version, MODEL, gateway, allow_first=True)
+        decision = promote_one([verdict], version, gateway)
     return number, version.version, verdict["outcome"], decision
 
 

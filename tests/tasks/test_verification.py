@@ -7,7 +7,15 @@ from datetime import date
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support.promoted import MODEL, artifact, edit_json, frozen_set, judged_version, local
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
 
 from bias_metrics import evaluate_bias
 from tasks.errors import InputError
@@ -16,7 +24,6 @@ from tasks.files import file_digest, json_digest
 from tasks.gating import build_verdict
 from tasks.ledger import Ledger
 from tasks.policy import Policy
-from tasks.promotion import promote
 from tasks.registry import (
     NotVerifiedError,
     history,
@@ -53,7 +60,7 @@ def promoted(gateway, store, folder, **options):
     found = judged_version(gateway, store, folder, **options)
     version, verdict, _ = found
     assert verdict["outcome"] == "pass"
-    assert promote([verdict], version, MODEL, gateway, allow_first=True)["promoted"]
+    assert promote_one([verdict], version, gateway)["promoted"]
     return found
 
 
