@@ -202,15 +202,15 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
 ):
     del promoted
     world.gateway.set_alias("toxicity", "champion", "2")
-    real, calls = judge.promote_candidate, []
+    real, calls = judge.promote_best, []
 
-    def promote_late(candidate, verdicts, *options):
-        calls.append(verdicts[0]["champion"]["model"])
+    def promote_late(candidates, verdicts, *options):
+        calls.append(verdicts[0][0]["champion"]["model"])
         if len(calls) == 1:  # somebody else is faster
             world.gateway.set_alias("toxicity", "champion", "1")
-        return real(candidate, verdicts, *options)
+        return real(candidates, verdicts, *options)
 
-    monkeypatch.setattr(judge, "promote_candidate", promote_late)
+    monkeypatch.setattr(judge, "promote_best", promote_late)
     late = challenger | {"name": "late", "regularization": 0.25}
     found = world.evaluate("late", candidates=[late])
     assert calls == ["models:/toxicity/2", "models:/toxicity/1"]

@@ -65,6 +65,15 @@ def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
     assert champion(gateway, versions[0]) == "1"
 
 
+def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
+    first, second = versions
+    blocked = move(gateway, [verdict("fail")], first)
+    assert blocked["sentence"] == f"Not promoted: {first.name} has no champion yet."
+    move(gateway, [verdict()], first)
+    blocked = move(gateway, [verdict("fail", first)], second)
+    assert blocked["sentence"] == f"Not promoted: champion of {first.name} stays version 1."
+
+
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
     assert "There was none before" in move(gateway, [verdict()], versions[0])["sentence"]
     decision = move(gateway, [verdict(champion=versions[0])], versions[1])
@@ -116,10 +125,12 @@ def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
 
 
 def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
-    for outcome in ("pass", "fail"):
+    for outcome, word in (("pass", "passed"), ("fail", "blocked")):
         decision = move(gateway, [verdict(outcome, report_only=True)], versions[0])
         assert (decision["outcome"], decision["promoted"]) == ("pass", False)
-        assert f"the verdict would be {outcome}" in decision["sentence"]
+        assert (
+            f"The verdict is: {word}. The policy says `report_only: true`" in decision["sentence"]
+        )
     assert champion(gateway, versions[0]) is None
 
 
