@@ -192,8 +192,20 @@ def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(serve
     assert [one.number for one in entries] == list(range(1, len(entries) + 1))
     done = [one for one in entries if one.state == "done"]
     promoted = {version for _, version, _, decision in decided if decision["promoted"]}
-    assert promoted == {version for number, version, *_ in decided if number in good}
     assert len(done) == len(promoted) == len({one.content["version"] for one in done})
+    # Whoever passed was promoted, or told that a later version was champion or is better.
+    stayed = {
+        version: decision["sentence"]
+        for number, version, _, decision in decided
+        if number in good and not decision["promoted"]
+    }
+    assert promoted | stayed.keys() == {
+        version for number, version, *_ in decided if number in good
+    }
+    assert all("passed, but champion of" in sentence for sentence in stayed.values())
+    assert all("`promote: newer`, and" in sentence for sentence in stayed.values())
+    order = [int(one.content["version"]) for one in done]
+    assert order == sorted(order)
     # Every promotion replaced the one before: none was lost.
     replaced = ["", *(one.content["version"] for one in done)]
     assert [one.content["replaces"] for one in done] == replaced[:-1]

@@ -191,6 +191,57 @@ def test_no_champion_is_said(gateway, store):
         verify(MODEL, None, gateway, store)
 
 
+# ------------------------------------------------------------------ the rule of the promotion
+
+
+def rewrite_entry(gateway, **changes):
+    """Change what the last entry of the ledger says."""
+    record = Ledger(gateway, MODEL).last_done()
+    content = json.dumps(dict(record.content) | changes)
+    gateway.tag_version(record.record, {"biasgate.content": content})
+
+
+@pytest.mark.parametrize("rule", ["better", "never", "first"])
+def test_a_promotion_by_another_rule_than_the_policys_is_found(
+    gateway, store, champion, tmp_path, rule
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    assert wrong(gateway, store) == set()
+    rewrite_entry(gateway, rule=rule)
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_a_promotion_of_a_version_that_had_been_left_aside_is_found(
+    gateway, store, champion, tmp_path
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    first = Ledger(gateway, MODEL).entries()[0]
+    content = json.dumps(dict(first.content) | {"passed_over": ["2"]})
+    gateway.tag_version(first.record, {"biasgate.content": content})
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_an_edited_objective_is_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], "verdict.json")
+    edit_json(path, lambda verdict: verdict["objective"].update(value=0.99))
+    assert {"tags", "record", "verdict"} <= wrong(gateway, store)
+
+
+def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
+    folder = artifact(gateway, champion[0], ".")
+    edit_json(folder / "policy.json", lambda one: (one.pop("promote"), one.pop("objective")))
+    edit_json(folder / "verdict.json", lambda one: one.pop("objective"))
+    edit_json(folder / "verdict.json", lambda one: one.update(schema_version=2))
+    old = json.loads((folder / "verdict.json").read_text("utf-8"))
+    gateway.tag_version(champion[0], tags_of([old | {"run_id": champion[0].run_id}]))
+    record = Ledger(gateway, MODEL).last_done()
+    content = {key: record.content[key] for key in record.content if key != "passed_over"}
+    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(old)}]
+    del content["rule"]
+    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+    assert wrong(gateway, store) == set()
+
+
 # ------------------------------------------------------------------ signing
 
 
