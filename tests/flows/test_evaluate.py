@@ -104,7 +104,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     passed, _, look = notes["words on comments"].partition("\n\n")
     assert passed == "**Passed** by policy fair: all checks passed."
     assert look == first.read("comments/words/report.json")["look_first"]["sentence"]
-    assert notes["shifted on comments"].startswith("**fail** by policy fair: ")
+    assert notes["shifted on comments"].startswith("**Blocked** by policy fair: ")
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
     assert "| shifted | comments | fail | " in notes["evaluate small"]
     link = notes["evaluate small"].splitlines()[0]
