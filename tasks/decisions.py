@@ -153,12 +153,12 @@ def _passed(
             "`allow_first: true`."
         )
         return decision("insufficient", sentence)
-    objection, stays = succession.objection(judged, champion, past), _stays(version.name, champion)
-    if objection is None and chosen is not None:
-        objection = chosen.preferred(judged)
-        stays = f"{CHAMPION} of {version.name} is version {chosen.number} now"
+    objection, where = succession.objection(judged, champion, past), _stays(version.name, champion)
+    if chosen is not None:
+        objection = objection or chosen.preferred(judged)
+        where = f"{CHAMPION} of {version.name} is version {chosen.number} now"
     rule = succession.promote
-    return decision("pass", f"{version.uri} passed, but {stays}: {objection}.", rule=rule)
+    return decision("pass", f"{version.uri} passed, but {where}: {objection}.", rule=rule)
 
 
 def _version(judged: Judged) -> ModelVersion:

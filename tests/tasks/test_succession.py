@@ -227,6 +227,7 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
         "passed, but champion of toxicity is version 3 now: its final_score is"
         in (decisions[2]["sentence"])
     )
+    assert "`promote: newer`" not in decisions[0]["sentence"]
     [last, _] = history(MODEL, nights.gateway)
     assert (last["rule"], last["passed_over"]) == ("newer", ["2", "4"])
     assert "final_score is higher by" in last["reason"]
@@ -254,6 +255,17 @@ def test_after_a_rollback_unchanged_nights_move_nothing_and_a_new_version_does(n
     assert nights.moves == moves
     nights.night(first, second, third, nights.register(noise=1.5), rule=rule)
     assert nights.moves[len(moves) :] == [("4", "1", rule.promote)]
+
+
+def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_moves_it(nights):
+    first, second = nights.register(), nights.register(noise=1.5)
+    nights.night(first)
+    nights.night(first, second)
+    decision, _, _ = nights.night(first, second, nights.register(noise=1.45))
+    assert decision["sentence"] == (
+        "models:/toxicity/1 passed, but champion of toxicity is version 3 now: "
+        "version 1 was champion before, and does not come back by itself."
+    )
 
 
 def test_never_leaves_the_alias_to_people(nights):
