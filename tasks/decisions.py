@@ -213,8 +213,8 @@ def promote_best(
             gateway.tag_version(one.version, tags_of(of_candidate))
     succession = succession_of(evaluation)
     decisions = promote(judged, evaluation["registered_model"], gateway, succession)
-    for one in decisions:
-        say(f"{one['candidate']}: {one['sentence']}", aside=True)
+    for decision in decisions:
+        say(f"{decision['candidate']}: {decision['sentence']}", aside=True)
     return decisions
 
 
