@@ -213,8 +213,8 @@ def promote_best(
             gateway.tag_version(one.version, tags_of(of_candidate))
     succession = succession_of(evaluation)
     decisions = promote(judged, evaluation["registered_model"], gateway, succession)
-    for decision in decisions:
-        say(f"{decision['candidate']}: {decision['sentence']}", aside=True)
+    for found in decisions:
+        say(f"{found['candidate']}: {found['sentence']}", aside=True)
     return decisions
 
 
