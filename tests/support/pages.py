@@ -80,11 +80,12 @@ def trained(name, **options):
 
 
 def names_in_scope(folder):
-    """What a page's Python takes for granted: labels, scores, and who mentions whom."""
+    """What a page's Python takes for granted: labels, scores, who mentions whom, a list of groups."""
     rows = pd.read_csv(folder / "comments.csv")
     rows = rows.merge(pd.read_csv(folder / "my_scores.csv"), on="id")
     rows = rows.assign(toxic=rows["toxicity"] >= 0.5, score=rows["prediction"])
     return {
+        "t": pd.DataFrame({"groups": [["muslim", "gay"], ["gay"], None]}),
         "rows": rows,
         "y_true": rows["toxic"],
         "y_score": rows["score"],
