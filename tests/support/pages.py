@@ -80,7 +80,7 @@ def trained(name, **options):
 
 
 def names_in_scope(folder):
-    """What a page's Python takes for granted: labels, scores, who mentions whom, a list of groups."""
+    """What a page's Python takes for granted: labels, scores, mentions, lists of groups."""
     rows = pd.read_csv(folder / "comments.csv")
     rows = rows.merge(pd.read_csv(folder / "my_scores.csv"), on="id")
     rows = rows.assign(toxic=rows["toxicity"] >= 0.5, score=rows["prediction"])
