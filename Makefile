@@ -10,7 +10,7 @@ EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report= --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
-.PHONY: help setup demo test test-all lint unit wheel-test bench constraints clean
+.PHONY: help setup demo test test-all lint unit wheel-test wheel-roads bench constraints clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
@@ -42,7 +42,7 @@ unit: $(READY)
 	$(OFFLINE) $(BIN)/pytest -m "not slow" $(COVERED)
 
 # torch by pip, which knows where each machine keeps its build of it.
-test-all: lint wheel-test
+test-all: lint wheel-test wheel-roads
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
 	$(OFFLINE) $(BIN)/pytest
 
@@ -61,6 +61,14 @@ wheel-test: $(READY)
 	$(BIN)/python .ci/check_wheel.py numpy-only $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,"$$(ls $(CURDIR)/dist/*.whl)[app]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py app $(EMPTY)
+	rm -rf build
+
+# The roads from every source to a verified verdict, by the command of the installed wheel.
+wheel-roads: $(READY)
+	rm -rf $(EMPTY)
+	$(PYTHON) -m venv $(EMPTY)
+	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app]")
+	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
 	rm -rf build
 
 bench: $(READY)

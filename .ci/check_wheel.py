@@ -2,12 +2,14 @@
 
     python .ci/check_wheel.py numpy-only ENVIRONMENT
     python .ci/check_wheel.py app ENVIRONMENT
+    python .ci/check_wheel.py roads ENVIRONMENT
 
 Runs from an empty folder, so that nothing is imported from the checkout by accident.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
 import sys
@@ -23,11 +25,30 @@ candidates:
   - {name: scores, kind: scores, path: scores.csv}
 """
 
+CIVIL_COMMENTS = """\
+name: civil_comments
+registered_model: toxicity
+evaluation_sets:
+  - {name: test, source: civil_comments, folder: ., identities: all}
+candidates:
+  - {name: scores, kind: scores, path: test_scores.csv, register: toxicity}
+policy: own.yaml
+"""
+POLICY = """\
+version: 1
+name: own
+allow_first: true
+rules:
+  - {metric: auc, scope: overall, floor: 0.5}
+  - {metric: bpsn_auc, scope: worst, floor: 0.5, slice: short, mode: estimate}
+"""
+
 
 def main(mode: str, environment: Path) -> None:
     """Run the checks of one mode."""
     with tempfile.TemporaryDirectory() as folder:
-        {"numpy-only": numpy_only, "app": app}[mode](environment / "bin", Path(folder))
+        check = {"numpy-only": numpy_only, "app": app, "roads": roads}[mode]
+        check(environment / "bin", Path(folder))
     print(f"wheel: {mode} works in an empty environment")
 
 
@@ -51,7 +72,7 @@ def numpy_only(programs: Path, folder: Path) -> None:
 
 
 def app(programs: Path, folder: Path) -> None:
-    """With the extra: an evaluation runs from end to end; a name in the way is told."""
+    """With the extra: evaluations run from end to end; a name in the way is told."""
     rows = [(i, i % 2, i % 4 // 2, 0.4 * (i % 2) + 0.005 * (i % 97)) for i in range(400)]
     table = "id,label,group\n" + "".join(f"{i},{y},{g}\n" for i, y, g, _ in rows)
     (folder / "rows.csv").write_text(table)
@@ -62,9 +83,40 @@ def app(programs: Path, folder: Path) -> None:
     said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
     assert "Passed" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
+    civil_comments(programs, folder)
     (folder / "tasks.py").write_text("raise SystemExit('the wrong tasks')\n")
     said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
     assert "'tasks' must come from" in said, said
+
+
+def civil_comments(programs: Path, folder: Path) -> None:
+    """Evaluate Civil Comments in Kaggle's single file, to a champion that can be verified."""
+    names = "from tasks.data.civil_comments_release import IDENTITIES; print(*IDENTITIES)"
+    identities = run(folder, programs / "python", "-c", names).split()
+    with (folder / "all_data.csv").open("w", newline="", encoding="utf-8") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["id", "comment_text", "split", "article_id", "toxicity", *identities])
+        for i in range(1200):
+            mentions = ["" if i % 10 == 0 else (i * 7 + n) % 12 / 12 for n in range(24)]
+            text = f"comment {i} " * (1 + i % 16)
+            rows.writerow([i, text, "test", i // 4, i % 2, *mentions])
+    scores = "".join(f"{i},{0.4 * (i % 2) + 0.005 * (i % 97)}\n" for i in range(1200))
+    (folder / "test_scores.csv").write_text("id,prediction\n" + scores)
+    (folder / "own.yaml").write_text(POLICY)
+    (folder / "civil_comments.yaml").write_text(CIVIL_COMMENTS)
+    run(folder, programs / "biasgate", "evaluate", "civil_comments.yaml", "--output", "out")
+    run(folder, programs / "biasgate", "verify", "toxicity")
+
+
+def roads(programs: Path, folder: Path) -> None:
+    """Run the fast roads from every source to verified verdicts."""
+    where = "import tasks; assert 'site-packages' in tasks.__file__, tasks.__file__"
+    run(folder, programs / "python", "-c", where)
+    run(
+        folder,
+        *(programs / "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider"),
+        *("--config-file", REPOSITORY / "pyproject.toml", REPOSITORY / "tests" / "roads"),
+    )
 
 
 def run(folder: Path, *command: str | Path, expected: int = 0, **variables: str) -> str:

@@ -38,7 +38,10 @@ the margin should be called *not worse* in at most 5 of 100. Here is how often t
 samples from populations whose true values are known: scores are normal within each class, and
 *tied* ones are rounded to about 20 values. Two models are correlated within a class.
 
-    python -m benchmarks.coverage
+<!-- not run: draws samples for some minutes; the slow tests draw the same ones -->
+```sh
+python -m benchmarks.coverage
+```
 
 writes this page; each case has its own seed, the checksum of its parameters, so that the same
 figures come again. The last column says how many samples were drawn. The tests marked `slow` draw

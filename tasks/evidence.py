@@ -237,8 +237,7 @@ def write_evidence(
         columns["cluster"] = clusters
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
-            column = evaluation_set.column(name).fill_null(value=False)
-            columns[name] = column.filter(pa.array(measured))
+            columns[name] = evaluation_set.column(name).filter(pa.array(measured))
     all_scores = {"candidate": scored, **rivals}
     metadata = {
         "set_digest": evaluation_set.digest,

@@ -42,7 +42,7 @@ def prefect_server(tmp_path_factory):
         # Its thread costs every flow a second at its end; only a nightly needs it.
         settings.PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
-    with settings.temporary_settings(changed), prefect_test_harness(server_startup_timeout=90):
+    with settings.temporary_settings(changed), prefect_test_harness(server_startup_timeout=300):
         yield
 
 

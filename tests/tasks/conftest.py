@@ -1,11 +1,13 @@
-import csv
 import gzip
 import hashlib
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from support import civil_comments
+from support.civil_comments import SUBTYPES
 
 from tasks.data import download
 from tasks.data.civil_comments_release import IDENTITIES
@@ -95,11 +97,7 @@ def file_server(monkeypatch):
     server.server_close()
 
 
-SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]
-AFTER = ["created_date", "publication_id", "parent_id", "article_id", "rating", "funny", "wow"]
-AFTER += ["sad", "likes", "disagree", "sexual_explicit"]
-AFTER += ["identity_annotator_count", "toxicity_annotator_count"]
-SPLITS = {"train": 40, "test_public": 12, "test_private": 9}
+N_ROWS = {"train": 40, "test_public": 12, "test_private": 9}
 
 
 def comment(number, split):
@@ -117,49 +115,13 @@ def comment(number, split):
 def comments(split):
     """All rows of a split of the Kaggle release."""
     start = {"train": 1000, "test_public": 7000, "test_private": 8000}[split]
-    return [comment(number, split) for number in range(start, start + SPLITS[split])]
+    return [comment(number, split) for number in range(start, start + N_ROWS[split])]
 
 
-def write(path, columns, rows):
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def kaggle_files(folder):
-    columns = ["id", "target", "comment_text", *SUBTYPES, *IDENTITIES, *AFTER]
-    rows = [row | {"target": row["toxicity"]} for row in comments("train")]
-    write(folder / "train.csv", columns, rows)
-    columns = ["id", "comment_text", *AFTER, "toxicity", *SUBTYPES, *reversed(IDENTITIES)]
-    for split in ("test_public", "test_private"):
-        write(folder / f"{split}_expanded.csv", columns, comments(split))
-    return folder
-
-
-def single_file(folder, name="all_data.csv", splits=("train", "test", "test")):
-    columns = ["id", "comment_text", "split", *AFTER, "toxicity", *SUBTYPES, *IDENTITIES]
-    rows = [
-        row | {"split": split}
-        for original, split in zip(SPLITS, splits, strict=True)
-        for row in comments(original)
-    ]
-    write(folder / name, columns, rows[::2] + rows[1::2])
-    return folder
-
-
-def public_archive(folder):
-    return single_file(folder, "civil_comments.csv", tuple(SPLITS))
-
-
-def wilds(folder):
-    columns = ["", "id", "comment_text", "split", *AFTER, "toxicity", *SUBTYPES]
-    columns += [*IDENTITIES, "LGBTQ", "other_religions", "identity_any"]
+def wilds_comments():
+    """Rows with the splits of WILDS; the last six were rated, and mention nobody."""
     rows = [comment(n, ("train", "val", "test")[n // 3 % 3]) for n in range(100, 160) if n % 3]
-    rows += [comment(n, "test") | dict.fromkeys(IDENTITIES, 0.0) for n in range(300, 306)]
-    write(folder / "all_data_with_identities.csv", columns, rows)
-    return folder
+    return rows + [comment(n, "test") | dict.fromkeys(IDENTITIES, 0.0) for n in range(300, 306)]
 
 
 @pytest.fixture(scope="session")
@@ -167,9 +129,9 @@ def release():
     """Invented rows in every published layout of Civil Comments."""
     return SimpleNamespace(
         comments=comments,
-        write=write,
-        kaggle_files=kaggle_files,
-        single_file=single_file,
-        public_archive=public_archive,
-        wilds=wilds,
+        write=civil_comments.write,
+        kaggle_files=partial(civil_comments.kaggle_files, rows_of=comments),
+        single_file=partial(civil_comments.single_file, rows_of=comments),
+        public_archive=partial(civil_comments.public_archive, rows_of=comments),
+        wilds=partial(civil_comments.wilds, rows=wilds_comments()),
     )

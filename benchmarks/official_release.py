@@ -1,0 +1,194 @@
+"""The main job at full size: 1.8 million rows in an official layout, from CSV to `verify`.
+
+Generated rows in the columns of Kaggle's `train.csv` are evaluated by the command, in processes
+of its own: first with a file of scores, then with the baseline on the same frozen set; each
+version is then verified. Texts have about 120 characters (those of the release have 300, the
+baseline's time grows with them). Memory is resident in all processes of a command together,
+what they share counted in each.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.csv
+import yaml
+
+from benchmarks._measurement import Measurement
+from tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+
+ROWS, TRAINED_ON, ROWS_A_STEP = 1_800_000, 20_000, 100_000
+SUBTYPES = ["severe_toxicity", "obscene", "identity_attack", "insult", "threat"]
+HOSTILE = ["awful", "stupid", "rotten", "vile", "foul", "nasty"]
+MODEL, GIB = "official", 2**30
+POLICY = {
+    "version": 1,
+    "name": "own",
+    "allow_first": True,
+    "rules": [
+        {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "mode": "estimate"},
+        {
+            "metric": "bnsp_auc",
+            "scope": "worst",
+            "floor": 0.5,
+            "slice": "short",
+            "mode": "estimate",
+        },
+    ],
+}
+
+
+def measure(rows: int | None = None) -> Measurement:
+    """Evaluate and verify a file of scores, then the baseline."""
+    n_rows = rows or ROWS
+    figures: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_release(folder, n_rows)
+        figures["GiB, the CSV"] = (folder / "train.csv").stat().st_size / GIB
+        scores: dict[str, Any] = {
+            "name": "file",
+            "kind": "scores",
+            "path": "scores.csv",
+            "register": MODEL,
+        }
+        training = {"name": "training", "source": "civil_comments", "folder": "."}
+        words: dict[str, Any] = {"name": "words", "kind": "tfidf"}
+        words |= {"train_on": training | {"split": "test_public"}}
+        words |= {"allow_training_rows": True}  # some short texts may be the same
+        for version, candidate in enumerate((scores, words), 1):
+            write_config(folder, candidate)
+            output, kind = folder / "out", candidate["kind"]
+            evaluated = _run(folder, "evaluate", "official.yaml", "--output", str(output))
+            verified = _run(folder, "verify", MODEL, str(version))
+            for what, (seconds, peak) in (("evaluate", evaluated), ("verify", verified)):
+                figures[f"{kind}: seconds, {what}"] = seconds
+                figures[f"{kind}: peak GiB, {what}"] = peak
+            figures[f"{kind}: GiB, the store"] = _size(folder / ".biasgate") / GIB
+            print({key: round(value, 2) for key, value in figures.items()}, flush=True)
+    return Measurement(
+        inputs={"rows": n_rows, "identities": len(JIGSAW_NINE), "trained on": TRAINED_ON},
+        figures=figures,
+        packages=("numpy", "pandas", "pyarrow", "prefect", "mlflow", "scikit-learn"),
+    )
+
+
+def write_release(folder: Path, n_rows: int) -> None:
+    """Write `train.csv`, `test_public_expanded.csv` for training, and scores of the former."""
+    rng = np.random.default_rng(7)
+    soup = _soup(rng)
+    with (folder / "scores.csv").open("w", newline="", encoding="utf-8") as stream:
+        scores = csv.writer(stream)
+        scores.writerow(["id", "prediction"])
+        for name, label, n in (
+            ("test_public_expanded.csv", "toxicity", min(TRAINED_ON, n_rows)),
+            ("train.csv", "target", n_rows),
+        ):
+            writer = None
+            for start in range(0, n, ROWS_A_STEP):
+                table = release_rows(rng, soup, start, min(ROWS_A_STEP, n - start), label)
+                writer = writer or pyarrow.csv.CSVWriter(folder / name, table.schema)
+                writer.write_table(table)
+                if label == "target":
+                    found = table[label].to_numpy() + rng.normal(0, 0.4, len(table))
+                    scores.writerows(zip(table["id"].to_pylist(), found.tolist(), strict=True))
+            if writer is not None:
+                writer.close()
+
+
+def release_rows(rng: np.random.Generator, soup: str, start: int, n: int, label: str) -> pa.Table:
+    """Return rows of which 8 % are toxic and 22 % were shown to identity raters."""
+    lengths = np.clip(rng.lognormal(4.4, 0.8, n), 5, 1000).astype(int)
+    at = rng.integers(0, len(soup) - 1000, n)
+    toxic, unrated = rng.random(n) < 0.08, rng.random(n) >= 0.22
+    worded = toxic ^ (rng.random(n) < 0.05)
+    words = rng.integers(0, len(HOSTILE), n)
+    texts = [
+        f"{soup[a : a + k]} {HOSTILE[word] if hostile else 'kind'}"
+        for a, k, word, hostile in zip(
+            at.tolist(), lengths.tolist(), words.tolist(), worded.tolist(), strict=True
+        )
+    ]
+    fractions = np.where(toxic, rng.integers(36, 73, n), rng.integers(0, 36, n)) / 72
+    columns = {"id": np.arange(start, start + n) + 59_848, label: fractions, "comment_text": texts}
+    columns |= {name: rng.integers(0, 73, n) / 72 for name in SUBTYPES}
+    columns |= {
+        name: pa.array(np.where(rng.random(n) < 0.05, 0.8, 0.0), mask=unrated)
+        for name in IDENTITIES
+    }
+    columns["created_date"] = ["2015-09-29 10:50:41.987077+00"] * n
+    columns["article_id"] = rng.integers(1, 400_000, n)
+    return pa.table(columns)
+
+
+def _soup(rng: np.random.Generator) -> str:
+    """Return a long stretch of words of letters, as often as words of a language."""
+    letters = np.frombuffer(b"etaoinshrdlu", np.uint8)
+    words = ["".join(map(chr, rng.choice(letters, k))) for k in rng.integers(2, 9, 5_000)]
+    shares = 1 / np.arange(1, len(words) + 1)
+    chosen = rng.choice(len(words), 2_000_000, p=shares / shares.sum())
+    return " ".join(words[one] for one in chosen.tolist())
+
+
+def write_config(folder: Path, candidate: dict[str, Any]) -> None:
+    """Write the evaluation file and its policy."""
+    rows = {"name": "comments", "source": "civil_comments", "folder": ".", "split": "train"}
+    content = {"name": "official", "registered_model": MODEL, "evaluation_sets": [rows]}
+    content |= {"candidates": [candidate], "policy": "own.yaml"}
+    (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
+
+
+def _run(folder: Path, *arguments: str) -> tuple[float, float]:
+    """Run the command; return its seconds and the most GiB resident in all its processes."""
+    environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
+    environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
+    root = str(Path(__file__).resolve().parents[1])
+    command = [sys.executable, "-m", "biasgate", *arguments]
+    began, peak = time.perf_counter(), 0
+    with (folder / "said.txt").open("w+b") as said:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command,
+            cwd=folder,
+            env=environment | {"PYTHONPATH": root},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        while process.poll() is None:
+            peak = max(peak, _resident(process.pid))
+            time.sleep(0.2)
+        seconds = time.perf_counter() - began
+        said.seek(0)
+        if process.returncode:
+            msg = f"{' '.join(command)} ended with {process.returncode}:\n{said.read().decode()}"
+            raise SystemExit(msg)
+    return seconds, peak / GIB
+
+
+def _resident(pid: int) -> int:
+    try:
+        parent = psutil.Process(pid)
+        everyone = [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    total = 0
+    for one in everyone:
+        try:
+            total += one.memory_info().rss
+        except psutil.NoSuchProcess:  # it ended just now
+            continue
+    return total
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,49 @@
+"""The folder that the pages speak of, with what two evaluations left behind in it."""
+
+import logging
+
+import pytest
+import yaml
+from support.pages import trained, write_scene
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+
+
+@pytest.fixture
+def biasgate(scene):
+    """Run the command in this process, in the pages' folder."""
+    del scene
+    return lambda *arguments: CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture(scope="session")
+def judged(tmp_path_factory, prefect_server):
+    """A folder in which two versions of `toxicity` became champion, one after the other."""
+    del prefect_server
+    folder = tmp_path_factory.mktemp("pages")
+    write_scene(folder)
+    whole = yaml.safe_load((folder / "whole.yaml").read_text("utf-8"))
+    # The second is another model: it learns from characters too.
+    first = trained("words", word_ngrams=[1, 1], max_features=40)
+    second = trained("my_model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)  # where MLflow makes the folder of its default experiment
+        for candidate in (first, second):
+            (folder / "judged.yaml").write_text(yaml.safe_dump(whole | {"candidates": [candidate]}))
+            done = CliRunner().invoke(app, ["evaluate", "judged.yaml", "--output", "out"])
+            assert done.exit_code == 0, done.output + done.stderr
+    return folder
+
+
+@pytest.fixture
+def scene(judged, monkeypatch):
+    """That folder, as the folder to work in."""
+    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", True)
+    monkeypatch.delenv("BIASGATE_STORE", raising=False)
+    for name in ("SLACK_URL", "HOOK_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/hook")
+    monkeypatch.chdir(judged)
+    monkeypatch.syspath_prepend(judged)
+    return judged

@@ -1,0 +1,115 @@
+"""Every source meets every kind of candidate, and options meet in pairs, to verified verdicts.
+
+Each road is `biasgate evaluate` on files that a user could have, and `biasgate verify` of every
+version that it judged. `support/options.py` says what meets; the fast roads see every option.
+"""
+
+import json
+import math
+from itertools import product
+from typing import get_args
+
+import pandas as pd
+import pytest
+from support.covering import all_levels, all_pairs, levels_of, pairs_of
+from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
+from support.road_rows import expected_report, expected_rows
+from support.roads import possible_outcomes, write_road
+from support.scorers import score
+
+from biasgate.telling import EXIT_CODES
+from tasks.scoring.kinds import Candidate
+
+SALTS = {"scores": "a", "python": "python", "http": "http"}
+
+
+def read(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_the_fast_roads_see_every_option():
+    assert all_levels(FAST_FAMILIES) == set().union(*map(levels_of, FAST))
+
+
+def test_on_all_roads_every_two_options_meet():
+    assert all_pairs(FAMILIES) == set().union(*map(pairs_of, ALL))
+
+
+def test_every_source_meets_every_kind_of_candidate():
+    sources = {source for family in SOURCES for source in family["source"]}
+    kinds = get_args(get_args(Candidate)[0])
+    names = {kind.model_fields["kind"].annotation.__args__[0] for kind in kinds}
+    assert {(road["source"], road["kind"]) for road in ALL} == set(product(sources, names))
+
+
+def roads():
+    slow = [pytest.param(one, marks=pytest.mark.slow, id=named(one)) for one in ALL[len(FAST) :]]
+    return [pytest.param(one, id=named(one)) for one in FAST] + slow
+
+
+@pytest.mark.usefixtures("shared_model")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of transformers
+@pytest.mark.parametrize("road", roads())
+def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
+    road, biasgate, inputs, served, tmp_path, request
+):
+    if road["kind"] == "transformer":
+        request.getfixturevalue("encoder")
+    rows = expected_rows(road, inputs.rows)
+    folder = tmp_path / f"road_{ALL.index(road):02d}"
+    folder.mkdir()
+    config = write_road(road, folder, rows, inputs, served)
+    done = biasgate("evaluate", config, "--output", folder / "out", "--submission")
+    assert done.exit_code in {0, 3, 4}, done.output + done.stderr
+    summary = read(folder / "out" / "summary.json")
+    assert done.exit_code == EXIT_CODES[summary["outcome"]]
+    verdict = summary["verdicts"][0]
+    of_candidate = folder / "out" / "comments" / road["kind"]
+    assert read(of_candidate / "verdict.json")["outcome"] == verdict["outcome"]
+    assert verdict["outcome"] in possible_outcomes(road), verdict["results"]
+    scores = submission(of_candidate)
+    assert set(scores) == {row["id"] for row in rows}
+    if road["kind"] in SALTS:
+        assert scores == {row["id"]: score(row["text"], SALTS[road["kind"]]) for row in rows}
+    report = read(of_candidate / "report.json")
+    assert report["evaluation_set"]["choices"]["n_rows"] == len(rows)
+    found, expected = flat(report["bias"]), flat(expected_report(road, rows, scores))
+    assert found.keys() == expected.keys()
+    assert [path for path in found if not same(found[path], expected[path])] == []
+    verified(biasgate, verdict)
+
+
+def flat(value, path=""):
+    """The leaves of nested values by their paths."""
+    if isinstance(value, dict):
+        return {k: v for key in value for k, v in flat(value[key], f"{path}/{key}").items()}
+    if isinstance(value, list):
+        return {k: v for at, one in enumerate(value) for k, v in flat(one, f"{path}/{at}").items()}
+    return {path: value}
+
+
+def same(found, expected):
+    """Whether two leaves are equal, numbers but for rounding."""
+    if isinstance(expected, float) and isinstance(found, float):
+        return math.isclose(found, expected, rel_tol=0, abs_tol=1e-12)
+    return found == expected
+
+
+def submission(folder):
+    frame = pd.read_csv(folder / "submission.csv", dtype={"id": str})
+    return dict(zip(frame["id"], frame["prediction"], strict=True))
+
+
+def verified(biasgate, verdict):
+    """`verify` finds everything in order, but for a verdict that is no pass."""
+    if "model" not in verdict["candidate"]:
+        return
+    name, version = verdict["candidate"]["model"].removeprefix("models:/").split("/")
+    done = biasgate("verify", name, version, "--json")
+    wrong = [one["sentence"] for one in json.loads(done.stdout) if not one["holds"]]
+    if verdict["outcome"] == "pass":
+        assert (wrong, done.exit_code) == ([], 0)
+    else:
+        [sentence] = wrong
+        assert f"the verdict on comments is {verdict['outcome']} as of" in sentence
+        assert done.exit_code == 3

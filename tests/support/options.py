@@ -1,0 +1,63 @@
+"""What may be chosen of sources, sets and policies, and the roads on which all of it meets."""
+
+import random
+
+from support.covering import all_levels, all_pairs, cover, levels_of, pairs_of
+
+COMMON = {
+    "identity_rows": ["rated", "all"],
+    "background": ["outside_subgroup", "no_identity"],
+    "power_mean_groups": ["all", "two"],
+    "thresholds": ["half", "lower"],
+    "rows_a_shard": ["default", "few"],
+    "score_file": ["registered", "csv", "gz", "parquet"],
+    "endpoint": ["array", "column"],
+    # Of the policy. Each level of `rules` has several, which share the options below.
+    "rules": ["overall+each_gap", "each+named_gap", "worst+final", "named+worst_gap+means"],
+    "limits": ["limit", "margin", "reference", "all"],
+    "strictness": ["lenient", "impossible", "unsupported"],
+    "mode": ["proven", "estimate"],
+    "confidence": ["default", "own"],
+    "waiver": ["none", "valid", "expired"],
+    "correction": ["none", "bonferroni"],
+    "report_only": ["no", "no", "yes"],
+    "action": ["block", "warn"],
+    "champion": ["registry", "none yet", "file"],
+}
+CIVIL_COMMENTS = COMMON | {
+    "source": ["kaggle", "zip", "tar", "all_data", "wilds", "civil_comments"],
+    "identities": ["default", "listed", "twenty_four"],
+    "label": ["fraction", "subtype"],
+    "split": ["default", "one", "several"],
+    "slices": ["own", "own+rule"],
+}
+TABLE = COMMON | {
+    "source": ["table.csv", "table.csv.gz", "table.parquet"],
+    "identities": ["listed", "renamed", "terms", "overlap", "both", "twenty_four"],
+    "label": ["fraction", "values", "boolean"],
+    "split": ["default", "test", "train"],
+    "slices": ["none", "listed", "renamed", "listed+rule"],
+    "cluster": ["none", "thread"],
+    "id": ["column", "row_number"],
+}
+TEMPLATES = COMMON | {
+    "source": ["templates"],
+    "identities": ["default", "listed", "spelled", "twenty_four"],
+    "split": ["default", "all"],
+}
+# What is trained here is registered: a file is no champion then. torch is for the slow roads.
+TRAINED = {"kind": ["tfidf"], "champion": ["registry", "none yet"]}
+AT_HAND = {"kind": ["scores", "mlflow", "python", "http"]}
+WITH_TORCH = {"kind": ["transformer"]}
+SOURCES = (CIVIL_COMMENTS, TABLE, TEMPLATES)
+FAST_FAMILIES = [source | kinds for source in SOURCES for kinds in (TRAINED, AT_HAND)]
+FAMILIES = [*FAST_FAMILIES, *(source | WITH_TORCH for source in SOURCES)]
+
+# The fast roads see every level; with the others every two levels meet.
+FAST = cover(FAST_FAMILIES, all_levels(FAST_FAMILIES), levels_of, random.Random(1))  # noqa: S311
+ALL = cover(FAMILIES, all_pairs(FAMILIES), pairs_of, random.Random(2), start=FAST)  # noqa: S311
+
+
+def named(road):
+    """A name for a road that is short and says what meets on it."""
+    return f"{ALL.index(road):02d}-{road['source']}-{road['kind']}-{road['rules']}"
