@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._frames import Subgroups, by_name
+
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
@@ -20,6 +22,8 @@ def check_mask(
     _check_shape(name, array, n, like)
     if array.dtype == np.bool_:
         return array
+    if array.dtype == np.object_ and all(isinstance(one, bool | np.bool_) for one in array):
+        return array.astype(np.bool_)  # a nullable boolean column without nulls
     if array.dtype.kind in "iuf":
         wrong = np.flatnonzero((array != 0) & (array != 1))
         if wrong.size == 0:
@@ -87,7 +91,7 @@ def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp]
 
 
 def check_subgroups(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     n: int | None = None,
     *,
     name: str = "subgroups",
@@ -97,18 +101,13 @@ def check_subgroups(
 
     Without `n`, the first mask says how many rows the others must have.
     """
-    if not isinstance(subgroups, Mapping):
-        msg = (
-            f"`{name}` must map a name to a boolean array, as in "
-            f"{{'muslim': mask}}; got {type(subgroups).__name__}."
-        )
-        raise TypeError(msg)
-    for key in subgroups:
+    given = by_name(subgroups, name)
+    for key in given:
         if not isinstance(key, str):
             msg = f"`{name}` must have strings for names; got {key!r}."
             raise TypeError(msg)
     masks: dict[str, BoolArray] = {}
-    for key, mask in subgroups.items():
+    for key, mask in given.items():
         own_name = f"{name}[{key!r}]"
         masks[key] = check_mask(own_name, mask, n, like=like)
         if n is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from bias_metrics._checks import check_mask, check_scores, check_subgroups
 from bias_metrics._counts import ratio
 from bias_metrics._errors import flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
 from bias_metrics._values import MetricValue
 
@@ -90,7 +90,7 @@ class WorstGroupAccuracy:
 def worst_group_accuracy(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float = 0.5,
 ) -> WorstGroupAccuracy:
@@ -108,7 +108,7 @@ def worst_group_accuracy(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each identity; rows may belong to several or to none.
     threshold : float, default=0.5
         Finite; a score equal to it is flagged.

@@ -23,6 +23,7 @@ from bias_metrics._errors import (
     error_curve,
     sort_subgroup,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_share
 from bias_metrics._ranks import SortedClasses, sort_classes
 
@@ -86,7 +87,7 @@ class ThresholdAdvice:
 def advise_threshold(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     min_recall: float,
     min_precision: float,
@@ -111,7 +112,7 @@ def advise_threshold(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     min_recall, min_precision : float
         Demands on all rows together, from 0 to 1.

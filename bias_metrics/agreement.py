@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
+from bias_metrics._frames import Subgroups
 from bias_metrics._values import MetricValue
 
 
@@ -82,9 +81,7 @@ class LabelAgreement:
         return {"n": self.n, "identities": as_dicts(self.identities)}
 
 
-def label_agreement(
-    labelled: Mapping[str, npt.ArrayLike], matched: Mapping[str, npt.ArrayLike]
-) -> LabelAgreement:
+def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
     """Compare human identity labels with the matching of terms, identity by identity.
 
     Matching needs no raters, but misses comments that name nobody and takes terms in other
@@ -95,10 +92,10 @@ def label_agreement(
 
     Parameters
     ----------
-    labelled : mapping of str to bool array of shape (n,)
+    labelled : mapping of str to bool array of shape (n,), or data frame
         For each identity, the rows that raters say mention it. Threshold fractions with
         `>= 0.5`, and leave out rows that were never shown to identity raters.
-    matched : mapping of str to bool array of shape (n,)
+    matched : mapping of str to bool array of shape (n,), or data frame
         The rows that hold one of its terms, for the same identities.
 
     Returns

@@ -21,7 +21,9 @@ from bias_metrics._checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._influence import CLASSES, Members, RankedRows, rank_rows
+from bias_metrics._named import Named
 from bias_metrics._options import check_choice
 from bias_metrics._placements import Floats, inner
 from bias_metrics._request import Background, ranked_members
@@ -58,22 +60,24 @@ class BootstrapReport:
 
     Attributes
     ----------
-    overall_auc, final_score : BootstrapValue
-        Over all rows.
-    subgroups : dict of str to dict of str to BootstrapValue
+    overall : Named of BootstrapValue
+        Of the ROC AUC over all rows: `auc`.
+    subgroups : dict of str to Named of BootstrapValue
         By subgroup and metric.
-    power_means : dict of str to BootstrapValue
+    power_mean : Named of BootstrapValue
         By metric.
+    final_score : BootstrapValue
+        Of the Jigsaw final score.
     n_replicates : int
         How often rows were drawn.
     confidence : float
         Of each interval.
     """
 
-    overall_auc: BootstrapValue
+    overall: Named[BootstrapValue]
+    subgroups: dict[str, Named[BootstrapValue]]
+    power_mean: Named[BootstrapValue]
     final_score: BootstrapValue
-    subgroups: dict[str, dict[str, BootstrapValue]]
-    power_means: dict[str, BootstrapValue]
     n_replicates: int
     confidence: float
 
@@ -81,7 +85,7 @@ class BootstrapReport:
 def bootstrap_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     rng: np.random.Generator,
     n_replicates: int = 1000,
@@ -103,7 +107,7 @@ def bootstrap_bias(
         True for the positive (toxic) class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     rng : numpy.random.Generator
         Source of the draws; the same generator gives the same report.
@@ -139,7 +143,7 @@ def bootstrap_bias(
     >>> y_score = [0.1, 0.6, 0.3, 0.7, 0.5, 0.4, 0.2, 0.9] * 5
     >>> rng = np.random.default_rng(0)
     >>> spread = bootstrap_bias(y_true, y_score, {"gay": gay}, rng=rng, n_replicates=200)
-    >>> spread.overall_auc.low < 0.9375 < spread.overall_auc.high
+    >>> spread.overall.auc.low < 0.9375 < spread.overall.auc.high
     True
     """
     labels = check_mask("y_true", y_true)
@@ -166,10 +170,12 @@ def bootstrap_bias(
             drawn[key].append(value)
     found = {key: _spread(values, n_replicates, level) for key, values in drawn.items()}
     return BootstrapReport(
-        overall_auc=found[OVERALL],
+        overall=Named(auc=found[OVERALL]),
+        subgroups={
+            name: Named({metric: found[name, metric] for metric in _METRICS}) for name in masks
+        },
+        power_mean=Named({metric: found["power_mean", metric] for metric in FINAL_SCORE_PARTS}),
         final_score=found[FINAL],
-        subgroups={name: {metric: found[name, metric] for metric in _METRICS} for name in masks},
-        power_means={metric: found["power_mean", metric] for metric in FINAL_SCORE_PARTS},
         n_replicates=n_replicates,
         confidence=level,
     )

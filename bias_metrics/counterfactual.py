@@ -30,7 +30,7 @@ class CounterfactualGap:
         Sentences with this term and another.
     mean_gap : MetricValue
         Mean of the gaps, signed: above 0 the term scores higher than the others.
-    standard_error : MetricValue
+    std_error : MetricValue
         Of the mean gap, over sentences; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
@@ -41,13 +41,13 @@ class CounterfactualGap:
 
     n: int
     mean_gap: MetricValue
-    standard_error: MetricValue
+    std_error: MetricValue
     mean_absolute_gap: MetricValue
     share_highest: MetricValue
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        names = ("mean_gap", "standard_error", "mean_absolute_gap", "share_highest")
+        names = ("mean_gap", "std_error", "mean_absolute_gap", "share_highest")
         return {"n": self.n} | {name: getattr(self, name).to_dict() for name in names}
 
 
@@ -85,7 +85,7 @@ class PairedGaps:
         Pairs whose swapped version scores higher, lower or the same.
     mean_gap : MetricValue
         Mean of swapped minus original score.
-    standard_error : MetricValue
+    std_error : MetricValue
         Of the mean gap, over pairs; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
@@ -95,7 +95,7 @@ class PairedGaps:
     n_lower: int
     n_equal: int
     mean_gap: MetricValue
-    standard_error: MetricValue
+    std_error: MetricValue
     mean_absolute_gap: MetricValue
 
     @property
@@ -106,7 +106,7 @@ class PairedGaps:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         counts = ("n", "n_higher", "n_lower", "n_equal")
-        values = ("mean_gap", "standard_error", "mean_absolute_gap")
+        values = ("mean_gap", "std_error", "mean_absolute_gap")
         return {name: getattr(self, name) for name in counts} | {
             name: getattr(self, name).to_dict() for name in values
         }

@@ -18,6 +18,7 @@ from bias_metrics._checks import (
 )
 from bias_metrics._counts import as_dicts
 from bias_metrics._errors import ErrorRates, flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_rng, check_threshold
 from bias_metrics.accuracy import CellAccuracy, WorstGroupAccuracy
 from bias_metrics.dixon import EqualityDifference
@@ -75,7 +76,7 @@ class ThresholdReport:
 def threshold_report(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float,
     rng: np.random.Generator,
@@ -96,7 +97,7 @@ def threshold_report(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold : float
         Finite; a score equal to it is flagged.

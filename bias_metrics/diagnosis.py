@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import pair_auc
 from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._frames import Subgroups
 from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
@@ -74,7 +74,7 @@ class _Margins(NamedTuple):
 def diagnose_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     confidence: float = 0.95,
     aeg_margin: float = 0.05,
@@ -121,7 +121,7 @@ def diagnose_bias(
         True for the positive (toxic) class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; all other rows are its background.
     confidence : float, default=0.95
         Of all intervals together.
@@ -196,7 +196,7 @@ def diagnose_bias(
     for name, bias in report.subgroups.items():
         rows = _compared((labels, scores, masks[name]), excluded)
         if reason := _too_few(rows, min_rows):
-            evidence = {metric: getattr(bias.cells, metric) for metric in _AUCS + _AEGS}
+            evidence = {metric: getattr(bias, metric) for metric in _AUCS + _AEGS}
             found[name] = _say("no evidence", name, evidence, reason=reason)
         else:
             found[name] = _diagnose(name, rows, bias, level, margins)
@@ -242,8 +242,8 @@ def _diagnose(
     labels, scores, members = rows
     others = sort_classes(labels[~members], scores[~members])
     background = pair_auc(others.negative, others.positive, level)
-    aucs = {name: getattr(bias.cells, name) for name in _AUCS}
-    gaps = {name: getattr(bias.cells, name) for name in _AEGS}
+    aucs = {name: getattr(bias, name) for name in _AUCS}
+    gaps = {name: getattr(bias, name) for name in _AEGS}
     drops = {
         f"{name}_drop": Range.of(background).minus(Range.of(auc)) for name, auc in aucs.items()
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from bias_metrics._checks import BoolArray, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._errors import flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue, undefined
@@ -76,7 +76,7 @@ class EqualityDifference:
 def fped(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
@@ -96,7 +96,7 @@ def fped(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold : float, optional
         Finite; a score equal to it is flagged.
@@ -135,7 +135,7 @@ def fped(
 def fned(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
@@ -153,7 +153,7 @@ def fned(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold, threshold_set : optional
         As in `fped`.
@@ -184,7 +184,7 @@ def fned(
 def _rate_difference(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     threshold: float | None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None,
     *,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from bias_metrics._checks import check_subgroups
+from bias_metrics._frames import Subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._request import Background, Intervals, Request
 from bias_metrics.report import BiasReport
@@ -31,7 +32,7 @@ __all__ = [
 def evaluate_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     sample_weight: npt.ArrayLike | None = None,
     power: float = -5.0,
@@ -54,7 +55,7 @@ def evaluate_bias(
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     y_score : float array of shape (n,)
         Higher means more toxic; any finite scale, as only the order counts.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; they may overlap.
     sample_weight : float array of shape (n,), optional
         0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
@@ -105,7 +106,7 @@ def evaluate_bias(
     ...     y_score=[0.1, 0.2, 0.7, 0.8, 0.9, 0.6],
     ...     subgroups={"muslim": [0, 0, 0, 1, 1, 0]},
     ... )
-    >>> report.subgroups["muslim"].cells.bpsn_auc.value
+    >>> report.subgroups["muslim"].bpsn_auc.value
     0.0
     """
     request = Request.of(
@@ -126,8 +127,8 @@ def evaluate_bias(
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
-    slices: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
+    slices: Subgroups,
     **options: Any,
 ) -> dict[str, BiasReport]:
     """Measure the bias within each of several slices of the rows, such as short comments.
@@ -141,7 +142,7 @@ def evaluate_slices(
     ----------
     y_true, y_score, subgroups
         As in `evaluate_bias`.
-    slices : mapping of str to bool array of shape (n,)
+    slices : mapping of str to bool array of shape (n,), or data frame
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
     **options
@@ -168,7 +169,7 @@ def evaluate_slices(
     >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
     >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
     >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices)
-    >>> [report.subgroups["gay"].cells.subgroup_auc.value for report in found.values()]
+    >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
     [0.0, 1.0]
     """
     request = Request.of(y_true, y_score, subgroups, **options)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._frames import Subgroups
 
 SEPARATOR = " & "
 
@@ -84,7 +85,7 @@ class Intersections:
 
     Attributes
     ----------
-    masks : mapping of str to bool array of shape (n,)
+    masks : mapping of str to bool array of shape (n,), or data frame
         Membership of each kept intersection, made anew each time it is asked for.
     kept : dict of str to Support
         The same intersections with their counts.
@@ -109,7 +110,7 @@ class Intersections:
 
 
 def intersections(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     max_order: int = 2,
     min_support: int = 1,
@@ -125,7 +126,7 @@ def intersections(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; no name may contain ` & `.
     max_order : int, default=2
         How many subgroups are joined at most; at least 2.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
+from bias_metrics._frames import Subgroups
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.report import BiasReport
@@ -50,7 +51,7 @@ class LabelSensitivity:
             At least 0, ideal 0; undefined when the metric is, at any threshold.
         """
         found = {
-            threshold: getattr(report.subgroups[subgroup].cells, metric).value
+            threshold: getattr(report.subgroups[subgroup], metric).value
             for threshold, report in self.by_threshold.items()
         }
         missing = [str(threshold) for threshold, value in found.items() if value is None]
@@ -75,7 +76,7 @@ class LabelSensitivity:
 def label_sensitivity(
     label_fraction: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     thresholds: Sequence[float] = (0.3, 0.4, 0.5, 0.6, 0.7),
     contested: tuple[float, float] = (0.3, 0.7),
@@ -93,7 +94,7 @@ def label_sensitivity(
         Fraction of raters who say toxic, from 0 to 1.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     thresholds : sequence of float
         A row is toxic when its fraction is at least this; different, above 0, at most 1.
@@ -125,7 +126,7 @@ def label_sensitivity(
     >>> moved = label_sensitivity(
     ...     [0.0, 0.4, 0.6, 1.0], [0.1, 0.8, 0.7, 0.9], {"g": [0, 1, 1, 0]}, thresholds=(0.3, 0.5)
     ... )
-    >>> [report.overall_auc.value for report in moved.by_threshold.values()]
+    >>> [report.overall.auc.value for report in moved.by_threshold.values()]
     [1.0, 0.75]
     >>> moved.spread("g", "subgroup_auc").reason
     'undefined at threshold 0.3'

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._frames import Subgroups
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -79,7 +80,7 @@ class RollUp:
 
 
 def roll_up(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
 ) -> RollUp:
     """Join subgroups into the categories of a hierarchy: any mention of a religion, say.
@@ -90,7 +91,7 @@ def roll_up(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup. Threshold identity fractions with `>= 0.5`
         first; the largest fraction of a category is not a fraction of raters.
     hierarchy : mapping of str to sequence of str
@@ -142,9 +143,7 @@ def roll_up(
     )
 
 
-def within_slice(
-    subgroups: Mapping[str, npt.ArrayLike], in_slice: npt.ArrayLike
-) -> dict[str, BoolArray]:
+def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, BoolArray]:
     """Restrict memberships to the rows of a slice, such as comments of under 100 characters.
 
     For `evaluate_bias` restrict labels and scores to the same rows: then subgroup *and*
@@ -155,7 +154,7 @@ def within_slice(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     in_slice : bool array of shape (n,)
         True for the m rows of the slice: any column of 0 and 1, or a rule on one, such as

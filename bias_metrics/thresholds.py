@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from bias_metrics._errors import (
     error_curve,
     sort_subgroup,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_threshold
 from bias_metrics._ranks import SortedClasses, sort_classes
 from bias_metrics._values import MetricValue, undefined
@@ -219,7 +219,7 @@ def error_rates(
 def threshold_table(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     thresholds: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
@@ -235,7 +235,7 @@ def threshold_table(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
         Default every distinct score, ascending: two numbers per subgroup and score, so give

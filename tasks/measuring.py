@@ -52,8 +52,8 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
 
 def warn_of_misjoin(report: BiasReport) -> str | None:
     """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
-    values = [report.overall_auc.value]
-    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
+    values = [report.overall.auc.value]
+    values += [bias.subgroup_auc.value for bias in report.subgroups.values()]
     known = [value for value in values if value is not None]
     if any(abs(value - 0.5) > _CHANCE for value in known):
         return None

@@ -81,7 +81,7 @@ def reports_of_slices(rows):
     slices = {"all": np.ones_like(rows.in_subgroup), "toxic or g": rows.y_true | rows.in_subgroup}
     weight = {"sample_weight": rows.sample_weight}
     found = bias_metrics.evaluate_slices(rows.y_true, rows.y_score, groups, slices, **weight)
-    return [report.overall_auc.value for report in found.values()]
+    return [report.overall.auc.value for report in found.values()]
 
 
 def mean_of_the_aucs(rows):
