@@ -13,11 +13,12 @@ from bias_metrics._counts import ratio
 from bias_metrics._errors import flagged
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
+from bias_metrics._tables import Row, Tabular
 from bias_metrics._values import MetricValue
 
 
 @dataclass(frozen=True)
-class CellAccuracy:
+class CellAccuracy(Tabular):
     """Accuracy of the rows of one subgroup and one label.
 
     Attributes
@@ -46,7 +47,7 @@ class CellAccuracy:
 
 
 @dataclass(frozen=True)
-class WorstGroupAccuracy:
+class WorstGroupAccuracy(Tabular):
     """The cell of the lowest accuracy, among all cells.
 
     Attributes
@@ -85,6 +86,11 @@ class WorstGroupAccuracy:
         groups = ("worst", "undefined", "cells")
         plain = {name: [cell.to_dict() for cell in getattr(self, name)] for name in groups}
         return {"threshold": self.threshold, **self.value.to_dict(), **plain}
+
+    def rows(self) -> list[Row]:
+        """Return one record a cell, and whether it is among the worst."""
+        worst = self.worst
+        return [{"worst": cell in worst} | row for cell in self.cells for row in cell.rows()]
 
 
 def worst_group_accuracy(

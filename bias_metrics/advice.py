@@ -26,6 +26,7 @@ from bias_metrics._errors import (
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_share
 from bias_metrics._ranks import SortedClasses, sort_classes
+from bias_metrics._tables import Row, Table, Tabular
 
 # Precision needs flagged rows, which a subgroup lacks at high thresholds.
 COMPARED = tuple(name for name in RATES if name != "precision")
@@ -56,7 +57,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True)
-class ThresholdAdvice:
+class ThresholdAdvice(Tabular):
     """The threshold advised, and what else could be had.
 
     Attributes
@@ -82,6 +83,13 @@ class ThresholdAdvice:
             "reason": self.reason,
             "frontier": [dict(vars(point)) for point in self.frontier],
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a point of the frontier, and whether it is advised."""
+        return [{"advised": point == self.advised} | vars(point) for point in self.frontier]
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), "" if self.reason is None else f"no advice: {self.reason}")
 
 
 def advise_threshold(

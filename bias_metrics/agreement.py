@@ -10,11 +10,12 @@ import numpy as np
 from bias_metrics._checks import BoolArray, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Tabular):
     """Agreement of two ways to say which comments mention one identity.
 
     Attributes
@@ -70,7 +71,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class LabelAgreement:
+class LabelAgreement(Tabular):
     """Agreement for each identity, over the same `n` rows."""
 
     n: int
@@ -79,6 +80,10 @@ class LabelAgreement:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {"n": self.n, "identities": as_dicts(self.identities)}
+
+    def rows(self) -> list[Row]:
+        """Return one record an identity."""
+        return labelled("identity", rows_of(self.identities))
 
 
 def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:

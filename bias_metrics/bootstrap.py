@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from bias_metrics._named import Named
 from bias_metrics._options import check_choice
 from bias_metrics._placements import Floats, inner
 from bias_metrics._request import Background, ranked_members
+from bias_metrics._tables import Row, Tabular, labelled
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, power_mean
 from bias_metrics.intervals import check_confidence
 from bias_metrics.report import BACKGROUNDS
@@ -55,7 +57,7 @@ class BootstrapValue:
 
 
 @dataclass(frozen=True)
-class BootstrapReport:
+class BootstrapReport(Tabular):
     """The spread of every number.
 
     Attributes
@@ -80,6 +82,35 @@ class BootstrapReport:
     final_score: BootstrapValue
     n_replicates: int
     confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values in the shape of `BiasReport.to_dict()`."""
+        return {
+            "n_replicates": self.n_replicates,
+            "confidence": self.confidence,
+            "overall": _plain(self.overall),
+            "subgroups": {name: _plain(cells) for name, cells in self.subgroups.items()},
+            "power_mean": _plain(self.power_mean),
+            "final_score": dict(vars(self.final_score)),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a number: those of each subgroup, then those of all rows."""
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
+        others |= {"final_score": self.final_score}
+        cells: dict[Any, Mapping[str, BootstrapValue]] = {**self.subgroups, None: others}
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
+                for name, of_group in cells.items()
+            },
+        )
+
+
+def _plain(named: Mapping[str, BootstrapValue]) -> dict[str, Any]:
+    return {name: dict(vars(one)) for name, one in named.items()}
 
 
 def bootstrap_bias(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from bias_metrics._named import Named
 from bias_metrics._options import check_choice
 from bias_metrics._pairing import Model, Pairing
 from bias_metrics._request import Background
+from bias_metrics._tables import Row, Table, Tabular, labelled
 from bias_metrics.adjustment import adjust_differences
 from bias_metrics.aggregates import check_power
 from bias_metrics.differences import Difference
@@ -28,7 +29,7 @@ from bias_metrics.report import BACKGROUNDS, BiasReport, Overall
 
 
 @dataclass(frozen=True)
-class BiasComparison:
+class BiasComparison(Tabular):
     """Every difference of one comparison.
 
     Attributes
@@ -71,6 +72,42 @@ class BiasComparison:
             "power_mean": {name: one.to_dict() for name, one in self.power_mean.items()},
             "final_score": self.final_score.to_dict(),
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a difference: five a subgroup, then those of all rows.
+
+        Returns
+        -------
+        list of dict
+            `subgroup` (None for all rows), `metric`, and everything that a Difference holds.
+        """
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
+        others |= {"final_score": self.final_score}
+        cells: dict[Any, Mapping[str, Difference]] = {**self.subgroups, None: others}
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
+                for name, of_group in cells.items()
+            },
+        )
+
+    def _table(self) -> Table:
+        metrics = list(next(iter(self.subgroups.values()), ()))
+        body = [
+            [name, *(self._marked(one) for one in cells.values())]
+            for name, cells in self.subgroups.items()
+        ]
+        return Table(
+            ["subgroup", *metrics],
+            body,
+            f"first less second: AUC {self.overall.auc}, final score {self.final_score}",
+            [f"* shown at {self.confidence:.0%} confidence after Holm's adjustment"],
+        )
+
+    def _marked(self, one: Difference) -> str:
+        return f"{one} *" if one.shown(self.confidence) else str(one)
 
 
 def compare_bias(

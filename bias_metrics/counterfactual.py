@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from bias_metrics._checks import FloatArray, check_scores
 from bias_metrics._counts import as_dicts
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 
 MAX_SCORE = 1e100  # so that no sum and no square of differences overflows
 
 
 @dataclass(frozen=True)
-class CounterfactualGap:
+class CounterfactualGap(Tabular):
     """How one term's score differs from that of other terms in the same sentence.
 
     Attributes
@@ -52,7 +53,7 @@ class CounterfactualGap:
 
 
 @dataclass(frozen=True)
-class CounterfactualGaps:
+class CounterfactualGaps(Tabular):
     """The gaps of every term.
 
     Attributes
@@ -74,9 +75,13 @@ class CounterfactualGaps:
         counts = {"n_sentences": self.n_sentences, "n_alone": self.n_alone}
         return counts | {"terms": as_dicts(self.terms)}
 
+    def rows(self) -> list[Row]:
+        """Return one record a term."""
+        return labelled("term", rows_of(self.terms))
+
 
 @dataclass(frozen=True)
-class PairedGaps:
+class PairedGaps(Tabular):
     """How scores differ between two versions of the same texts.
 
     Attributes

@@ -20,6 +20,7 @@ from bias_metrics._counts import as_dicts
 from bias_metrics._errors import ErrorRates, flagged
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_rng, check_threshold
+from bias_metrics._tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics.accuracy import CellAccuracy, WorstGroupAccuracy
 from bias_metrics.dixon import EqualityDifference
 from bias_metrics.permutation import NullReference, check_n_permutations, summarise_permutations
@@ -31,7 +32,7 @@ _BITS = 31
 
 
 @dataclass(frozen=True)
-class ThresholdReport:
+class ThresholdReport(Tabular):
     """Errors at one threshold.
 
     Attributes
@@ -71,6 +72,18 @@ class ThresholdReport:
             # Without its `cells`, which say again what `subgroups` says.
             "worst_group_accuracy": {key: worst[key] for key in worst if key != "cells"},
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup, and one of all rows, without a name."""
+        return labelled("subgroup", rows_of(self.subgroups, self.overall))
+
+    def _table(self) -> Table:
+        fped, fned = self.fped, self.fned
+        return Table.of(
+            self.rows(),
+            f"FPED {fped.value} (by chance {fped.mean}), FNED {fned.value} (by chance {fned.mean}),"
+            f" worst group accuracy {self.worst_group_accuracy.value}",
+        )
 
 
 def threshold_report(

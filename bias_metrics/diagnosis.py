@@ -10,16 +10,18 @@ import numpy.typing as npt
 
 from bias_metrics._cells import pair_auc
 from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._counts import as_dicts
 from bias_metrics._frames import Subgroups
 from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
 from bias_metrics._request import Background, excluded_rows
+from bias_metrics._tables import Row, Tabular, labelled
 from bias_metrics._values import MetricValue
 from bias_metrics.curves import equality_curve
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.intervals import check_confidence
-from bias_metrics.report import SubgroupBias
+from bias_metrics.report import SubgroupBias, cell_of
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
@@ -29,7 +31,7 @@ _Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Tabular):
     """The pattern that one subgroup shows, and what speaks for it.
 
     Attributes
@@ -60,6 +62,25 @@ class Diagnosis:
             "evidence": evidence,
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a number that decided."""
+        return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
+
+
+class Diagnoses(dict[str, Diagnosis], Tabular):
+    """The diagnosis of each subgroup by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: the pattern, its name and the sentence."""
+        return [
+            {"subgroup": name, "pattern": one.pattern, "name": one.name, "sentence": one.sentence}
+            for name, one in self.items()
+        ]
+
 
 class _Margins(NamedTuple):
     """How far from no difference counts as clearly different; checked on the way in."""
@@ -84,7 +105,7 @@ def diagnose_bias(
     max_half_width: float = 0.1,
     min_rows: int = 20,
     background: Background = "outside_subgroup",
-) -> dict[str, Diagnosis]:
+) -> Diagnoses:
     """Say in words which pattern of bias each subgroup shows.
 
     The patterns are those of Table 2 of Borkan et al. (2019). A difference is *clear* when
@@ -143,8 +164,8 @@ def diagnose_bias(
 
     Returns
     -------
-    dict of str to Diagnosis
-        In the order given.
+    Diagnoses
+        A dict of str to Diagnosis, in the order given, that prints as a table.
 
     Raises
     ------
@@ -192,7 +213,7 @@ def diagnose_bias(
         labels, scores, masks, intervals="cells", confidence=level, background=background
     )
     excluded = excluded_rows(background, masks)
-    found = {}
+    found = Diagnoses()
     for name, bias in report.subgroups.items():
         rows = _compared((labels, scores, masks[name]), excluded)
         if reason := _too_few(rows, min_rows):

@@ -15,12 +15,13 @@ from bias_metrics._errors import flagged
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
 from bias_metrics._ranks import sort_classes
+from bias_metrics._tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.thresholds import EqualErrorRate, equal_error
 
 
 @dataclass(frozen=True)
-class EqualityDifference:
+class EqualityDifference(Tabular):
     """Sum over subgroups of abs(metric of all rows - metric of the subgroup).
 
     Attributes
@@ -71,6 +72,18 @@ class EqualityDifference:
             "subgroups": as_dicts(self.subgroups),
             "terms": as_dicts(self.terms),
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: its metric and its term of the sum."""
+        terms = self.terms
+        both = {
+            name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
+            for name, metric in self.subgroups.items()
+        }
+        return labelled("subgroup", both)
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
 
 
 def fped(

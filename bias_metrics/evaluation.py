@@ -8,9 +8,11 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._checks import check_subgroups
+from bias_metrics._counts import as_dicts
 from bias_metrics._frames import Subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._request import Background, Intervals, Request
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.uncertainty import with_intervals
@@ -124,13 +126,25 @@ def evaluate_bias(
     return request.report()
 
 
+class SliceReports(dict[str, BiasReport], Tabular):
+    """The report of each slice by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return the records of every report, each with its slice."""
+        return labelled("slice", rows_of(self))
+
+
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
     subgroups: Subgroups,
     slices: Subgroups,
     **options: Any,
-) -> dict[str, BiasReport]:
+) -> SliceReports:
     """Measure the bias within each of several slices of the rows, such as short comments.
 
     Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
@@ -150,9 +164,9 @@ def evaluate_slices(
 
     Returns
     -------
-    dict of str to BiasReport
-        One report a slice, in the order given. A slice without positives or negatives has
-        undefined metrics.
+    SliceReports
+        A dict of str to BiasReport, one a slice in the order given, that prints as a table.
+        A slice without positives or negatives has undefined metrics.
 
     Raises
     ------
@@ -173,5 +187,5 @@ def evaluate_slices(
     [0.0, 1.0]
     """
     request = Request.of(y_true, y_score, subgroups, **options)
-    rows_of = check_subgroups(slices, request.labels.size, name="slices")
-    return {name: request.within(rows).report() for name, rows in rows_of.items()}
+    masks = check_subgroups(slices, request.labels.size, name="slices")
+    return SliceReports({name: request.within(rows).report() for name, rows in masks.items()})

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, check_mask, check_subgroups
 from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular
 
 SEPARATOR = " & "
 
@@ -26,7 +27,7 @@ _Bits = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Tabular):
     """Rows of one intersection.
 
     Attributes
@@ -57,6 +58,10 @@ class Support:
         given = {name: value for name, value in optional.items() if value is not None}
         return {"members": list(self.members), "n": self.n} | given
 
+    def rows(self) -> list[Row]:
+        """Return one record."""
+        return [vars(self) | {"members": ", ".join(self.members)}]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Masks(Mapping[str, BoolArray]):
@@ -77,7 +82,7 @@ class _Masks(Mapping[str, BoolArray]):
 
 
 @dataclass(frozen=True, eq=False)
-class Intersections:
+class Intersections(Tabular):
     """The intersections of some subgroups.
 
     Kept, left out and not counted add up, for each order k, to the number of ways to choose
@@ -107,6 +112,15 @@ class Intersections:
             "left_out": {name: support.to_dict() for name, support in self.left_out.items()},
             "n_not_counted": {str(order): n for order, n in self.n_not_counted.items()},
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record an intersection that was counted, and whether it was kept."""
+        counted = self.kept | self.left_out
+        return [
+            {"intersection": name, "kept": name in self.kept} | row
+            for name, support in counted.items()
+            for row in support.rows()
+        ]
 
 
 def intersections(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
 from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.report import BiasReport
@@ -18,7 +19,7 @@ from bias_metrics.rules import SUBGROUP_METRICS
 
 
 @dataclass(frozen=True)
-class LabelSensitivity:
+class LabelSensitivity(Tabular):
     """One model's bias report under several readings of the same labels.
 
     Attributes
@@ -71,6 +72,24 @@ class LabelSensitivity:
             "agreed": self.agreed.to_dict(),
             "unanimous": self.unanimous.to_dict(),
         }
+
+    def rows(self) -> list[Row]:
+        """Return the records of every report, each with the part of the rows it is of."""
+        parts = {f"toxic at {t:g}": report for t, report in self.by_threshold.items()}
+        parts |= {"contested": self.contested, "agreed": self.agreed, "unanimous": self.unanimous}
+        return labelled("part", rows_of(parts))
+
+    def _table(self) -> Table:
+        spreads = {
+            name: [
+                flat({metric: self.spread(name, metric).to_dict() for metric in SUBGROUP_METRICS})
+            ]
+            for name in self.contested.subgroups
+        }
+        thresholds = ", ".join(f"{t:g}" for t in self.by_threshold)
+        return Table.of(
+            labelled("subgroup", spreads), f"largest less smallest value, toxic at {thresholds}"
+        )
 
 
 def label_sensitivity(

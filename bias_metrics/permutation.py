@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bias_metrics._checks import check_mask, check_scores, check_subgroups
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_rng, check_share
+from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
 
 
@@ -24,7 +25,7 @@ class HasValue(Protocol):
 
 
 @dataclass(frozen=True)
-class NullReference:
+class NullReference(Tabular):
     """A metric, and what chance alone makes of it.
 
     Attributes

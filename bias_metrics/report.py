@@ -8,6 +8,7 @@ from typing import Any, Generic
 from bias_metrics._cells import Cells
 from bias_metrics._counts import as_dicts
 from bias_metrics._named import V
+from bias_metrics._tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue
 from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.rules import SUBGROUP_METRICS
@@ -17,8 +18,14 @@ BACKGROUNDS = ("outside_subgroup", "no_identity")
 """Which rows a subgroup may be compared with; the default first."""
 
 
+def cell_of(value: MetricValue) -> Row:
+    """Return a number with its uncertainty as the end of a record."""
+    names = ("value", "std_error", "low", "high", "reason")
+    return {name: getattr(value, name) for name in names}
+
+
 @dataclass(frozen=True, kw_only=True)
-class SubgroupBias(Cells):
+class SubgroupBias(Cells, Tabular):
     """Counts and the five metrics of one subgroup.
 
     Attributes
@@ -48,6 +55,11 @@ class SubgroupBias(Cells):
         return counts | {
             f.name: getattr(self, f.name).to_dict(interval=True) for f in fields(Cells)
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a metric."""
+        counts = {"n": self.n, "n_positive": self.n_positive}
+        return [{"metric": f.name} | counts | cell_of(getattr(self, f.name)) for f in fields(Cells)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ class PowerMeans:
 
 
 @dataclass(frozen=True)
-class BiasReport:
+class BiasReport(Tabular):
     """Every number of one evaluation.
 
     Attributes
@@ -145,3 +157,35 @@ class BiasReport:
             "final_score": self.final_score.to_dict(interval=True),
             "worst": as_dicts(self.worst),
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a number: five a subgroup, then those of all rows.
+
+        Returns
+        -------
+        list of dict
+            `subgroup` (None for a number of all rows), `metric`, `n` and `n_positive` of the
+            rows, `value`, `std_error`, `low`, `high` and, where one is None, the `reason`.
+        """
+        counts = {"n": self.overall.n, "n_positive": self.overall.n_positive}
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": mean for name, mean in self.power_mean.by_metric().items()}
+        others |= {"final_score": self.final_score}
+        of_all = [{"metric": name} | counts | cell_of(value) for name, value in others.items()]
+        return labelled("subgroup", rows_of(self.subgroups) | {None: of_all})
+
+    def _table(self) -> Table:
+        metrics = [f.name for f in fields(Cells)]
+        values = {
+            name: {metric: getattr(bias, metric) for metric in metrics}
+            for name, bias in self.subgroups.items()
+        }
+        return Table(
+            ["subgroup", "n", "n_positive", *metrics],
+            [
+                [name, f"{bias.n:,}", f"{bias.n_positive:,}", *map(str, values[name].values())]
+                for name, bias in self.subgroups.items()
+            ],
+            f"{self.overall.n:,} rows, {self.overall.n_positive:,} positive; "
+            f"AUC {self.overall.auc}, final score {self.final_score}",
+        )

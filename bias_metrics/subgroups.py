@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, check_mask, check_subgroups
 from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -45,7 +46,7 @@ names of their columns in the Jigsaw 2019 data."""
 
 
 @dataclass(frozen=True, eq=False)
-class RollUp:
+class RollUp(Tabular):
     """Categories made of subgroups.
 
     Attributes
@@ -77,6 +78,18 @@ class RollUp:
             "missing": {name: list(names) for name, names in self.missing.items()},
             "unassigned": list(self.unassigned),
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a category."""
+        return [
+            {
+                "category": name,
+                "n": int(mask.sum()),
+                "members": ", ".join(self.members[name]),
+                "missing": ", ".join(self.missing.get(name, ())),
+            }
+            for name, mask in self.masks.items()
+        ]
 
 
 def roll_up(

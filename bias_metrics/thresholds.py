@@ -26,6 +26,7 @@ from bias_metrics._errors import (
 from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_threshold
 from bias_metrics._ranks import SortedClasses, sort_classes
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 
 # Rates of weighted rows that differ by less than this differ by rounding.
@@ -33,7 +34,7 @@ SLACK = 1e-12
 
 
 @dataclass(frozen=True)
-class EqualErrorRate:
+class EqualErrorRate(Tabular):
     """The threshold at which both classes suffer the same share of errors.
 
     Attributes
@@ -58,7 +59,7 @@ class EqualErrorRate:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdTable:
+class ThresholdTable(Tabular):
     """Errors of all rows and of each subgroup at the same thresholds.
 
     Attributes
@@ -83,6 +84,10 @@ class ThresholdTable:
             "overall": self.overall.to_dict(),
             "subgroups": subgroups,
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a threshold for all rows, without a name, then for each subgroup."""
+        return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
 def equal_error_rate(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.rules import SUBGROUP_METRICS
 
@@ -14,7 +15,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class WorstSubgroup:
+class WorstSubgroup(Tabular):
     """The subgroup with the worst value of one metric.
 
     Attributes
