@@ -25,10 +25,10 @@ ROW = re.compile(r"^\| \[?`(\w+)`", re.MULTILINE)
 
 
 def test_no_module_is_forgotten():
-    files = Path(bias_metrics.__file__).parent.glob("*.py")
-    assert {name.rpartition(".")[2] for name in MODULES[1:]} == {
-        file.stem for file in files if file.stem != "__init__"
-    }
+    folder = Path(bias_metrics.__file__).parent
+    files = [file.relative_to(folder.parent) for file in folder.rglob("*.py")]
+    names = {".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
+    assert set(MODULES) == names
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -56,7 +56,7 @@ def test_without_subgroups_it_has_its_columns_and_no_rows(comments):
 
 
 def test_fractions_are_refused_and_a_missing_column_is_named(comments):
-    with pytest.raises(ValueError, match="`y_true` must be boolean .*`fraction >= 0.5`"):
+    with pytest.raises(ValueError, match=r"`y_true` must be boolean .*`fraction >= 0.5`"):
         compute_bias_metrics_for_model(comments, ["nobody"], "score", "score")
     with pytest.raises(KeyError, match="sikh"):
         compute_bias_metrics_for_model(comments, ["sikh"], "score", "target")
