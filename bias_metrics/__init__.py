@@ -3,6 +3,7 @@
 Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its source.
 """
 
+from bias_metrics import plot
 from bias_metrics._counts import (
     IdentityCounts,
     LengthBucket,
@@ -131,6 +132,7 @@ __all__ = [
     "permuted_reference",
     "pinned_auc",
     "pinned_auc_equality_difference",
+    "plot",
     "positive_aeg",
     "power_mean",
     "rank_scores",
