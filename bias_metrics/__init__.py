@@ -59,6 +59,7 @@ from bias_metrics.thresholds import (
     error_rates,
     threshold_table,
 )
+from bias_metrics.verdict import RuleResult, Verdict
 from bias_metrics.worst import WorstSubgroup, worst_subgroup
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "PairedGaps",
     "PowerMeans",
     "RollUp",
+    "RuleResult",
     "SliceReports",
     "SortedClasses",
     "SortedScores",
@@ -104,6 +106,7 @@ __all__ = [
     "ThresholdTable",
     "ToxicRows",
     "ToxicityByLength",
+    "Verdict",
     "WorstGroupAccuracy",
     "WorstSubgroup",
     "advise_threshold",

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import io
 import pkgutil
+from datetime import date
 from functools import cache
 
 import numpy as np
@@ -20,6 +21,9 @@ from bias_metrics import (
     intersections,
 )
 from bias_metrics._tables import MAX_ROWS, Table, Tabular, flat
+from bias_metrics.gate import decide
+from bias_metrics.rules import Rule
+from bias_metrics.verdict import Evidence
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
 Y_TRUE = np.array([0, 1] * 30, dtype=bool)
@@ -128,6 +132,18 @@ def test_a_name_cannot_put_markup_into_a_notebook(name):
     named = name not in SHOWN_IN_NO_NAME | {"advise_threshold", "permuted_reference"}
     if named and "onerror" in str(result(name)):
         assert "&lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#x27;" in html
+
+
+def test_a_verdict_is_a_table_of_what_each_rule_says():
+    rules = [Rule("bpsn_auc", "each", floor=0.1, mode="estimate")]
+    evidence = {(None, rules[0].level): Evidence(evaluate_bias(*ROWS).to_dict())}
+    verdict = decide(evidence, rules, today=date(2026, 1, 1))
+    first, header, *lines = str(verdict).splitlines()
+    assert first == f"verdict: {verdict.outcome}"
+    assert header.split() == ["rule", "group", "outcome", "sentence"]
+    assert [row["outcome"] for row in verdict.rows()] == [one.outcome for one in verdict.results]
+    assert len(lines) == len(verdict.results) == 3
+    assert "<img" not in verdict._repr_html_()
 
 
 def test_an_undefined_number_is_none_beside_its_reason():
