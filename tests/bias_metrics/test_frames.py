@@ -67,3 +67,11 @@ def test_a_frame_is_whatever_has_columns():  # numpy alone is enough to show it
     assert evaluate_bias(Y_TRUE, Y_SCORE, frame) == evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
     with pytest.raises(ValueError, match="different columns"):
         evaluate_bias(Y_TRUE, Y_SCORE, Frame(columns=["muslim", "muslim"]))
+
+
+def test_an_array_of_python_booleans_is_a_subgroup_and_of_others_is_not():
+    masks = {name: np.array(mask, dtype=object) for name, mask in MASKS.items()}
+    assert evaluate_bias(Y_TRUE, Y_SCORE, masks) == evaluate_bias(Y_TRUE, Y_SCORE, MASKS)
+    masks["muslim"][2] = "yes"
+    with pytest.raises(TypeError, match=r"`subgroups\['muslim'\]` must be boolean .*dtype object"):
+        evaluate_bias(Y_TRUE, Y_SCORE, masks)

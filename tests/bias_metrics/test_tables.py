@@ -4,6 +4,7 @@ import csv
 import importlib
 import inspect
 import io
+import json
 import pkgutil
 from datetime import date
 from functools import cache
@@ -257,3 +258,24 @@ def test_a_frame_needs_its_library(monkeypatch):
         evaluate_bias(*ROWS).to_frame()
     with pytest.raises(ValueError, match="`library` must be one of pandas, polars; got 'arrow'"):
         evaluate_bias(*ROWS).to_frame("arrow")
+
+
+@every_result
+def test_a_result_as_a_dict_passes_through_strict_json(name):
+    plain = result(name).to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_a_bootstrap_as_a_dict_has_the_shape_of_a_report():
+    spread, report = result("bootstrap_bias"), evaluate_bias(*ROWS).to_dict()
+    plain = spread.to_dict()
+    assert plain["subgroups"].keys() == report["subgroups"].keys()
+    assert plain["subgroups"]["gay"]["bpsn_auc"]["low"] == spread.subgroups["gay"].bpsn_auc.low
+    assert plain["overall"]["auc"] == vars(spread.overall.auc)
+
+
+def test_a_diagnosis_has_the_numbers_that_decided_as_rows():
+    [first, *_] = result("diagnose_bias")["gay"].rows()
+    evidence = result("diagnose_bias")["gay"].evidence
+    assert list(first) == ["evidence", "value", "std_error", "low", "high", "reason"]
+    assert first["value"] == evidence[first["evidence"]].value

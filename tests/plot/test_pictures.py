@@ -317,3 +317,20 @@ def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert isinstance(figure, Figure)
     assert plt.get_fignums() == []
+
+
+def test_a_value_without_an_interval_is_grey_unless_intervals_are_not_wanted():
+    cells = dict.fromkeys(SUBGROUP_METRICS, cell(0.4))
+    report = report_of({"gay": {"n": None} | cells})
+    figure = plot.heatmap(report)
+    assert colours(figure) == [GREY] * 5
+    assert "0.400\nno interval" in texts(figure)
+    bare = plot.heatmap(report, intervals=False)
+    assert GREY not in colours(bare)
+    assert {"0.400", "+0.400", "gay"} <= set(texts(bare))
+
+
+def test_terms_without_a_value_over_all_rows_have_no_line():
+    figure = plot.per_term_scatter({"m": [run_of(None, gay=0.5)]}, metric="rate")
+    assert len(figure.axes[0].lines) == 0
+    assert len(figure.axes[0].collections) == 1
