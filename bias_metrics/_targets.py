@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.rules import AGGREGATE, COMPARED, EACH, OVERALL, WORST, Rule
+from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]
 _CLASSES = ("positive", "negative")
@@ -103,7 +104,7 @@ def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, .
     if unknown:
         msg = (
             f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
         )
         raise ValueError(msg)
     return names

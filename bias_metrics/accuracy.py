@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import check_mask, check_scores, check_subgroups
+from bias_metrics._checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import ratio
 from bias_metrics._errors import flagged
 from bias_metrics._frames import Subgroups
@@ -93,6 +93,7 @@ class WorstGroupAccuracy(Tabular):
         return [{"worst": cell in worst} | row for cell in self.cells for row in cell.rows()]
 
 
+@aligned
 def worst_group_accuracy(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

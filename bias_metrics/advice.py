@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import (
     FloatArray,
+    aligned,
     check_mask,
     check_scores,
     check_subgroups,
@@ -92,6 +93,7 @@ class ThresholdAdvice(Tabular):
         return Table.of(self.rows(), "" if self.reason is None else f"no advice: {self.reason}")
 
 
+@aligned
 def advise_threshold(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics._checks import BoolArray, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._frames import Subgroups
 from bias_metrics._tables import Row, Tabular, labelled, rows_of
@@ -86,6 +86,7 @@ class LabelAgreement(Tabular):
         return labelled("identity", rows_of(self.identities))
 
 
+@aligned
 def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
     """Compare human identity labels with the matching of terms, identity by identity.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from bias_metrics._cells import Cells, comparisons, measure_cells, pair_auc
-from bias_metrics._checks import check_mask, check_scores, check_weights
+from bias_metrics._checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue
 from bias_metrics.intervals import check_confidence
 
 
+@aligned
 def roc_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -63,6 +64,7 @@ def roc_auc(
     return pair_auc(classes.negative, classes.positive, check_confidence(confidence))
 
 
+@aligned
 def subgroup_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -112,6 +114,7 @@ def subgroup_auc(
     return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).subgroup_auc
 
 
+@aligned
 def bpsn_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -160,6 +163,7 @@ def bpsn_auc(
     return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).bpsn_auc
 
 
+@aligned
 def bnsp_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

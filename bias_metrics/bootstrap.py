@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Comparison
 from bias_metrics._checks import (
+    aligned,
     check_clusters,
     check_mask,
     check_power_mean_groups,
@@ -113,6 +114,7 @@ def _plain(named: Mapping[str, BootstrapValue]) -> dict[str, Any]:
     return {name: dict(vars(one)) for name, one in named.items()}
 
 
+@aligned
 def bootstrap_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -232,7 +234,7 @@ class _Resampling:
     """Ranked rows, drawn again and again."""
 
     ranked: RankedRows
-    members: dict[str, Members]
+    members: Mapping[str, Members]
     clusters: npt.NDArray[np.intp] | None
     power: float
     groups: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._checks import (
+    aligned,
     check_clusters,
     check_mask,
     check_power_mean_groups,
@@ -110,6 +111,7 @@ class BiasComparison(Tabular):
         return f"{one} *" if one.shown(self.confidence) else str(one)
 
 
+@aligned
 def compare_bias(
     y_true: npt.ArrayLike,
     y_score_a: npt.ArrayLike,

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import (
     IdentityCounts,
     LengthBucket,
@@ -27,6 +27,7 @@ from bias_metrics._frames import Subgroups
 IntArray = npt.NDArray[np.int64]
 
 
+@aligned
 def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCounts:
     """Count the comments that mention each identity, and the percentage that is toxic.
 
@@ -71,6 +72,7 @@ def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCoun
     )
 
 
+@aligned
 def term_frequencies(y_true: npt.ArrayLike, mentions: Subgroups) -> TermFrequencies:
     """Compare how often a term is used in toxic comments with how often in all.
 
@@ -120,6 +122,7 @@ def term_frequencies(y_true: npt.ArrayLike, mentions: Subgroups) -> TermFrequenc
     )
 
 
+@aligned
 def toxicity_by_length(
     y_true: npt.ArrayLike,
     lengths: npt.ArrayLike,

@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._cells import pair_auc
-from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import (
+    BoolArray,
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
 from bias_metrics._counts import as_dicts
 from bias_metrics._frames import Subgroups
 from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
@@ -42,7 +49,7 @@ class Diagnosis(Tabular):
     name : str
         What the pattern is called.
     sentence : str
-        What users will notice, or why nothing can be said.
+        What users will notice, or why no pattern can be named.
     evidence : dict of str to MetricValue
         The numbers that decided, with their intervals.
     """
@@ -92,6 +99,7 @@ class _Margins(NamedTuple):
     max_half_width: float
 
 
+@aligned
 def diagnose_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._errors import flagged
 from bias_metrics._frames import Subgroups
@@ -86,6 +86,7 @@ class EqualityDifference(Tabular):
         return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
 
 
+@aligned
 def fped(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -145,6 +146,7 @@ def fped(
     return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=False)
 
 
+@aligned
 def fned(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

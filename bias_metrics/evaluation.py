@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._checks import check_subgroups
+from bias_metrics._checks import aligned, check_subgroups
 from bias_metrics._counts import as_dicts
 from bias_metrics._frames import Subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
-from bias_metrics._request import Background, Intervals, Request
+from bias_metrics._request import Background, Intervals, Request, members_of
 from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
@@ -24,6 +24,7 @@ __all__ = [
     "evaluate_slices",
     "measure_members",
     "measure_subgroup",
+    "members_of",
     "rank_rows",
     "rank_scores",
     "summarise_bias",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 
+@aligned
 def evaluate_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -138,6 +140,7 @@ class SliceReports(dict[str, BiasReport], Tabular):
         return labelled("slice", rows_of(self))
 
 
+@aligned
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
+from bias_metrics._checks import aligned
 from bias_metrics._values import MetricValue
 from bias_metrics.aucs import cells_of
 
 
+@aligned
 def positive_aeg(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -63,6 +65,7 @@ def positive_aeg(
     return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).positive_aeg
 
 
+@aligned
 def negative_aeg(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
 from bias_metrics._frames import Subgroups
 from bias_metrics._tables import Row, Tabular
 
@@ -123,6 +123,7 @@ class Intersections(Tabular):
         ]
 
 
+@aligned
 def intersections(
     subgroups: Subgroups,
     *,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, FloatArray, aligned, check_scores, check_subgroups
 from bias_metrics._frames import Subgroups
 from bias_metrics._tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
@@ -92,6 +92,7 @@ class LabelSensitivity(Tabular):
         )
 
 
+@aligned
 def label_sensitivity(
     label_fraction: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Literal
 
 from bias_metrics.intervals import MIN_CLUSTERS
+from bias_metrics.suggestion import did_you_mean
 
 Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]
@@ -88,7 +89,7 @@ class Rule:
         if self.metric not in known:
             msg = (
                 f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
-                f"got {self.metric!r}."
+                f"got {self.metric!r}.{did_you_mean(self.metric, known)}"
             )
             raise ValueError(msg)
         if self.is_gap and self.floor is not None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import comparisons, measure_cells, pair_auc
 from bias_metrics._checks import (
+    aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
@@ -23,6 +24,7 @@ from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score,
 from bias_metrics.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
 
 
+@aligned
 def rank_scores(
     y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
 ) -> SortedClasses:
@@ -40,6 +42,7 @@ def rank_scores(
     return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
 
 
+@aligned
 def measure_subgroup(
     everyone: SortedClasses,
     y_true: npt.ArrayLike,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
 from bias_metrics._frames import Subgroups
 from bias_metrics._tables import Row, Tabular
 
@@ -63,7 +63,7 @@ class RollUp(Tabular):
         Subgroups that belong to no category.
     """
 
-    masks: dict[str, BoolArray]
+    masks: Mapping[str, BoolArray]
     members: dict[str, tuple[str, ...]]
     missing: dict[str, tuple[str, ...]]
     unassigned: tuple[str, ...]
@@ -92,6 +92,7 @@ class RollUp(Tabular):
         ]
 
 
+@aligned
 def roll_up(
     subgroups: Subgroups,
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
@@ -156,6 +157,7 @@ def roll_up(
     )
 
 
+@aligned
 def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, BoolArray]:
     """Restrict memberships to the rows of a slice, such as comments of under 100 characters.
 

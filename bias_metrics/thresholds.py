@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bias_metrics._cells import lacks
 from bias_metrics._checks import (
     FloatArray,
+    aligned,
     check_mask,
     check_scores,
     check_subgroups,
@@ -90,6 +91,7 @@ class ThresholdTable(Tabular):
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
+@aligned
 def equal_error_rate(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -170,6 +172,7 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
     return EqualErrorRate(errors.threshold, MetricValue(mean), *rates)
 
 
+@aligned
 def error_rates(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -221,6 +224,7 @@ def error_rates(
     return error_curve(classes, np.array([check_threshold(threshold)])).at(0)
 
 
+@aligned
 def threshold_table(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -12,7 +12,7 @@ from tasks.data.freezing import Source
 from tasks.errors import InputError
 from tasks.model_card import About
 from tasks.notifying import Notification, message_of_crash, notify
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.policy import Policy, read_policy
 from tasks.scoring.kinds import Candidate
 from tasks.settings import Name, Settings
@@ -115,6 +115,10 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
         part.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        training = candidate.training()
+        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
+            candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
     content = evaluation.model_dump(mode="json", by_alias=True)
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
@@ -138,7 +142,14 @@ def read_evaluation_file(path: str) -> dict[str, Any]:
     if not file.exists():
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
-    return read_evaluation(file)
+    evaluation = read_evaluation(file)
+    candidates, sets = (
+        ", ".join(one["name"] for one in evaluation[key])
+        for key in ("candidates", "evaluation_sets")
+    )
+    policy = evaluation["policy"]["name"]
+    say(f"evaluation {evaluation['name']}: {candidates} on {sets}, judged by policy {policy}")
+    return evaluation
 
 
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:

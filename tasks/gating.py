@@ -14,19 +14,19 @@ from typing import Any
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
 from bias_metrics.rules import SUBGROUP_METRICS
-from bias_metrics.verdict import Evidence
+from bias_metrics.suggestion import did_you_mean
+from bias_metrics.worsening import joint_confidence, worsened
 from tasks.data.evaluation_set import SLICE, EvaluationSet
 from tasks.data.freezing import SOURCES
 from tasks.errors import InputError
 from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
-from tasks.orchestration import task
+from tasks.layout import choose_rows
+from tasks.orchestration import say, task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
 
 SCHEMA_VERSION = 2
-# Adjusted p-values below this are told as a change for the worse.
-_ALPHA = 0.05
 _ROUNDING = 1e-9
 
 
@@ -105,7 +105,7 @@ def build_verdict(
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
         **decision.to_dict(),
-        "worsened": _worsened(measured[all_rows]),
+        "worsened": _worsened(evidence, report),
     }
 
 
@@ -148,14 +148,16 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                 msg = (
                     f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
                     f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                    f"{did_you_mean(unknown[0], known)}"
                 )
                 raise InputError(msg)
 
 
 def _refuse_other_numbers(bias: Mapping[str, Any], again: Mapping[str, Any]) -> None:
     """Refuse to decide on rows that do not give the reported numbers."""
+    cells_again = dict(_cells(again))
     for path, cell in _cells(bias):
-        value, found = cell["value"], dict(_cells(again))[path]["value"]
+        value, found = cell["value"], cells_again[path]["value"]
         same = value == found or (
             None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
         )
@@ -172,25 +174,23 @@ def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{metric}/{name}", subgroup[metric]
 
 
-def _worsened(measured: Evidence) -> list[dict[str, Any]]:
-    """Return what is worse than the champion's, after Holm's correction over all cells."""
-    found: list[dict[str, Any]] = []
-    for group, cells in (measured.champion or {"subgroups": {}})["subgroups"].items():
-        for metric, cell in cells.items():
-            gap = metric.endswith("_aeg")
-            if cell["p_holm"] is not None and cell["p_holm"] < _ALPHA:
-                worse = abs(cell["first"]) > abs(cell["second"]) if gap else cell["value"] < 0
-                keys = ("first", "second", "p_holm", "p_bh")
-                change = {"metric": metric, "group": group} | {key: cell[key] for key in keys}
-                found += [change] if worse else []
-    return found
+def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is shown to be worse than the champion's, over all cells together."""
+    if "champion" not in evidence.record["scores"]:
+        return []
+    level = joint_confidence(len(report["bias"]["subgroups"]))
+    return worsened(evidence.compare("champion", level).to_dict())
 
 
-@task(name="check policy")
+@task(name="check policy", task_run_name="check policy for {source[name]}")
 def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
-    """Refuse, before anything is scored, a policy that cannot judge the set. Reads only."""
-    frozen = EvaluationSet.load(Path(set_folder))
-    identities = SOURCES.validate_python(source).measured_identities(frozen.identities)
+    """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
+
+    Reads only.
+    """
+    frozen, settings = EvaluationSet.load(Path(set_folder)), SOURCES.validate_python(source)
+    choose_rows(frozen, settings)
+    identities = settings.measured_identities(frozen.identities)
     slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
     refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
 
@@ -199,7 +199,7 @@ def _required(evaluation: Mapping[str, Any]) -> set[str]:
     return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
 
 
-@task(name="decide")
+@task(name="decide", task_run_name="decide {folder!m}")
 def decide_candidate(
     report: dict[str, Any],
     evidence: str,
@@ -221,6 +221,8 @@ def decide_candidate(
         today=datetime.now(UTC).date(),
         required=report["evaluation_set"]["name"] in _required(evaluation),
     )
+    of = f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
     signature = sign(verdict_digest(verdict))
     if signature is not None:
         verdict["signature"] = signature

@@ -25,6 +25,7 @@ from tasks.owners import has_ended, this_process
 from tasks.verdicts import sign
 
 State = Literal["open", "done", "abandoned"]
+LEDGER_SUFFIX = "-promotions"
 # A promoter that has not finished by then is taken for dead.
 LEASE = timedelta(minutes=5)
 _POLL = 0.2
@@ -98,7 +99,7 @@ class Ledger:
     @property
     def name(self) -> str:
         """The registered model whose versions are the entries."""
-        return f"{self.model}-promotions"
+        return f"{self.model}{LEDGER_SUFFIX}"
 
     def entries(self) -> list[Entry]:
         """Return every entry, the first first."""

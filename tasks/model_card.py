@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.worst import worst_first
 from tasks.files import whole_file
 from tasks.orchestration import task
 from tasks.scoring.candidate import Workplace
@@ -18,6 +19,8 @@ from tasks.settings import Settings
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
+# Identities, and unmet rules, that a card lists: of more, the worst.
+_LINES = 60
 _DESCRIPTION = 5000  # characters that MLflow's registry keeps
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
@@ -97,17 +100,21 @@ def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
     yield ""
     unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
-    for one in unmet:
+    for one in unmet[:_LINES]:
         waived = f" Waived by {one['waived_by']}." if one["waived_by"] else ""
         warns = " (only warns)" if one["action"] == "warn" else ""
         yield f"- {_cell(one['outcome'] + warns)}: {_cell(one['sentence'] + waived)}"
+    if len(unmet) > _LINES:
+        yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
     if not unmet:
         yield "All demands are met."
 
 
 def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
-    names = ", ".join(_cell(name) for name in bias["subgroups"]) or "none"
-    yield f"Identities that comments mention: {names}."
+    known = list(bias["subgroups"])
+    names = ", ".join(_cell(name) for name in known[:_LINES]) or "none"
+    more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
+    yield f"Identities that comments mention: {names}{more}."
     others = "mention none of them" if bias["background"] == "no_identity" else "do not mention it"
     yield f"Each is compared with the comments that {others}."
 
@@ -118,9 +125,18 @@ def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
     yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)
-    for name, cells in bias["subgroups"].items():
+    subgroups = bias["subgroups"]
+    shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
+    for name in shown:
+        cells = subgroups[name]
         numbers = " | ".join(_number(cells[metric]) for metric in SUBGROUP_METRICS)
         yield f"| {_cell(name)} | {cells['n']} | {cells['n_positive']} | {numbers} |"
+    if len(shown) < len(subgroups):
+        yield ""
+        yield (
+            f"These are the worst {len(shown)} of {len(subgroups):,} identities; all are in "
+            "`bias_metrics.csv`."
+        )
 
 
 def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[str]:
@@ -133,8 +149,10 @@ def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> It
     for one in verdict["results"]:
         if one["outcome"] == "insufficient" and one["group"]:
             found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
-    for name, reasons in found.items():
+    for name, reasons in list(found.items())[:_LINES]:
         yield f"- {_cell(name)}: {_cell('; '.join(dict.fromkeys(reasons)))}"
+    if len(found) > _LINES:
+        yield f"- and {len(found) - _LINES:,} more in `verdict.json`"
     if not found:
         yield "None."
 
@@ -172,7 +190,7 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
 
 
-@task(name="write model card")
+@task(name="write model card", task_run_name="write model card of {folder!m}")
 def write_model_card(
     report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
 ) -> None:
@@ -182,7 +200,7 @@ def write_model_card(
         temporary.write_text(card, "utf-8")
 
 
-@task(name="describe version")
+@task(name="describe version", task_run_name="describe {candidate[name]}")
 def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
     """Make its cards, one per set, the description of a registered version. Safe to retry."""
     if candidate.get("model"):

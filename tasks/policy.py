@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.intervals import MIN_CLUSTERS
 from bias_metrics.rules import Action, Mode, Rule, Waiver, correct_for_candidates
+from bias_metrics.suggestion import did_you_mean
 from tasks.configuration import read_settings
 from tasks.errors import InputError
 from tasks.files import json_digest
@@ -157,7 +158,10 @@ class Policy(Settings):
             raise ValueError(msg)
         unknown = sorted({one.rule for one in self.waivers} - set(names))
         if unknown:
-            msg = f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
+            msg = (
+                f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
+                f"{did_you_mean(unknown[0], names)}"
+            )
             raise ValueError(msg)
         return self
 
@@ -201,7 +205,10 @@ def read_policy(reference: str, folder: Path) -> Policy:
     shipped = SHIPPED / f"{reference}.yaml"
     path = shipped if shipped.exists() else folder / Path(reference).expanduser()
     if not path.exists():
-        names = ", ".join(sorted(one.stem for one in SHIPPED.glob("*.yaml")))
-        msg = f"`policy` must be a file or one of {names}; got {reference} (looked at {path})."
+        names = sorted(one.stem for one in SHIPPED.glob("*.yaml"))
+        msg = (
+            f"`policy` must be a file or one of {', '.join(names)}; got {reference} (looked at "
+            f"{path}).{did_you_mean(reference, names)}"
+        )
         raise InputError(msg)
     return read_settings(path, Policy)

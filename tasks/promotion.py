@@ -10,7 +10,7 @@ from bias_metrics.gate import worst
 from tasks.ledger import Entry, Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.scoring.candidate import Workplace
 from tasks.verdicts import tags_of, verdict_digest
 
@@ -223,7 +223,7 @@ def _decision(
     }
 
 
-@task(name="promote candidate")
+@task(name="promote candidate", task_run_name="promote {candidate[name]}")
 def promote_candidate(
     candidate: dict[str, Any],
     verdicts: list[dict[str, Any]],
@@ -245,4 +245,5 @@ def promote_candidate(
         gateway,
         allow_first=evaluation["policy"]["allow_first"],
     )
+    say(f"{candidate['name']}: {decision['sentence']}", aside=True)
     return {"candidate": candidate["name"]} | decision

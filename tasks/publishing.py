@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics.gate import worst
-from tasks.files import whole_folder, write_json
+from tasks.files import require_writable, whole_folder, write_json
 from tasks.junit import write_junit
 from tasks.orchestration import task
 from tasks.reporting import write_submission
@@ -21,6 +21,13 @@ def make_folder(*parts: str) -> str:
     folder = Path(*parts)
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+@task(name="check places")
+def check_places(output: str, store: str) -> None:
+    """Refuse, before any work, an output or a store that cannot be written. Safe to retry."""
+    require_writable(Path(output).absolute(), "output")
+    require_writable(Path(store).absolute(), "store")
 
 
 @task(name="summarise evaluation")
@@ -48,13 +55,13 @@ def summarise_evaluation(
     return summary
 
 
-@task(name="write submission")
+@task(name="write submission", task_run_name="write submission of {folder!m}")
 def write_submission_file(scores: str, folder: str) -> None:
     """Write scores in the Kaggle submission format. Safe to retry."""
     write_submission(ScoredSet.open(scores), Path(folder) / "submission.csv")
 
 
-@task(name="publish results")
+@task(name="publish results", task_run_name="publish {candidate[name]}")
 def publish_results(candidate: dict[str, Any], work: str, output: str) -> None:
     """Copy a candidate's `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
     results = Path(work) / RESULTS

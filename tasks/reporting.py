@@ -11,11 +11,11 @@ from typing import Any
 from bias_metrics import BiasReport
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.rules import SUBGROUP_METRICS
+from tasks.cautions import cautions
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json
 from tasks.layout import Layout
-from tasks.measuring import warn_of_misjoin
 from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 
@@ -57,23 +57,24 @@ def build_report(
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
         `look_first` and `warnings`.
     """
-    warning = warn_of_misjoin(bias)
+    choices = {
+        **choices,
+        "split": evaluation_set.record["split"],
+        "source": evaluation_set.record["source"],
+    }
+    unmatched = evaluation_set.record.get("unmatched_terms", {})
     known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
             "name": evaluation_set.name,
             "digest": evaluation_set.digest,
-            "choices": {
-                **choices,
-                "split": evaluation_set.record["split"],
-                "source": evaluation_set.record["source"],
-            },
+            "choices": choices,
         },
         "candidate": known | {"digest": candidate_digest},
         "bias": bias.to_dict(),
         **explained,
-        "warnings": [warning] if warning else [],
+        "warnings": cautions(bias, choices, candidate, unmatched),
     }
 
 
@@ -160,7 +161,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
-@task(name="write report")
+@task(name="write report", task_run_name="report {folder!m}")
 def write_report(
     bias: BiasReport,
     explained: dict[str, Any],
@@ -171,10 +172,10 @@ def write_report(
     folder: str,
 ) -> dict[str, Any]:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    scored = ScoredSet.open(scores_folder)
+    candidate_digest = ScoredSet.digest_of(scores_folder)
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest, explained)
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

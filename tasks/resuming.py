@@ -52,7 +52,10 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
             gateway.finish(run.run_id, "KILLED")
 
 
-@task(name="look for earlier promotion")
+@task(
+    name="look for earlier promotion",
+    task_run_name="look for earlier promotion of {candidate[name]}",
+)
 def find_promotion(
     candidate: dict[str, Any], measured: list[dict[str, Any]], run: str, store: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]] | None:

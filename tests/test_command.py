@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+from prefect import get_client
+from prefect.client.schemas.sorting import FlowRunSort
 from typer.testing import CliRunner
 
 from biasgate import __main__ as start
@@ -155,6 +157,34 @@ def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evalu
     result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
     assert result.exit_code == 0, said(result)
     assert result.stdout == (tmp_path / "out" / "summary.json").read_text("utf-8")
+
+
+def test_the_first_line_says_what_is_done_without_control_characters(biasgate, tmp_path):
+    missing = tmp_path / "missing.yaml"
+    result = biasgate("evaluate", missing, "--output", tmp_path / "out")
+    assert result.stderr.startswith(f"  reading {missing} ...\n")
+    assert "\x1b" not in result.stderr
+
+
+def test_with_json_steps_are_not_told(biasgate, evaluation, tmp_path):
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
+    assert result.exit_code == 0, said(result)
+    assert result.stderr == ""
+
+
+def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
+    biasgate, evaluation, tmp_path
+):
+    rule = "{metric: auc, scope: overall, floor: 1.0}"
+    (tmp_path / "own.yaml").write_text(f"version: 1\nname: own\nrules: [{rule}]")
+    config = evaluation(more="policy: own.yaml")
+    arguments = ["nightly", config, "--output", tmp_path / "out", "--fail-when-blocked"]
+    result = biasgate(*arguments)
+    assert result.exit_code == 3, said(result)
+    assert "BLOCKED file" in said(result)
+    with get_client(sync_client=True) as client:
+        [newest] = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1, offset=1)
+    assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ def test_a_waiver_that_has_expired_since_does_not_hold(gateway, champion):
 
 
 def test_no_champion_is_said(gateway, store):
+    gateway.client.create_registered_model(MODEL)
     with pytest.raises(InputError, match="must have a `champion`"):
         verify(MODEL, None, gateway, store)
 
