@@ -202,4 +202,11 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
     if n_candidates < 1:
         msg = f"`n_candidates` must be at least 1; got {n_candidates}."
         raise ValueError(msg)
-    return [replace(one, confidence=1 - (1 - one.confidence) / n_candidates) for one in rules]
+    return [
+        replace(one, confidence=corrected_confidence(one.confidence, n_candidates)) for one in rules
+    ]
+
+
+def corrected_confidence(confidence: float, n_candidates: int) -> float:
+    """Return a confidence with Bonferroni's correction for several candidates."""
+    return 1 - (1 - confidence) / n_candidates

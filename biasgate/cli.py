@@ -19,7 +19,8 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
-from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told, say
+from biasgate.telling import CRASH, USAGE, errors_told, say
+from tasks.outcomes import word_of
 
 app = typer.Typer(
     name="biasgate",
@@ -50,6 +51,15 @@ TaskRunnerOptions = Annotated[
         help="""Its options, as '{"address": "tcp://host:8786"}'.""",
     ),
 ]
+OutcomeOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--candidate",
+        metavar="NAME",
+        help="Candidate whose outcome decides the exit code; may be given more than once. "
+        "Default what `outcome_of` in CONFIG names, else all.",
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
 
 
@@ -57,7 +67,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's l
 def start(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
 ) -> None:
-    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input."""
+    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input.
+
+    Several candidates: error, else blocked, else not enough evidence, else passed.
+    """
     if version:
         typer.echo(f"biasgate {__version__}")
         raise typer.Exit
@@ -71,20 +84,26 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    outcome_of: OutcomeOf = None,
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Measure candidates, judge them by the policy, promote the ones that pass."""
+    """Measure candidates, judge them by the policy, promote the best that passes."""
     with errors_told(verbose=verbose, quiet=as_json):
-        _check(config, output, store)
+        _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
-            str(config), str(output), str(store.resolve()), submission=submission, return_state=True
+            str(config),
+            str(output),
+            str(store.resolve()),
+            submission=submission,
+            outcome_of=outcome_of,
+            return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
 
@@ -117,19 +136,21 @@ def nightly(
         bool,
         typer.Option("--fail-when-blocked", help="Prefect shows a night without a pass as Failed."),
     ] = False,
+    outcome_of: OutcomeOf = None,
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named by the date, once or on a schedule."""
     with errors_told(verbose=verbose or cron is not None):
-        _check(config, output, store)
+        _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
 
             say(f"asking Prefect to schedule {config}")
-            serve(config, output, store.resolve(), cron, fail_when_blocked=fail_when_blocked)
+            options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
+            serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
         from flows.nightly import nightly as flow  # noqa: PLC0415
@@ -138,6 +159,7 @@ def nightly(
             str(config),
             str(output),
             str(store.resolve()),
+            outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
             return_state=True,
         )
@@ -215,7 +237,9 @@ def ui(
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
 
 
-def _check(config: Path, output: Path | None, store: Path) -> None:
+def _check(
+    config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
+) -> None:
     """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
     say(f"reading {config}")
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
@@ -224,7 +248,7 @@ def _check(config: Path, output: Path | None, store: Path) -> None:
     for what, folder in (("output", output), ("store", store)):
         if folder is not None:
             require_writable(folder.absolute(), what)
-    read_evaluation(config)
+    read_evaluation(config, outcome_of)
 
 
 def _is_used(port: int) -> bool:
@@ -259,7 +283,7 @@ def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bo
         typer.echo(json.dumps(summary, indent=2))
     else:
         _print_results(summary, output, store)
-    raise typer.Exit(EXIT_CODES[summary["outcome"]])
+    raise typer.Exit(word_of(summary).exit_code)
 
 
 def _print_results(summary: dict[str, Any], output: Path, store: Path) -> None:

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.outcomes import word_of
+
 _WIDTH = 118
 _COLOURS = {
     "pass": "green",
@@ -21,15 +23,7 @@ _COLOURS = {
     "insufficient": "yellow",
     "error": "red",
 }
-_WORDS = {
-    "pass": "PASSED",
-    "fail": "BLOCKED",
-    "insufficient": "NOT ENOUGH EVIDENCE",
-    "error": "ERROR",
-}
 _SENTENCES = 8
-# Identities that a table shows: of more, the worst.
-_ROWS = 40
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -73,8 +67,8 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
             out.print(escape(line), soft_wrap=True)
         _print_verdict(out, verdict)
     for decision in summary["decisions"]:
-        colour = _COLOURS[decision["outcome"]]
-        word = _WORDS[decision["outcome"]]
+        colour = "cyan" if decision["report_only"] else _COLOURS[decision["outcome"]]
+        word = word_of(decision).text
         name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
@@ -176,9 +170,9 @@ def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
     n_skipped = len(verdict["results"]) - len(judged)
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     if not against:
-        out.print(f"Policy {policy}: all {len(judged)} demands are met{skipped}.\n")
+        out.print(f"Policy {policy}: all {len(judged)} checks passed{skipped}.\n")
         return
-    out.print(f"Policy {policy}: {len(against)} of {len(judged)} demands are not met{skipped}:")
+    out.print(f"Policy {policy}: {len(against)} of {len(judged)} checks did not pass{skipped}:")
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
         out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)

@@ -13,13 +13,14 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history
-from biasgate.telling import EXIT_CODES, errors_told, say
+from biasgate.telling import errors_told, say
+from tasks.outcomes import WORDS, word_of
 
 app = typer.Typer()
 
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
-BLOCKED = EXIT_CODES["fail"]
+BLOCKED = WORDS["fail"].exit_code
 
 
 @app.command()
@@ -35,7 +36,7 @@ def promote(
 
         decision = promote_version(model, version, reason, gateway)
         typer.echo(decision["sentence"])
-        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+        raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command()
@@ -46,7 +47,7 @@ def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None
 
         decision = roll_back(model, reason, gateway)
         typer.echo(decision["sentence"])
-        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+        raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command()

@@ -11,10 +11,9 @@ import typer
 
 from biasgate.printing import print_error, print_step
 
-# The others are results.
+# The exit codes of results are in `tasks.outcomes`.
 CRASH, USAGE = 1, 2
 STEPS = "biasgate.steps"  # the logger that `tasks.orchestration` tells finished steps by
-EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": CRASH}
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ _SERVED_BY = "Served by process "
 
 
 def serve(
-    config: Path, output: Path, store: Path, cron: str, *, fail_when_blocked: bool = False
+    config: Path, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
 ) -> None:
     """Register the evaluation's deployment with its schedule and run what falls due.
 
@@ -52,8 +53,8 @@ def serve(
         Folder of sets, scores and, by default, the MLflow store.
     cron : str
         Five fields, in UTC.
-    fail_when_blocked : bool, default=False
-        As in `nightly`.
+    options : mapping, optional
+        Further parameters of the flow `nightly`, such as `fail_when_blocked`.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def serve(
     nightly.serve(
         name=name,
         schedule=schedule,
-        parameters=parameters | {"fail_when_blocked": fail_when_blocked},
+        parameters=parameters | dict(options or {}),
         description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time; and found by module, as the package is installed.

@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from flows.judge import judge_candidate
+from flows.judge import judge_candidates
 from flows.score import score_candidates
 from flows.states import conclude
 from flows.train import prepare_candidates
@@ -40,7 +40,14 @@ from tasks.tracking import close_evaluation_run, evaluation_run
     on_failure=[notify_of_crash],
     on_crashed=[notify_of_crash],
 )
-def evaluate(config: str, output: str, store: str, *, submission: bool = False) -> Any:
+def evaluate(
+    config: str,
+    output: str,
+    store: str,
+    *,
+    submission: bool = False,
+    outcome_of: list[str] | None = None,
+) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
     1. check that results can be written; read and check the file, the policy and the inputs
@@ -51,10 +58,11 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
        are reused); on a cluster by all its workers
     5. measure the identities in tasks of their own, then the aggregates; write report, table
        and figures
-    6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
-       run per set, publish `output/<set>/<candidate>/`, move `champion` where it passed on
-       every required set
-    7. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
+    6. compare all candidates with the champion of now, decide, log one MLflow run per set
+       and candidate, publish `output/<set>/<candidate>/`
+    7. move `champion` to the best of those that passed on every required set, if the policy
+       lets it replace the champion
+    8. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
 
     Parameters
     ----------
@@ -66,14 +74,18 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
         Folder of frozen sets, scores and, by default, the MLflow store.
     submission : bool, default=False
         Also write the scores as a Kaggle submission.
+    outcome_of : list of str, optional
+        Candidates whose outcome is that of the evaluation; default what the file says, else
+        all.
 
     Returns
     -------
     dict
-        The summary; the flow's state is Completed, named `Passed`, `Blocked` or `Insufficient`.
+        The summary; the flow's state is Completed, named `Passed`, `Blocked`,
+        `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
     check_places(output, store)
-    evaluation = read_evaluation_file(config)
+    evaluation = read_evaluation_file(config, outcome_of)
     sources = evaluation["evaluation_sets"]
     frozen = [freeze_evaluation_set(source, store) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
@@ -94,11 +106,8 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
             ]
             for candidate in candidates
         ]
-        judged = [
-            judge_candidate(candidate, on_sets, candidates, evaluation, run, store, work, output)
-            for candidate, on_sets in zip(candidates, measured, strict=True)
-        ]
-        summary = summarise_evaluation(evaluation, judged, run, output)
+        judged = judge_candidates(candidates, measured, evaluation, run, store, work, output)
+        summary = summarise_evaluation(evaluation, *judged, run, output)
         close_evaluation_run(run, summary, store)
     notify_people(evaluation, summary)
     return conclude(summary)

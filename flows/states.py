@@ -7,7 +7,7 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-NAMES = {"pass": "Passed", "fail": "Blocked", "insufficient": "Insufficient"}
+from tasks.outcomes import word_of
 
 
 def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> State[Any]:
@@ -16,6 +16,4 @@ def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> Sta
     It is Completed; with `fail_when_blocked`, Failed where the outcome is not a pass.
     """
     state = Failed if fail_when_blocked and summary["outcome"] != "pass" else Completed
-    return state(
-        name=NAMES[summary["outcome"]], message=" ".join(summary["sentences"]), data=summary
-    )
+    return state(name=word_of(summary).state, message=" ".join(summary["sentences"]), data=summary)

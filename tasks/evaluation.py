@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -28,7 +29,7 @@ class Evaluation(Settings):
     evaluation_sets : list of SourceSettings
         What the candidates are measured on.
     candidates : list of CandidateSettings
-        What is measured, in the order in which they may become champion.
+        What is measured and judged.
     policy : str
         A shipped policy's name or a path.
     registered_model : str, optional
@@ -39,6 +40,9 @@ class Evaluation(Settings):
         `registered_model`; with that, only how to open it may be said here.
     reference : CandidateSettings, optional
         A fixed model or file of scores that rules with `reference_margin` compare with.
+    outcome_of : list of str, optional
+        The candidates whose outcome is that of the evaluation: of the exit code, the flow's
+        state, notifications and `junit.xml`. Default all.
     notifications : list of Notification, optional
         Whom to tell how it ended.
     model_card : About, optional
@@ -54,6 +58,7 @@ class Evaluation(Settings):
     registered_model: Name | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
+    outcome_of: tuple[Name, ...] = ()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
 
@@ -65,6 +70,11 @@ class Evaluation(Settings):
             if twice:
                 msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
                 raise ValueError(msg)
+        unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
+        if unknown:
+            known = ", ".join(one.name for one in self.candidates)
+            msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {known})"
+            raise ValueError(msg)
         untrained = [one.name for one in self.candidates if one.training() is not None]
         if untrained and self.registered_model is None:
             msg = (
@@ -95,8 +105,15 @@ class Evaluation(Settings):
         return self
 
 
-def read_evaluation(path: Path) -> dict[str, Any]:
+def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict[str, Any]:
     """Read an evaluation file with its policy and check all that can be checked now.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    outcome_of : sequence of str, optional
+        In place of the file's `outcome_of`.
 
     Returns
     -------
@@ -107,10 +124,16 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a value is wrong, a file is missing or lacks a column.
+        If a value is wrong, a file is missing or lacks a column, or `outcome_of` names what is
+        no candidate.
     """
     path = path.resolve()
     evaluation = read_settings(path, Evaluation)
+    names = [one.name for one in evaluation.candidates]
+    unknown = sorted(set(outcome_of or ()) - set(names))
+    if unknown:
+        msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
+        raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
@@ -121,6 +144,7 @@ def read_evaluation(path: Path) -> dict[str, Any]:
             candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
     content = evaluation.model_dump(mode="json", by_alias=True)
+    content |= {"outcome_of": list(outcome_of or evaluation.outcome_of)}
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
 
 
@@ -136,13 +160,13 @@ def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
 
 
 @task(name="read evaluation")
-def read_evaluation_file(path: str) -> dict[str, Any]:
+def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> dict[str, Any]:
     """Read and check an evaluation file. Reads only, safe to retry."""
     file = Path(path)
     if not file.exists():
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
-    evaluation = read_evaluation(file)
+    evaluation = read_evaluation(file, outcome_of)
     candidates, sets = (
         ", ".join(one["name"] for one in evaluation[key])
         for key in ("candidates", "evaluation_sets")

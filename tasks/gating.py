@@ -13,6 +13,7 @@ from typing import Any
 
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
+from bias_metrics.objective import measure_objective
 from bias_metrics.rules import SUBGROUP_METRICS
 from bias_metrics.suggestion import did_you_mean
 from bias_metrics.worsening import joint_confidence, worsened
@@ -26,7 +27,9 @@ from tasks.orchestration import say, task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+# What verdicts of an earlier schema lack, or computed in another way.
+_CHANGED_IN = {3: ("schema_version", "objective", "worsened")}
 _ROUNDING = 1e-9
 
 
@@ -63,7 +66,7 @@ def build_verdict(
     -------
     dict
         `outcome` (pass, fail, insufficient or error), digests of policy, report and
-        evidence, one result per rule and number, and what got worse.
+        evidence, one result per rule and number, the objective, and what got worse.
 
     Raises
     ------
@@ -75,7 +78,10 @@ def build_verdict(
     rules = policy.decision_rules(n_candidates)
     try:
         all_rows = (None, rules[0].level)
-        measured = evidence.measure(dict.fromkeys([all_rows, *evidence_needed(rules)]))
+        confidence = policy.objective_confidence(n_candidates)
+        compared = (None, 2 * confidence - 1)
+        needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
+        measured = evidence.measure(needed)
         _refuse_other_numbers(report["bias"], measured[all_rows].report)
         decision = decide(
             measured,
@@ -84,6 +90,7 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
+        objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
@@ -105,8 +112,15 @@ def build_verdict(
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
         **decision.to_dict(),
+        "objective": objective.to_dict(),
         "worsened": _worsened(evidence, report),
     }
+
+
+def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """Return what a verdict has in common with those of an earlier schema."""
+    changed = {key for since, keys in _CHANGED_IN.items() if version < since for key in keys}
+    return {key: value for key, value in verdict.items() if key not in changed}
 
 
 def _identified(

@@ -43,8 +43,10 @@ class Entry:
     number : int
         Its place in the order.
     content : mapping
-        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `reason`,
-        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`.
+        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `rule` (first,
+        newer, better or by hand) and `reason`, `passed_over` (versions that passed as well),
+        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`. Entries of
+        earlier releases have neither `rule` nor `passed_over`.
     state : {"open", "done", "abandoned"}
         Open until its owner, or whoever heals it, has closed it.
     note : str

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bias_metrics.objective import Objective
 from bias_metrics.rules import SUBGROUP_METRICS
 from bias_metrics.worst import worst_first
 from tasks.files import whole_file
 from tasks.orchestration import task
+from tasks.outcomes import WORDS
 from tasks.scoring.candidate import Workplace
 from tasks.settings import Settings
 
@@ -46,7 +48,9 @@ class About(Settings):
     contact: str | None = None
 
 
-def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: About) -> str:
+def model_card(
+    report: Mapping[str, Any], verdict: Mapping[str, Any], about: About, promote: str = "newer"
+) -> str:
     """Return the card of one candidate on one set.
 
     Parameters
@@ -55,6 +59,8 @@ def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: Abo
         As in `report.json` and `verdict.json`.
     about : About
         What the owner says.
+    promote : str, default="newer"
+        What the policy lets replace the champion.
 
     Returns
     -------
@@ -69,7 +75,7 @@ def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: Abo
             "",
             f"Out of scope: {about.out_of_scope or MISSING.format('out_of_scope')}",
         ],
-        "Verdict": list(_verdict(verdict)),
+        "Verdict": list(_verdict(verdict, promote)),
         "Factors": list(_factors(report["bias"])),
         "Metrics": list(_metrics(report["bias"])),
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
@@ -92,9 +98,10 @@ def _details(candidate: Mapping[str, Any], about: About) -> list[str]:
     return [about.details or MISSING.format("details"), "", *lines]
 
 
-def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
+def _verdict(verdict: Mapping[str, Any], promote: str) -> Iterator[str]:
     policy = verdict["policy"]
-    yield f"**{verdict['outcome']}** by policy `{policy['name']}`, on {verdict['decided_on']}."
+    word = WORDS[verdict["outcome"]].text
+    yield f"**{word}** by policy `{policy['name']}`, on {verdict['decided_on']}."
     champion = verdict.get("champion")
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
@@ -107,7 +114,19 @@ def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
     if not unmet:
-        yield "All demands are met."
+        yield "All checks passed."
+    yield ""
+    yield f"What replaces a champion: `promote: {promote}`."
+    yield f"Objective: {_cell(_objective(verdict))}."
+
+
+def _objective(verdict: Mapping[str, Any]) -> str:
+    """Return what tells it from others that pass: the objective, beside the champion's."""
+    objective = Objective(**verdict["objective"])
+    if verdict["champion"]:
+        return f"compared with the champion's, {objective.comparison}"
+    value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+    return f"{objective.name} is {value}; there was no champion to compare with"
 
 
 def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
@@ -195,7 +214,8 @@ def write_model_card(
     report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
 ) -> None:
     """Write `model_card.md`. Safe to retry."""
-    card = model_card(report, verdict, About.model_validate(evaluation["model_card"]))
+    about = About.model_validate(evaluation["model_card"])
+    card = model_card(report, verdict, about, evaluation["policy"]["promote"])
     with whole_file(Path(folder) / FILE) as temporary:
         temporary.write_text(card, "utf-8")
 

@@ -33,20 +33,25 @@ def check_places(output: str, store: str) -> None:
 @task(name="summarise evaluation")
 def summarise_evaluation(
     evaluation: dict[str, Any],
-    judged: list[tuple[list[dict[str, Any]], dict[str, Any]]],
+    verdicts: list[list[dict[str, Any]]],
+    decisions: list[dict[str, Any]],
     run_id: str,
     output: str,
 ) -> dict[str, Any]:
     """Write every candidate's outcome to `summary.json`, and for CI to `junit.xml`.
 
-    Safe to retry.
+    The outcome of the evaluation is the worst among the candidates in `outcome_of`, by default
+    all: error, else blocked, else not enough evidence, else passed. Safe to retry.
     """
-    decisions = [decision for _, decision in judged]
+    counted = evaluation["outcome_of"] or [one["candidate"] for one in decisions]
+    outcomes = [one["outcome"] for one in decisions if one["candidate"] in counted]
     summary = {
         "evaluation": evaluation["name"],
-        "outcome": worst([one["outcome"] for one in decisions]),
+        "outcome": worst(outcomes),
+        "outcome_of": list(counted),
+        "report_only": evaluation["policy"]["report_only"],
         "run_id": run_id,
-        "verdicts": [verdict for verdicts, _ in judged for verdict in verdicts],
+        "verdicts": [one for of_candidate in verdicts for one in of_candidate],
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
@@ -61,10 +66,11 @@ def write_submission_file(scores: str, folder: str) -> None:
     write_submission(ScoredSet.open(scores), Path(folder) / "submission.csv")
 
 
-@task(name="publish results", task_run_name="publish {candidate[name]}")
-def publish_results(candidate: dict[str, Any], work: str, output: str) -> None:
-    """Copy a candidate's `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
+@task(name="publish results")
+def publish_results(candidates: list[dict[str, Any]], work: str, output: str) -> None:
+    """Copy the `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
     results = Path(work) / RESULTS
-    for finished in sorted(results.glob(f"*/{candidate['name']}/")):
-        with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
-            shutil.copytree(finished, temporary, dirs_exist_ok=True)
+    for candidate in candidates:
+        for finished in sorted(results.glob(f"*/{candidate['name']}/")):
+            with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
+                shutil.copytree(finished, temporary, dirs_exist_ok=True)

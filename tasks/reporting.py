@@ -17,6 +17,7 @@ from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json
 from tasks.layout import Layout
 from tasks.orchestration import task
+from tasks.outcomes import WORDS
 from tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
@@ -114,23 +115,25 @@ def metric_csv(report: Mapping[str, Any]) -> str:
 
 
 def verdict_markdown(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as Markdown: the outcome, then the demands that are not met."""
+    """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = verdict["policy"]["name"]
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
-    count = f"{len(unmet)} of {n_results} demands are not met:" if unmet else "all demands are met."
+    count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
     lines = _listed(unmet)
-    return "\n".join([f"**{verdict['outcome']}** by policy {policy}: {count}", "", *lines]).strip()
+    word = WORDS[verdict["outcome"]].text
+    return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
 
 
 def summary_markdown(summary: Mapping[str, Any]) -> str:
-    """Return a summary as Markdown: a table of verdicts, then the demands that are not met."""
-    lines = ["| candidate | set | verdict | demands not met |", "|---|---|---|--:|"]
+    """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
+    lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
     missed = []
     for verdict in summary["verdicts"]:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-        lines.append(f"| {names[0]} | {names[1]} | {verdict['outcome']} | {len(unmet)} |")
+        word = WORDS[verdict["outcome"]].text.lower()
+        lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
         missed += _listed([f"{names[0]} on {names[1]}: {sentence}" for sentence in unmet])
     decisions = [f"- {sentence}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])

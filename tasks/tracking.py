@@ -16,7 +16,7 @@ from tasks.files import json_digest, locked
 from tasks.mlflow_gateway import NOTE
 from tasks.orchestration import say, task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown
-from tasks.resuming import EVALUATION, TABLE, settle_abandoned
+from tasks.resuming import EVALUATION, TABLE, run_key, settle_abandoned
 from tasks.scoring.candidate import Workplace
 
 AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
@@ -111,9 +111,9 @@ def log_candidate_run(
     """
     gateway = Workplace.at(store).gateway
     evaluation_set = report["evaluation_set"]
-    name = f"{report['candidate']['name']} on {evaluation_set['name']}"
-    experiment_id = gateway.experiment_of(parent)
-    run_id = gateway.run(experiment_id, f"{parent}/{name}", name, parent=parent)
+    names = report["candidate"]["name"], evaluation_set["name"]
+    key, name = run_key(parent, *names), " on ".join(names)
+    run_id = gateway.run(gateway.experiment_of(parent), key, name, parent=parent)
     with gateway.failing(run_id):
         gateway.log(
             run_id,
