@@ -100,8 +100,8 @@ def by_masks(
 
 def largest_difference(report: BiasReport, expected: dict[str, list[float]]) -> float:
     """Return the largest absolute difference between two ways of measuring the same."""
-    measured = {"overall": [report.overall_auc.value]} | {
-        name: [getattr(bias.cells, field.name).value for field in fields(Cells)]
+    measured = {"overall": [report.overall.auc.value]} | {
+        name: [getattr(bias, field.name).value for field in fields(Cells)]
         for name, bias in report.subgroups.items()
     }
     return max(

@@ -170,4 +170,4 @@ def standard_errors(found: dict[str, Any], names: list[str]) -> dict[str, float]
 
 def subgroup_aucs(report: Any, names: list[str], part: str) -> list[float]:
     """Return one part of each group's Subgroup AUC."""
-    return [float(getattr(report.subgroups[n].cells.subgroup_auc, part)) for n in names]
+    return [float(getattr(report.subgroups[n].subgroup_auc, part)) for n in names]

@@ -3,23 +3,41 @@
 Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its source.
 """
 
+from bias_metrics import plot
+from bias_metrics._counts import (
+    IdentityCounts,
+    LengthBucket,
+    TermFrequencies,
+    TermFrequency,
+    ToxicityByLength,
+    ToxicRows,
+)
+from bias_metrics._errors import ErrorCurve, ErrorRates
+from bias_metrics._named import Named
 from bias_metrics._ranks import SortedClasses, SortedScores
 from bias_metrics._values import MetricValue
-from bias_metrics.accuracy import worst_group_accuracy
-from bias_metrics.advice import advise_threshold
+from bias_metrics.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
+from bias_metrics.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.aggregates import final_score, power_mean
-from bias_metrics.agreement import label_agreement
+from bias_metrics.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.comparison import BiasComparison, compare_bias
-from bias_metrics.counterfactual import counterfactual_gaps, paired_gaps
-from bias_metrics.curves import equality_curve
+from bias_metrics.counterfactual import (
+    CounterfactualGap,
+    CounterfactualGaps,
+    PairedGaps,
+    counterfactual_gaps,
+    paired_gaps,
+)
+from bias_metrics.curves import EqualityCurve, equality_curve
 from bias_metrics.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.decisions import ThresholdReport, threshold_report
-from bias_metrics.diagnosis import Diagnosis, diagnose_bias
+from bias_metrics.diagnosis import Diagnoses, Diagnosis, diagnose_bias
 from bias_metrics.differences import Difference
-from bias_metrics.dixon import fned, fped
+from bias_metrics.dixon import EqualityDifference, fned, fped
 from bias_metrics.evaluation import (
+    SliceReports,
     evaluate_bias,
     evaluate_slices,
     measure_subgroup,
@@ -27,33 +45,76 @@ from bias_metrics.evaluation import (
     summarise_bias,
 )
 from bias_metrics.gaps import negative_aeg, positive_aeg
-from bias_metrics.intersecting import intersections
-from bias_metrics.labels import label_sensitivity
-from bias_metrics.permutation import permuted_reference
+from bias_metrics.intersecting import Intersections, Support, intersections
+from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.labels import LabelSensitivity, label_sensitivity
+from bias_metrics.permutation import NullReference, permuted_reference
 from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
-from bias_metrics.report import BiasReport, SubgroupBias
-from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
-from bias_metrics.thresholds import equal_error_rate, error_rates, threshold_table
-from bias_metrics.worst import worst_subgroup
+from bias_metrics.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up, within_slice
+from bias_metrics.thresholds import (
+    EqualErrorRate,
+    ThresholdTable,
+    equal_error_rate,
+    error_rates,
+    threshold_table,
+)
+from bias_metrics.verdict import RuleResult, Verdict
+from bias_metrics.worst import WorstSubgroup, worst_subgroup
 
 __all__ = [
     "IDENTITY_HIERARCHY",
+    "Agreement",
     "BiasComparison",
     "BiasReport",
     "BootstrapReport",
     "BootstrapValue",
+    "CellAccuracy",
+    "CounterfactualGap",
+    "CounterfactualGaps",
+    "Diagnoses",
     "Diagnosis",
     "Difference",
+    "EqualErrorRate",
+    "EqualityCurve",
+    "EqualityDifference",
+    "ErrorCurve",
+    "ErrorRates",
+    "IdentityCounts",
+    "Intersections",
+    "LabelAgreement",
+    "LabelSensitivity",
+    "LengthBucket",
     "MetricValue",
+    "Named",
+    "NullReference",
+    "OperatingPoint",
+    "Overall",
+    "PairedGaps",
+    "PowerMeans",
+    "RollUp",
+    "RuleResult",
+    "SliceReports",
     "SortedClasses",
     "SortedScores",
     "SubgroupBias",
+    "Support",
+    "TermFrequencies",
+    "TermFrequency",
+    "ThresholdAdvice",
     "ThresholdReport",
+    "ThresholdTable",
+    "ToxicRows",
+    "ToxicityByLength",
+    "Verdict",
+    "WorstGroupAccuracy",
+    "WorstSubgroup",
     "advise_threshold",
     "bnsp_auc",
     "bootstrap_bias",
     "bpsn_auc",
     "compare_bias",
+    "compute_bias_metrics_for_model",
     "counterfactual_gaps",
     "diagnose_bias",
     "equal_error_rate",
@@ -74,6 +135,7 @@ __all__ = [
     "permuted_reference",
     "pinned_auc",
     "pinned_auc_equality_difference",
+    "plot",
     "positive_aeg",
     "power_mean",
     "rank_scores",

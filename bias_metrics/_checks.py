@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._frames import Subgroups, by_name
 from bias_metrics.packed import PackedMasks
 from bias_metrics.suggestion import did_you_mean
 
@@ -78,6 +79,8 @@ def check_mask(
     _check_shape(name, array, n, like)
     if array.dtype == np.bool_:
         return array
+    if array.dtype == np.object_ and all(isinstance(one, bool | np.bool_) for one in array):
+        return array.astype(np.bool_)  # a nullable boolean column without nulls
     if array.dtype.kind in "iuf":
         wrong = np.flatnonzero((array != 0) & (array != 1))
         if wrong.size == 0:
@@ -145,7 +148,7 @@ def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp]
 
 
 def check_subgroups(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     n: int | None = None,
     *,
     name: str = "subgroups",
@@ -156,23 +159,18 @@ def check_subgroups(
     Without `n`, the first mask says how many rows the others must have. Packed masks stay
     packed.
     """
-    if not isinstance(subgroups, Mapping):
-        msg = (
-            f"`{name}` must map a name to a boolean array, as in "
-            f"{{'muslim': mask}}; got {type(subgroups).__name__}."
-        )
-        raise TypeError(msg)
-    if isinstance(subgroups, PackedMasks):
-        if n is not None and subgroups.n_rows != n:
-            msg = f"`{name}` must have {n} rows like `{like}`; got {subgroups.n_rows}."
+    given = by_name(subgroups, name)
+    if isinstance(given, PackedMasks):
+        if n is not None and given.n_rows != n:
+            msg = f"`{name}` must have {n} rows like `{like}`; got {given.n_rows}."
             raise ValueError(msg)
-        return subgroups
-    for key in subgroups:
+        return given
+    for key in given:
         if not isinstance(key, str):
             msg = f"`{name}` must have strings for names; got {key!r}."
             raise TypeError(msg)
     masks: dict[str, BoolArray] = {}
-    for key, mask in subgroups.items():
+    for key, mask in given.items():
         own_name = f"{name}[{key!r}]"
         masks[key] = check_mask(own_name, mask, n, like=like)
         if n is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 
 
@@ -20,7 +21,7 @@ def as_dicts(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class ToxicRows:
+class ToxicRows(Tabular):
     """Some rows and the toxic ones among them.
 
     Attributes
@@ -44,7 +45,7 @@ class ToxicRows:
 
 
 @dataclass(frozen=True)
-class IdentityCounts:
+class IdentityCounts(Tabular):
     """Rows of all and of each identity, with the toxic ones among them."""
 
     overall: ToxicRows
@@ -54,9 +55,13 @@ class IdentityCounts:
         """Return plain values."""
         return {"overall": self.overall.to_dict(), "identities": as_dicts(self.identities)}
 
+    def rows(self) -> list[Row]:
+        """Return one record an identity, and one of all rows, without a name."""
+        return labelled("identity", rows_of(self.identities, self.overall))
+
 
 @dataclass(frozen=True)
-class TermFrequency:
+class TermFrequency(Tabular):
     """How often one term is used, in toxic comments and in all.
 
     Attributes
@@ -83,7 +88,7 @@ class TermFrequency:
 
 
 @dataclass(frozen=True)
-class TermFrequencies:
+class TermFrequencies(Tabular):
     """How often each term is used, and the rows among which it was counted."""
 
     overall: ToxicRows
@@ -93,9 +98,13 @@ class TermFrequencies:
         """Return plain values."""
         return {"overall": self.overall.to_dict(), "terms": as_dicts(self.terms)}
 
+    def rows(self) -> list[Row]:
+        """Return one record a term."""
+        return labelled("term", rows_of(self.terms))
+
 
 @dataclass(frozen=True)
-class LengthBucket:
+class LengthBucket(Tabular):
     """Comments of `start` to under `stop` characters; `stop` is None for the longest.
 
     Attributes
@@ -120,9 +129,14 @@ class LengthBucket:
         rows = {"overall": self.overall.to_dict(), "terms": as_dicts(self.terms)}
         return {"start": self.start, "stop": self.stop} | rows
 
+    def rows(self) -> list[Row]:
+        """Return one record a term, and one of all rows, without a name."""
+        of_terms = labelled("term", rows_of(self.terms, self.overall))
+        return [{"start": self.start, "stop": self.stop} | row for row in of_terms]
+
 
 @dataclass(frozen=True)
-class ToxicityByLength:
+class ToxicityByLength(Tabular):
     """Buckets from the shortest comments to the longest; every row is in one of them."""
 
     buckets: tuple[LengthBucket, ...]
@@ -130,3 +144,7 @@ class ToxicityByLength:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {"buckets": [bucket.to_dict() for bucket in self.buckets]}
+
+    def rows(self) -> list[Row]:
+        """Return the records of every bucket."""
+        return [row for bucket in self.buckets for row in bucket.rows()]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, FloatArray
 from bias_metrics._ranks import SortedClasses, SortedScores, sort_classes
+from bias_metrics._tables import Row, Tabular
 from bias_metrics._values import MetricValue, undefined
 
 Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxy
 
 
 @dataclass(frozen=True)
-class ErrorRates:
+class ErrorRates(Tabular):
     """Counts, and the shares made of them, of some rows at one threshold.
 
     Attributes
@@ -107,7 +108,7 @@ class ErrorRates:
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorCurve:
+class ErrorCurve(Tabular):
     """The same rows at each of k thresholds.
 
     Attributes
@@ -162,6 +163,12 @@ class ErrorCurve:
         """Return plain values: lists of k numbers, None where undefined."""
         totals = {"n_positive": self.n_positive, "n_negative": self.n_negative}
         return totals | {name: self.rate(name).tolist() for name in RATES}
+
+    def rows(self) -> list[Row]:
+        """Return one record a threshold."""
+        columns = {"threshold": self.thresholds.tolist()}
+        columns |= {name: self.rate(name).tolist() for name in RATES}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def as_compared(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:

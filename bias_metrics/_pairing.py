@@ -144,7 +144,7 @@ class Pairing:
         return symmetric(a, b, error, quantile(self.confidence, freedom))
 
     def _cell(self, name: str, metric: str) -> Difference:
-        a, b = (getattr(one.subgroups[name].cells, metric) for one in self.reports)
+        a, b = (getattr(one.subgroups[name], metric) for one in self.reports)
         if a.std_error is None or b.std_error is None:
             return undefined_difference(a, b)
         is_gap = metric.endswith("_aeg")

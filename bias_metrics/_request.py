@@ -20,6 +20,7 @@ from bias_metrics._checks import (
     check_subgroups,
     check_weights,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._lazily import Lazily
 from bias_metrics._options import check_choice
@@ -72,7 +73,7 @@ class Request:
         cls,
         y_true: npt.ArrayLike,
         y_score: npt.ArrayLike,
-        subgroups: Mapping[str, npt.ArrayLike],
+        subgroups: Subgroups,
         *,
         sample_weight: npt.ArrayLike | None = None,
         power: float = -5.0,

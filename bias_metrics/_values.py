@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 NOT_ASKED = "intervals were not asked for"
+UNDEFINED = "undefined"
 
 
 @dataclass(frozen=True)
 class MetricValue:
     """One metric's value and confidence interval, or null with the reason why.
+
+    It behaves as the number it holds: `float(auc)`, `round(auc, 3)`, `auc < 0.8`, `auc == 0.5`
+    and `f"{auc:.3f}"`. It has no arithmetic, because the difference of two metrics needs an
+    interval of its own: see `compare_bias`.
+
+    An undefined value is not a number, not even NaN. `float()`, `round()` and `<` raise
+    ValueError with the reason, so that `auc < 0.8` cannot pass over a group in silence. It
+    equals no number, and in text it is `undefined`.
 
     Attributes
     ----------
@@ -35,6 +47,47 @@ class MetricValue:
     row_std_error: float | None = None
     n_clusters: int | None = None
 
+    def __float__(self) -> float:
+        if self.value is None:
+            msg = f"an undefined value has no number: {self.reason}. Test `.value is None` first."
+            raise ValueError(msg)
+        return self.value
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return UNDEFINED if self.value is None else format(self.value, spec)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{UNDEFINED} ({self.reason})"
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, MetricValue):
+            return vars(self) == vars(other)
+        return bool(self.value == other) if isinstance(other, Real) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)  # that of the number it equals
+
+    def __lt__(self, other: Any) -> Any:
+        return _ordered(self, other, float.__lt__)
+
+    def __le__(self, other: Any) -> Any:
+        return _ordered(self, other, float.__le__)
+
+    def __gt__(self, other: Any) -> Any:
+        return _ordered(self, other, float.__gt__)
+
+    def __ge__(self, other: Any) -> Any:
+        return _ordered(self, other, float.__ge__)
+
     def to_dict(self, *, interval: bool = False) -> dict[str, float | str | None]:
         """Return `value`, with `interval` also its uncertainty; `reason` where there is one."""
         if not interval:
@@ -52,6 +105,12 @@ class MetricValue:
             numbers["n_clusters"] = self.n_clusters
         reason = self.reason or (NOT_ASKED if self.low is None else None)
         return numbers if reason is None else numbers | {"reason": reason}
+
+
+def _ordered(one: MetricValue, other: Any, compare: Callable[[float, float], bool]) -> Any:
+    if not isinstance(other, MetricValue | Real):
+        return NotImplemented
+    return compare(float(one), float(other))
 
 
 def undefined(reason: str) -> MetricValue:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,14 @@ import numpy.typing as npt
 from bias_metrics._checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import ratio
 from bias_metrics._errors import flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
+from bias_metrics._tables import Row, Tabular
 from bias_metrics._values import MetricValue
 
 
 @dataclass(frozen=True)
-class CellAccuracy:
+class CellAccuracy(Tabular):
     """Accuracy of the rows of one subgroup and one label.
 
     Attributes
@@ -46,7 +47,7 @@ class CellAccuracy:
 
 
 @dataclass(frozen=True)
-class WorstGroupAccuracy:
+class WorstGroupAccuracy(Tabular):
     """The cell of the lowest accuracy, among all cells.
 
     Attributes
@@ -86,12 +87,17 @@ class WorstGroupAccuracy:
         plain = {name: [cell.to_dict() for cell in getattr(self, name)] for name in groups}
         return {"threshold": self.threshold, **self.value.to_dict(), **plain}
 
+    def rows(self) -> list[Row]:
+        """Return one record a cell, and whether it is among the worst."""
+        worst = self.worst
+        return [{"worst": cell in worst} | row for cell in self.cells for row in cell.rows()]
+
 
 @aligned
 def worst_group_accuracy(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float = 0.5,
 ) -> WorstGroupAccuracy:
@@ -109,7 +115,7 @@ def worst_group_accuracy(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each identity; rows may belong to several or to none.
     threshold : float, default=0.5
         Finite; a score equal to it is flagged.

@@ -24,8 +24,10 @@ from bias_metrics._errors import (
     error_curve,
     sort_subgroup,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_share
 from bias_metrics._ranks import SortedClasses, sort_classes
+from bias_metrics._tables import Row, Table, Tabular
 
 # Precision needs flagged rows, which a subgroup lacks at high thresholds.
 COMPARED = tuple(name for name in RATES if name != "precision")
@@ -56,7 +58,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True)
-class ThresholdAdvice:
+class ThresholdAdvice(Tabular):
     """The threshold advised, and what else could be had.
 
     Attributes
@@ -83,12 +85,19 @@ class ThresholdAdvice:
             "frontier": [dict(vars(point)) for point in self.frontier],
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a point of the frontier, and whether it is advised."""
+        return [{"advised": point == self.advised} | vars(point) for point in self.frontier]
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), "" if self.reason is None else f"no advice: {self.reason}")
+
 
 @aligned
 def advise_threshold(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     min_recall: float,
     min_precision: float,
@@ -113,7 +122,7 @@ def advise_threshold(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     min_recall, min_precision : float
         Demands on all rows together, from 0 to 1.

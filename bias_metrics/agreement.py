@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, aligned, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
+from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Tabular):
     """Agreement of two ways to say which comments mention one identity.
 
     Attributes
@@ -71,7 +71,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class LabelAgreement:
+class LabelAgreement(Tabular):
     """Agreement for each identity, over the same `n` rows."""
 
     n: int
@@ -81,11 +81,13 @@ class LabelAgreement:
         """Return plain values."""
         return {"n": self.n, "identities": as_dicts(self.identities)}
 
+    def rows(self) -> list[Row]:
+        """Return one record an identity."""
+        return labelled("identity", rows_of(self.identities))
+
 
 @aligned
-def label_agreement(
-    labelled: Mapping[str, npt.ArrayLike], matched: Mapping[str, npt.ArrayLike]
-) -> LabelAgreement:
+def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
     """Compare human identity labels with the matching of terms, identity by identity.
 
     Matching needs no raters, but misses comments that name nobody and takes terms in other
@@ -96,10 +98,10 @@ def label_agreement(
 
     Parameters
     ----------
-    labelled : mapping of str to bool array of shape (n,)
+    labelled : mapping of str to bool array of shape (n,), or data frame
         For each identity, the rows that raters say mention it. Threshold fractions with
         `>= 0.5`, and leave out rows that were never shown to identity raters.
-    matched : mapping of str to bool array of shape (n,)
+    matched : mapping of str to bool array of shape (n,), or data frame
         The rows that hold one of its terms, for the same identities.
 
     Returns

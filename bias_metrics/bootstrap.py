@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,13 @@ from bias_metrics._checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._influence import CLASSES, Members, RankedRows, rank_rows
+from bias_metrics._named import Named
 from bias_metrics._options import check_choice
 from bias_metrics._placements import Floats, inner
 from bias_metrics._request import Background, ranked_members
+from bias_metrics._tables import Row, Tabular, labelled
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, power_mean
 from bias_metrics.intervals import check_confidence
 from bias_metrics.report import BACKGROUNDS
@@ -54,36 +58,67 @@ class BootstrapValue:
 
 
 @dataclass(frozen=True)
-class BootstrapReport:
+class BootstrapReport(Tabular):
     """The spread of every number.
 
     Attributes
     ----------
-    overall_auc, final_score : BootstrapValue
-        Over all rows.
-    subgroups : dict of str to dict of str to BootstrapValue
+    overall : Named of BootstrapValue
+        Of the ROC AUC over all rows: `auc`.
+    subgroups : dict of str to Named of BootstrapValue
         By subgroup and metric.
-    power_means : dict of str to BootstrapValue
+    power_mean : Named of BootstrapValue
         By metric.
+    final_score : BootstrapValue
+        Of the Jigsaw final score.
     n_replicates : int
         How often rows were drawn.
     confidence : float
         Of each interval.
     """
 
-    overall_auc: BootstrapValue
+    overall: Named[BootstrapValue]
+    subgroups: dict[str, Named[BootstrapValue]]
+    power_mean: Named[BootstrapValue]
     final_score: BootstrapValue
-    subgroups: dict[str, dict[str, BootstrapValue]]
-    power_means: dict[str, BootstrapValue]
     n_replicates: int
     confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values in the shape of `BiasReport.to_dict()`."""
+        return {
+            "n_replicates": self.n_replicates,
+            "confidence": self.confidence,
+            "overall": _plain(self.overall),
+            "subgroups": {name: _plain(cells) for name, cells in self.subgroups.items()},
+            "power_mean": _plain(self.power_mean),
+            "final_score": dict(vars(self.final_score)),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a number: those of each subgroup, then those of all rows."""
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
+        others |= {"final_score": self.final_score}
+        cells: dict[Any, Mapping[str, BootstrapValue]] = {**self.subgroups, None: others}
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
+                for name, of_group in cells.items()
+            },
+        )
+
+
+def _plain(named: Mapping[str, BootstrapValue]) -> dict[str, Any]:
+    return {name: dict(vars(one)) for name, one in named.items()}
 
 
 @aligned
 def bootstrap_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     rng: np.random.Generator,
     n_replicates: int = 1000,
@@ -105,7 +140,7 @@ def bootstrap_bias(
         True for the positive (toxic) class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     rng : numpy.random.Generator
         Source of the draws; the same generator gives the same report.
@@ -141,7 +176,7 @@ def bootstrap_bias(
     >>> y_score = [0.1, 0.6, 0.3, 0.7, 0.5, 0.4, 0.2, 0.9] * 5
     >>> rng = np.random.default_rng(0)
     >>> spread = bootstrap_bias(y_true, y_score, {"gay": gay}, rng=rng, n_replicates=200)
-    >>> spread.overall_auc.low < 0.9375 < spread.overall_auc.high
+    >>> spread.overall.auc.low < 0.9375 < spread.overall.auc.high
     True
     """
     labels = check_mask("y_true", y_true)
@@ -168,10 +203,12 @@ def bootstrap_bias(
             drawn[key].append(value)
     found = {key: _spread(values, n_replicates, level) for key, values in drawn.items()}
     return BootstrapReport(
-        overall_auc=found[OVERALL],
+        overall=Named(auc=found[OVERALL]),
+        subgroups={
+            name: Named({metric: found[name, metric] for metric in _METRICS}) for name in masks
+        },
+        power_mean=Named({metric: found["power_mean", metric] for metric in FINAL_SCORE_PARTS}),
         final_score=found[FINAL],
-        subgroups={name: {metric: found[name, metric] for metric in _METRICS} for name in masks},
-        power_means={metric: found["power_mean", metric] for metric in FINAL_SCORE_PARTS},
         n_replicates=n_replicates,
         confidence=level,
     )

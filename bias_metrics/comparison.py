@@ -16,39 +16,44 @@ from bias_metrics._checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._frames import Subgroups
+from bias_metrics._named import Named
 from bias_metrics._options import check_choice
 from bias_metrics._pairing import Model, Pairing
 from bias_metrics._request import Background
+from bias_metrics._tables import Row, Table, Tabular, labelled
 from bias_metrics.adjustment import adjust_differences
 from bias_metrics.aggregates import check_power
 from bias_metrics.differences import Difference
 from bias_metrics.intervals import check_confidence
-from bias_metrics.report import BACKGROUNDS, BiasReport
+from bias_metrics.report import BACKGROUNDS, BiasReport, Overall
 
 
 @dataclass(frozen=True)
-class BiasComparison:
+class BiasComparison(Tabular):
     """Every difference of one comparison.
 
     Attributes
     ----------
     first, second : BiasReport
         The two models' reports on the same rows.
-    overall_auc, final_score : Difference
-        Over all rows.
-    subgroups : dict of str to dict of str to Difference
-        By subgroup and metric.
-    power_means : dict of str to Difference
+    overall : Overall
+        Of the ROC AUC over all rows.
+    subgroups : dict of str to Named of Difference
+        By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`.
+    power_mean : Named of Difference
         By metric.
+    final_score : Difference
+        Of the Jigsaw final score.
     confidence : float
         Of each interval.
     """
 
     first: BiasReport
     second: BiasReport
-    overall_auc: Difference
-    subgroups: dict[str, dict[str, Difference]]
-    power_means: dict[str, Difference]
+    overall: Overall[Difference]
+    subgroups: dict[str, Named[Difference]]
+    power_mean: Named[Difference]
     final_score: Difference
     confidence: float
 
@@ -57,25 +62,61 @@ class BiasComparison:
         return {
             "confidence": self.confidence,
             "overall": {
-                "n": self.first.n,
-                "n_positive": self.first.n_positive,
-                "auc": self.overall_auc.to_dict(),
+                "n": self.overall.n,
+                "n_positive": self.overall.n_positive,
+                "auc": self.overall.auc.to_dict(),
             },
             "subgroups": {
                 name: {metric: one.to_dict() for metric, one in cells.items()}
                 for name, cells in self.subgroups.items()
             },
-            "power_mean": {name: one.to_dict() for name, one in self.power_means.items()},
+            "power_mean": {name: one.to_dict() for name, one in self.power_mean.items()},
             "final_score": self.final_score.to_dict(),
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a difference: five a subgroup, then those of all rows.
+
+        Returns
+        -------
+        list of dict
+            `subgroup` (None for all rows), `metric`, and everything that a Difference holds.
+        """
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
+        others |= {"final_score": self.final_score}
+        cells: dict[Any, Mapping[str, Difference]] = {**self.subgroups, None: others}
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | vars(one) for metric, one in of_group.items()]
+                for name, of_group in cells.items()
+            },
+        )
+
+    def _table(self) -> Table:
+        metrics = list(next(iter(self.subgroups.values()), ()))
+        body = [
+            [name, *(self._marked(one) for one in cells.values())]
+            for name, cells in self.subgroups.items()
+        ]
+        return Table(
+            ["subgroup", *metrics],
+            body,
+            f"first less second: AUC {self.overall.auc}, final score {self.final_score}",
+            [f"* shown at {self.confidence:.0%} confidence after Holm's adjustment"],
+        )
+
+    def _marked(self, one: Difference) -> str:
+        return f"{one} *" if one.shown(self.confidence) else str(one)
 
 
 @aligned
 def compare_bias(
     y_true: npt.ArrayLike,
-    score_a: npt.ArrayLike,
-    score_b: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    y_score_a: npt.ArrayLike,
+    y_score_b: npt.ArrayLike,
+    subgroups: Subgroups,
     *,
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
@@ -92,10 +133,10 @@ def compare_bias(
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class.
-    score_a, score_b : float array of shape (n,)
+    y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     power : float, default=-5.0
         Exponent of the power means, not 0.
@@ -140,13 +181,13 @@ def compare_bias(
     >>> y_true, gay = [0, 1] * 6, [0, 0, 1, 1] * 3
     >>> first = [0.1, 0.9, 0.2, 0.8, 0.3, 0.7, 0.6, 0.5, 0.2, 0.9, 0.4, 0.3]
     >>> second = [0.1, 0.9, 0.8, 0.8, 0.3, 0.7, 0.6, 0.5, 0.9, 0.9, 0.4, 0.3]
-    >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall_auc.value, 4)
+    >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
     labels = check_mask("y_true", y_true)
     scores = [
         check_scores(name, given, labels.size)
-        for name, given in (("score_a", score_a), ("score_b", score_b))
+        for name, given in (("y_score_a", y_score_a), ("y_score_b", y_score_b))
     ]
     masks = check_subgroups(subgroups, labels.size)
     check_power(power)
@@ -161,9 +202,11 @@ def compare_bias(
     return BiasComparison(
         first=first,
         second=second,
-        overall_auc=aggregates.pop("overall"),
+        overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
         final_score=aggregates.pop("final_score"),
-        power_means=aggregates,
-        subgroups=adjust_differences(pairing.cells()),
+        power_mean=Named(aggregates),
+        subgroups={
+            name: Named(cells) for name, cells in adjust_differences(pairing.cells()).items()
+        },
         confidence=level,
     )

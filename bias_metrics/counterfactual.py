@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from bias_metrics._checks import FloatArray, aligned, check_scores
 from bias_metrics._counts import as_dicts
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 
 MAX_SCORE = 1e100  # so that no sum and no square of differences overflows
 
 
 @dataclass(frozen=True)
-class CounterfactualGap:
+class CounterfactualGap(Tabular):
     """How one term's score differs from that of other terms in the same sentence.
 
     Attributes
@@ -30,7 +31,7 @@ class CounterfactualGap:
         Sentences with this term and another.
     mean_gap : MetricValue
         Mean of the gaps, signed: above 0 the term scores higher than the others.
-    standard_error : MetricValue
+    std_error : MetricValue
         Of the mean gap, over sentences; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
@@ -41,18 +42,18 @@ class CounterfactualGap:
 
     n: int
     mean_gap: MetricValue
-    standard_error: MetricValue
+    std_error: MetricValue
     mean_absolute_gap: MetricValue
     share_highest: MetricValue
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        names = ("mean_gap", "standard_error", "mean_absolute_gap", "share_highest")
+        names = ("mean_gap", "std_error", "mean_absolute_gap", "share_highest")
         return {"n": self.n} | {name: getattr(self, name).to_dict() for name in names}
 
 
 @dataclass(frozen=True)
-class CounterfactualGaps:
+class CounterfactualGaps(Tabular):
     """The gaps of every term.
 
     Attributes
@@ -74,9 +75,13 @@ class CounterfactualGaps:
         counts = {"n_sentences": self.n_sentences, "n_alone": self.n_alone}
         return counts | {"terms": as_dicts(self.terms)}
 
+    def rows(self) -> list[Row]:
+        """Return one record a term."""
+        return labelled("term", rows_of(self.terms))
+
 
 @dataclass(frozen=True)
-class PairedGaps:
+class PairedGaps(Tabular):
     """How scores differ between two versions of the same texts.
 
     Attributes
@@ -85,7 +90,7 @@ class PairedGaps:
         Pairs whose swapped version scores higher, lower or the same.
     mean_gap : MetricValue
         Mean of swapped minus original score.
-    standard_error : MetricValue
+    std_error : MetricValue
         Of the mean gap, over pairs; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
@@ -95,7 +100,7 @@ class PairedGaps:
     n_lower: int
     n_equal: int
     mean_gap: MetricValue
-    standard_error: MetricValue
+    std_error: MetricValue
     mean_absolute_gap: MetricValue
 
     @property
@@ -106,7 +111,7 @@ class PairedGaps:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         counts = ("n", "n_higher", "n_lower", "n_equal")
-        values = ("mean_gap", "standard_error", "mean_absolute_gap")
+        values = ("mean_gap", "std_error", "mean_absolute_gap")
         return {name: getattr(self, name) for name in counts} | {
             name: getattr(self, name).to_dict() for name in values
         }

@@ -13,11 +13,12 @@ from bias_metrics._checks import FloatArray, aligned, check_mask, check_scores, 
 from bias_metrics._errors import weight_below
 from bias_metrics._options import check_choice
 from bias_metrics._ranks import sort_scores
+from bias_metrics._tables import Row, Tabular
 from bias_metrics._values import MetricValue, undefined
 
 
 @dataclass(frozen=True, eq=False)
-class EqualityCurve:
+class EqualityCurve(Tabular):
     """Shares of background and subgroup that score at or above each threshold.
 
     Attributes
@@ -44,6 +45,13 @@ class EqualityCurve:
         arrays = ("thresholds", "background_rate", "subgroup_rate")
         gaps = {name: getattr(self, name).to_dict() for name in ("gap", "unsigned_gap")}
         return gaps | {name: getattr(self, name).tolist() for name in arrays}
+
+    def rows(self) -> list[Row]:
+        """Return one record a point; the first, above every score, has no threshold."""
+        names = ("threshold", "background_rate", "subgroup_rate")
+        rates = self.background_rate.tolist(), self.subgroup_rate.tolist()
+        points = zip([None, *self.thresholds.tolist()], *rates, strict=False)
+        return [dict(zip(names, point, strict=True)) for point in points]
 
 
 @aligned

@@ -6,7 +6,7 @@ counts that it is made of; rows count once each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -22,14 +22,13 @@ from bias_metrics._counts import (
     ToxicRows,
     ratio,
 )
+from bias_metrics._frames import Subgroups
 
 IntArray = npt.NDArray[np.int64]
 
 
 @aligned
-def identity_counts(
-    y_true: npt.ArrayLike, subgroups: Mapping[str, npt.ArrayLike]
-) -> IdentityCounts:
+def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCounts:
     """Count the comments that mention each identity, and the percentage that is toxic.
 
     No value is ideal in itself. An identity that is toxic more often than all comments is
@@ -41,7 +40,7 @@ def identity_counts(
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each identity; they may overlap.
 
     Returns
@@ -74,9 +73,7 @@ def identity_counts(
 
 
 @aligned
-def term_frequencies(
-    y_true: npt.ArrayLike, mentions: Mapping[str, npt.ArrayLike]
-) -> TermFrequencies:
+def term_frequencies(y_true: npt.ArrayLike, mentions: Subgroups) -> TermFrequencies:
     """Compare how often a term is used in toxic comments with how often in all.
 
     A ratio above 1 means that toxic comments use the term more than comments do on the
@@ -88,7 +85,7 @@ def term_frequencies(
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
-    mentions : mapping of str to bool array of shape (n,)
+    mentions : mapping of str to bool array of shape (n,), or data frame
         For each term, which comments hold it; several terms may be in one comment.
 
     Returns
@@ -129,7 +126,7 @@ def term_frequencies(
 def toxicity_by_length(
     y_true: npt.ArrayLike,
     lengths: npt.ArrayLike,
-    mentions: Mapping[str, npt.ArrayLike],
+    mentions: Subgroups,
     *,
     edges: Sequence[int],
 ) -> ToxicityByLength:
@@ -145,7 +142,7 @@ def toxicity_by_length(
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     lengths : int array of shape (n,)
         Characters of each comment, at least 0.
-    mentions : mapping of str to bool array of shape (n,)
+    mentions : mapping of str to bool array of shape (n,), or data frame
         For each term, which comments hold it.
     edges : sequence of int
         Where buckets begin, ascending, each at least 1. Below the first and from the last

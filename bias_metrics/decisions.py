@@ -19,7 +19,9 @@ from bias_metrics._checks import (
 )
 from bias_metrics._counts import as_dicts
 from bias_metrics._errors import ErrorRates, flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_rng, check_threshold
+from bias_metrics._tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics.accuracy import CellAccuracy, WorstGroupAccuracy
 from bias_metrics.dixon import EqualityDifference
 from bias_metrics.permutation import NullReference, check_n_permutations, summarise_permutations
@@ -34,7 +36,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ThresholdReport:
+class ThresholdReport(Tabular):
     """Errors at one threshold.
 
     Attributes
@@ -75,12 +77,24 @@ class ThresholdReport:
             "worst_group_accuracy": {key: worst[key] for key in worst if key != "cells"},
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup, and one of all rows, without a name."""
+        return labelled("subgroup", rows_of(self.subgroups, self.overall))
+
+    def _table(self) -> Table:
+        fped, fned = self.fped, self.fned
+        return Table.of(
+            self.rows(),
+            f"FPED {fped.value} (by chance {fped.mean}), FNED {fned.value} (by chance {fned.mean}),"
+            f" worst group accuracy {self.worst_group_accuracy.value}",
+        )
+
 
 @aligned
 def threshold_report(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float,
     rng: np.random.Generator,
@@ -101,7 +115,7 @@ def threshold_report(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold : float
         Finite; a score equal to it is flagged.

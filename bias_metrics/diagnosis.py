@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,15 +17,18 @@ from bias_metrics._checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._counts import as_dicts
+from bias_metrics._frames import Subgroups
 from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
 from bias_metrics._request import Background, excluded_rows
+from bias_metrics._tables import Row, Tabular, labelled
 from bias_metrics._values import MetricValue
 from bias_metrics.curves import equality_curve
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.intervals import check_confidence
-from bias_metrics.report import SubgroupBias
+from bias_metrics.report import SubgroupBias, cell_of
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
@@ -36,7 +38,7 @@ _Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Tabular):
     """The pattern that one subgroup shows, and what speaks for it.
 
     Attributes
@@ -67,6 +69,25 @@ class Diagnosis:
             "evidence": evidence,
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a number that decided."""
+        return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
+
+
+class Diagnoses(dict[str, Diagnosis], Tabular):
+    """The diagnosis of each subgroup by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: the pattern, its name and the sentence."""
+        return [
+            {"subgroup": name, "pattern": one.pattern, "name": one.name, "sentence": one.sentence}
+            for name, one in self.items()
+        ]
+
 
 class _Margins(NamedTuple):
     """How far from no difference counts as clearly different; checked on the way in."""
@@ -82,7 +103,7 @@ class _Margins(NamedTuple):
 def diagnose_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     confidence: float = 0.95,
     aeg_margin: float = 0.05,
@@ -92,7 +113,7 @@ def diagnose_bias(
     max_half_width: float = 0.1,
     min_rows: int = 20,
     background: Background = "outside_subgroup",
-) -> dict[str, Diagnosis]:
+) -> Diagnoses:
     """Say in words which pattern of bias each subgroup shows.
 
     The patterns are those of Table 2 of Borkan et al. (2019). A difference is *clear* when
@@ -129,7 +150,7 @@ def diagnose_bias(
         True for the positive (toxic) class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; all other rows are its background.
     confidence : float, default=0.95
         Of all intervals together.
@@ -151,8 +172,8 @@ def diagnose_bias(
 
     Returns
     -------
-    dict of str to Diagnosis
-        In the order given.
+    Diagnoses
+        A dict of str to Diagnosis, in the order given, that prints as a table.
 
     Raises
     ------
@@ -200,11 +221,11 @@ def diagnose_bias(
         labels, scores, masks, intervals="cells", confidence=level, background=background
     )
     excluded = excluded_rows(background, masks)
-    found = {}
+    found = Diagnoses()
     for name, bias in report.subgroups.items():
         rows = _compared((labels, scores, masks[name]), excluded)
         if reason := _too_few(rows, min_rows):
-            evidence = {metric: getattr(bias.cells, metric) for metric in _AUCS + _AEGS}
+            evidence = {metric: getattr(bias, metric) for metric in _AUCS + _AEGS}
             found[name] = _say("no evidence", name, evidence, reason=reason)
         else:
             found[name] = _diagnose(name, rows, bias, level, margins)
@@ -250,8 +271,8 @@ def _diagnose(
     labels, scores, members = rows
     others = sort_classes(labels[~members], scores[~members])
     background = pair_auc(others.negative, others.positive, level)
-    aucs = {name: getattr(bias.cells, name) for name in _AUCS}
-    gaps = {name: getattr(bias.cells, name) for name in _AEGS}
+    aucs = {name: getattr(bias, name) for name in _AUCS}
+    gaps = {name: getattr(bias, name) for name in _AEGS}
     drops = {
         f"{name}_drop": Range.of(background).minus(Range.of(auc)) for name, auc in aucs.items()
     }

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from bias_metrics._tables import Row, Tabular
+
 _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Tabular):
     """One metric of two models on the same rows, and the first less the second.
 
     Attributes
@@ -80,9 +82,26 @@ class Difference:
             return None
         return True if self.size_high < margin else False if self.size_low > margin else None
 
+    def shown(self, confidence: float) -> bool:
+        """Say whether the two differ, by the p-value adjusted by Holm and by the interval."""
+        if self.low is None or self.high is None or self.p_holm is None:
+            return False
+        return self.p_holm <= 1 - confidence and not self.low <= 0 <= self.high
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; reason, clusters and sizes only where there are any."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             key: value for key, value in found.items() if key not in _IF_ANY or value is not None
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record."""
+        return [dict(vars(self))]
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"undefined ({self.reason})"
+        if self.low is None or self.high is None:
+            return f"{self.value:+.3f}"
+        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"

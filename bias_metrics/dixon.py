@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +12,16 @@ import numpy.typing as npt
 from bias_metrics._checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._errors import flagged
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_threshold
 from bias_metrics._ranks import sort_classes
+from bias_metrics._tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.thresholds import EqualErrorRate, equal_error
 
 
 @dataclass(frozen=True)
-class EqualityDifference:
+class EqualityDifference(Tabular):
     """Sum over subgroups of abs(metric of all rows - metric of the subgroup).
 
     Attributes
@@ -72,12 +73,24 @@ class EqualityDifference:
             "terms": as_dicts(self.terms),
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: its metric and its term of the sum."""
+        terms = self.terms
+        both = {
+            name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
+            for name, metric in self.subgroups.items()
+        }
+        return labelled("subgroup", both)
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
+
 
 @aligned
 def fped(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
@@ -97,7 +110,7 @@ def fped(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold : float, optional
         Finite; a score equal to it is flagged.
@@ -137,7 +150,7 @@ def fped(
 def fned(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     threshold: float | None = None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
@@ -155,7 +168,7 @@ def fned(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     threshold, threshold_set : optional
         As in `fped`.
@@ -186,7 +199,7 @@ def fned(
 def _rate_difference(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     threshold: float | None,
     threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None,
     *,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from bias_metrics._checks import aligned, check_subgroups
+from bias_metrics._counts import as_dicts
+from bias_metrics._frames import Subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
 from bias_metrics._request import Background, Intervals, Request, members_of
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.uncertainty import with_intervals
@@ -33,7 +36,7 @@ __all__ = [
 def evaluate_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     sample_weight: npt.ArrayLike | None = None,
     power: float = -5.0,
@@ -56,7 +59,7 @@ def evaluate_bias(
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     y_score : float array of shape (n,)
         Higher means more toxic; any finite scale, as only the order counts.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; they may overlap.
     sample_weight : float array of shape (n,), optional
         0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
@@ -107,7 +110,7 @@ def evaluate_bias(
     ...     y_score=[0.1, 0.2, 0.7, 0.8, 0.9, 0.6],
     ...     subgroups={"muslim": [0, 0, 0, 1, 1, 0]},
     ... )
-    >>> report.subgroups["muslim"].cells.bpsn_auc.value
+    >>> report.subgroups["muslim"].bpsn_auc.value
     0.0
     """
     request = Request.of(
@@ -125,14 +128,26 @@ def evaluate_bias(
     return request.report()
 
 
+class SliceReports(dict[str, BiasReport], Tabular):
+    """The report of each slice by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return the records of every report, each with its slice."""
+        return labelled("slice", rows_of(self))
+
+
 @aligned
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
-    slices: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
+    slices: Subgroups,
     **options: Any,
-) -> dict[str, BiasReport]:
+) -> SliceReports:
     """Measure the bias within each of several slices of the rows, such as short comments.
 
     Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
@@ -144,7 +159,7 @@ def evaluate_slices(
     ----------
     y_true, y_score, subgroups
         As in `evaluate_bias`.
-    slices : mapping of str to bool array of shape (n,)
+    slices : mapping of str to bool array of shape (n,), or data frame
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
     **options
@@ -152,9 +167,9 @@ def evaluate_slices(
 
     Returns
     -------
-    dict of str to BiasReport
-        One report a slice, in the order given. A slice without positives or negatives has
-        undefined metrics.
+    SliceReports
+        A dict of str to BiasReport, one a slice in the order given, that prints as a table.
+        A slice without positives or negatives has undefined metrics.
 
     Raises
     ------
@@ -171,9 +186,9 @@ def evaluate_slices(
     >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
     >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
     >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices)
-    >>> [report.subgroups["gay"].cells.subgroup_auc.value for report in found.values()]
+    >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
     [0.0, 1.0]
     """
     request = Request.of(y_true, y_score, subgroups, **options)
-    rows_of = check_subgroups(slices, request.labels.size, name="slices")
-    return {name: request.within(rows).report() for name, rows in rows_of.items()}
+    masks = check_subgroups(slices, request.labels.size, name="slices")
+    return SliceReports({name: request.within(rows).report() for name, rows in masks.items()})

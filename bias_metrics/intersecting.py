@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular
 
 SEPARATOR = " & "
 
@@ -25,7 +27,7 @@ _Bits = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Tabular):
     """Rows of one intersection.
 
     Attributes
@@ -56,6 +58,10 @@ class Support:
         given = {name: value for name, value in optional.items() if value is not None}
         return {"members": list(self.members), "n": self.n} | given
 
+    def rows(self) -> list[Row]:
+        """Return one record."""
+        return [vars(self) | {"members": ", ".join(self.members)}]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Masks(Mapping[str, BoolArray]):
@@ -76,7 +82,7 @@ class _Masks(Mapping[str, BoolArray]):
 
 
 @dataclass(frozen=True, eq=False)
-class Intersections:
+class Intersections(Tabular):
     """The intersections of some subgroups.
 
     Kept, left out and not counted add up, for each order k, to the number of ways to choose
@@ -84,7 +90,7 @@ class Intersections:
 
     Attributes
     ----------
-    masks : mapping of str to bool array of shape (n,)
+    masks : mapping of str to bool array of shape (n,), or data frame
         Membership of each kept intersection, made anew each time it is asked for.
     kept : dict of str to Support
         The same intersections with their counts.
@@ -107,10 +113,19 @@ class Intersections:
             "n_not_counted": {str(order): n for order, n in self.n_not_counted.items()},
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record an intersection that was counted, and whether it was kept."""
+        counted = self.kept | self.left_out
+        return [
+            {"intersection": name, "kept": name in self.kept} | row
+            for name, support in counted.items()
+            for row in support.rows()
+        ]
+
 
 @aligned
 def intersections(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     max_order: int = 2,
     min_support: int = 1,
@@ -126,7 +141,7 @@ def intersections(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; no name may contain ` & `.
     max_order : int, default=2
         How many subgroups are joined at most; at least 2.

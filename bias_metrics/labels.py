@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, FloatArray, aligned, check_scores, check_subgroups
+from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.report import BiasReport
@@ -17,7 +19,7 @@ from bias_metrics.rules import SUBGROUP_METRICS
 
 
 @dataclass(frozen=True)
-class LabelSensitivity:
+class LabelSensitivity(Tabular):
     """One model's bias report under several readings of the same labels.
 
     Attributes
@@ -50,7 +52,7 @@ class LabelSensitivity:
             At least 0, ideal 0; undefined when the metric is, at any threshold.
         """
         found = {
-            threshold: getattr(report.subgroups[subgroup].cells, metric).value
+            threshold: getattr(report.subgroups[subgroup], metric).value
             for threshold, report in self.by_threshold.items()
         }
         missing = [str(threshold) for threshold, value in found.items() if value is None]
@@ -71,12 +73,30 @@ class LabelSensitivity:
             "unanimous": self.unanimous.to_dict(),
         }
 
+    def rows(self) -> list[Row]:
+        """Return the records of every report, each with the part of the rows it is of."""
+        parts = {f"toxic at {t:g}": report for t, report in self.by_threshold.items()}
+        parts |= {"contested": self.contested, "agreed": self.agreed, "unanimous": self.unanimous}
+        return labelled("part", rows_of(parts))
+
+    def _table(self) -> Table:
+        spreads = {
+            name: [
+                flat({metric: self.spread(name, metric).to_dict() for metric in SUBGROUP_METRICS})
+            ]
+            for name in self.contested.subgroups
+        }
+        thresholds = ", ".join(f"{t:g}" for t in self.by_threshold)
+        return Table.of(
+            labelled("subgroup", spreads), f"largest less smallest value, toxic at {thresholds}"
+        )
+
 
 @aligned
 def label_sensitivity(
     label_fraction: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     thresholds: Sequence[float] = (0.3, 0.4, 0.5, 0.6, 0.7),
     contested: tuple[float, float] = (0.3, 0.7),
@@ -94,7 +114,7 @@ def label_sensitivity(
         Fraction of raters who say toxic, from 0 to 1.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     thresholds : sequence of float
         A row is toxic when its fraction is at least this; different, above 0, at most 1.
@@ -126,7 +146,7 @@ def label_sensitivity(
     >>> moved = label_sensitivity(
     ...     [0.0, 0.4, 0.6, 1.0], [0.1, 0.8, 0.7, 0.9], {"g": [0, 1, 1, 0]}, thresholds=(0.3, 0.5)
     ... )
-    >>> [report.overall_auc.value for report in moved.by_threshold.values()]
+    >>> [report.overall.auc.value for report in moved.by_threshold.values()]
     [1.0, 0.75]
     >>> moved.spread("g", "subgroup_auc").reason
     'undefined at threshold 0.3'

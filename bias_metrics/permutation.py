@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import aligned, check_mask, check_scores, check_subgroups
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_rng, check_share
+from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
 
 
@@ -23,7 +25,7 @@ class HasValue(Protocol):
 
 
 @dataclass(frozen=True)
-class NullReference:
+class NullReference(Tabular):
     """A metric, and what chance alone makes of it.
 
     Attributes
@@ -58,7 +60,7 @@ def permuted_reference(
     metric: Callable[..., MetricValue | HasValue],
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     rng: np.random.Generator,
     n_permutations: int = 200,
@@ -84,7 +86,7 @@ def permuted_reference(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     rng : numpy.random.Generator
         Where the permutations come from.

@@ -17,6 +17,7 @@ from bias_metrics._checks import (
     check_subgroups,
 )
 from bias_metrics._errors import sort_subgroup
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_rng
 from bias_metrics._ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
 from bias_metrics._values import MetricValue, undefined
@@ -94,7 +95,7 @@ def pinned_auc(
 def pinned_auc_equality_difference(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     method: str = "exact",
     sample_from: str = "all",
@@ -111,7 +112,7 @@ def pinned_auc_equality_difference(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     method, sample_from, rng : optional
         As in `pinned_auc`; subgroups draw from `rng` in the order given.

@@ -21,7 +21,7 @@ from bias_metrics._influence import Members
 from bias_metrics._options import check_choice
 from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
-from bias_metrics.report import BACKGROUNDS, BiasReport, SubgroupBias
+from bias_metrics.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
 
 
 @aligned
@@ -90,13 +90,13 @@ def measure_subgroup(
         check_ranked(everyone, excluded)
     compared = comparisons(everyone, own, excluded)
     cells = measure_cells(compared, confidence)
-    return SubgroupBias(own.positive.n, own.negative.n, cells)
+    return SubgroupBias.of(own.positive.n, own.negative.n, cells)
 
 
 def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
     """Measure one subgroup of ranked rows."""
     cells = measure_cells(members.compared, confidence)
-    return SubgroupBias(members.positive.scores.n, members.negative.scores.n, cells)
+    return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells)
 
 
 def summarise_bias(
@@ -134,19 +134,13 @@ def summarise_bias(
     groups = check_power_mean_groups(power_mean_groups, subgroups)
     overall = pair_auc(everyone.negative, everyone.positive, confidence)
     means = {
-        metric: power_mean_of(
-            {name: getattr(subgroups[name].cells, metric) for name in groups}, power
-        )
+        metric: power_mean_of({name: getattr(subgroups[name], metric) for name in groups}, power)
         for metric in FINAL_SCORE_PARTS
     }
     return BiasReport(
         background=background,
-        n=everyone.positive.n + everyone.negative.n,
-        n_positive=everyone.positive.n,
-        overall_auc=overall,
+        overall=Overall(everyone.positive.n + everyone.negative.n, everyone.positive.n, overall),
         subgroups=dict(subgroups),
-        power=power,
-        power_mean_groups=groups,
-        power_means=means,
+        power_mean=PowerMeans(power, groups, **means),
         final_score=final_score(overall, means),
     )

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._frames import Subgroups
+from bias_metrics._tables import Row, Tabular
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -44,7 +46,7 @@ names of their columns in the Jigsaw 2019 data."""
 
 
 @dataclass(frozen=True, eq=False)
-class RollUp:
+class RollUp(Tabular):
     """Categories made of subgroups.
 
     Attributes
@@ -77,10 +79,22 @@ class RollUp:
             "unassigned": list(self.unassigned),
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a category."""
+        return [
+            {
+                "category": name,
+                "n": int(mask.sum()),
+                "members": ", ".join(self.members[name]),
+                "missing": ", ".join(self.missing.get(name, ())),
+            }
+            for name, mask in self.masks.items()
+        ]
+
 
 @aligned
 def roll_up(
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
 ) -> RollUp:
     """Join subgroups into the categories of a hierarchy: any mention of a religion, say.
@@ -91,7 +105,7 @@ def roll_up(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup. Threshold identity fractions with `>= 0.5`
         first; the largest fraction of a category is not a fraction of raters.
     hierarchy : mapping of str to sequence of str
@@ -144,9 +158,7 @@ def roll_up(
 
 
 @aligned
-def within_slice(
-    subgroups: Mapping[str, npt.ArrayLike], in_slice: npt.ArrayLike
-) -> dict[str, BoolArray]:
+def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, BoolArray]:
     """Restrict memberships to the rows of a slice, such as comments of under 100 characters.
 
     For `evaluate_bias` restrict labels and scores to the same rows: then subgroup *and*
@@ -157,7 +169,7 @@ def within_slice(
 
     Parameters
     ----------
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     in_slice : bool array of shape (n,)
         True for the m rows of the slice: any column of 0 and 1, or a rule on one, such as

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +24,10 @@ from bias_metrics._errors import (
     error_curve,
     sort_subgroup,
 )
+from bias_metrics._frames import Subgroups
 from bias_metrics._options import check_choice, check_threshold
 from bias_metrics._ranks import SortedClasses, sort_classes
+from bias_metrics._tables import Row, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 
 # Rates of weighted rows that differ by less than this differ by rounding.
@@ -34,7 +35,7 @@ SLACK = 1e-12
 
 
 @dataclass(frozen=True)
-class EqualErrorRate:
+class EqualErrorRate(Tabular):
     """The threshold at which both classes suffer the same share of errors.
 
     Attributes
@@ -59,7 +60,7 @@ class EqualErrorRate:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdTable:
+class ThresholdTable(Tabular):
     """Errors of all rows and of each subgroup at the same thresholds.
 
     Attributes
@@ -84,6 +85,10 @@ class ThresholdTable:
             "overall": self.overall.to_dict(),
             "subgroups": subgroups,
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a threshold for all rows, without a name, then for each subgroup."""
+        return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
 @aligned
@@ -223,7 +228,7 @@ def error_rates(
 def threshold_table(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
     *,
     thresholds: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
@@ -239,7 +244,7 @@ def threshold_table(
         True for the positive class.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
+    subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
         Default every distinct score, ascending: two numbers per subgroup and score, so give

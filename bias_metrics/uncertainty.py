@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -153,17 +154,17 @@ def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Sp
     """Return a report whose cells allow for clusters, where there are any."""
     if spread.clusters is None:
         return report
-    overall = report.overall_auc
+    overall = report.overall.auc
     if overall.std_error is not None:
         influence = spread.empty()
         spread.add_overall(influence)
         influence.settle()
         overall = spread.describe(overall, influence)
     subgroups = {
-        name: replace(bias, cells=_clustered_cells(bias.cells, members[name], spread))
+        name: replace(bias, **vars(_clustered_cells(bias, members[name], spread)))
         for name, bias in report.subgroups.items()
     }
-    return replace(report, overall_auc=overall, subgroups=subgroups)
+    return replace(report, overall=replace(report.overall, auc=overall), subgroups=subgroups)
 
 
 def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
@@ -226,36 +227,40 @@ def aggregate_influences(
 def _add_power_mean(
     influence: Influence, report: BiasReport, metric: str, members: Mapping[str, Members]
 ) -> None:
-    mean = report.power_means[metric].value
+    mean = getattr(report.power_mean, metric).value
     assert mean is not None  # noqa: S101 - `_no_derivative` has seen to it
-    for name in report.power_mean_groups:
-        value = getattr(report.subgroups[name].cells, metric).value
-        weight = (value / mean) ** (report.power - 1) / len(report.power_mean_groups)
+    power, groups = report.power_mean.power, report.power_mean.groups
+    for name in groups:
+        value = getattr(report.subgroups[name], metric).value
+        weight = (value / mean) ** (power - 1) / len(groups)
         influence.add_auc(metric, members[name].compared[metric], members[name], weight)
 
 
 def aggregate_of(report: BiasReport, name: str) -> MetricValue:
     """Return the number that `aggregate_influences` calls by this name."""
     if name == "overall":
-        return report.overall_auc
-    return report.final_score if name == "final_score" else report.power_means[name]
+        return report.overall.auc
+    found: MetricValue = getattr(report if name == "final_score" else report.power_mean, name)
+    return found
 
 
 def replace_aggregates(report: BiasReport, described: Mapping[str, MetricValue]) -> BiasReport:
     """Return a report with power means and final score as described."""
-    means = {name: described[name] for name in report.power_means}
-    return replace(report, final_score=described["final_score"], power_means=means)
+    means: dict[str, Any] = {name: described[name] for name in FINAL_SCORE_PARTS}
+    power_mean = replace(report.power_mean, **means)
+    return replace(report, final_score=described["final_score"], power_mean=power_mean)
 
 
 def _no_derivative(report: BiasReport, metric: str) -> str | None:
     """Say why the overall AUC or a power mean has no standard error, if it has none."""
     if metric == "overall":
-        overall = report.overall_auc
+        overall = report.overall.auc
         return None if overall.std_error is not None else overall.reason
-    if report.power_means[metric].value is None:
-        return report.power_means[metric].reason
-    for name in report.power_mean_groups:
-        cell: MetricValue = getattr(report.subgroups[name].cells, metric)
+    mean: MetricValue = getattr(report.power_mean, metric)
+    if mean.value is None:
+        return mean.reason
+    for name in report.power_mean.groups:
+        cell: MetricValue = getattr(report.subgroups[name], metric)
         if cell.std_error is None:
             return f"{name} has no standard error"
         if cell.value == 0:

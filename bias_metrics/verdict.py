@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bias_metrics._judging import Outcome
+from bias_metrics._tables import Row, Table, Tabular
 from bias_metrics.rules import Action, Kind
 
 
@@ -32,7 +33,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class RuleResult:
+class RuleResult(Tabular):
     """What one rule says about one number and one limit.
 
     Attributes
@@ -103,7 +104,7 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Tabular):
     """The decision over all rules.
 
     Attributes
@@ -120,3 +121,12 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
+
+    def rows(self) -> list[Row]:
+        """Return one record a result of a rule."""
+        return [result.to_dict() for result in self.results]
+
+    def _table(self) -> Table:
+        shown = ("rule", "group", "outcome", "sentence")
+        rows = [{name: row[name] for name in shown} for row in self.rows()]
+        return Table.of(rows, f"verdict: {self.outcome}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.rules import SUBGROUP_METRICS
 
@@ -15,7 +16,7 @@ _AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
 @dataclass(frozen=True)
-class WorstSubgroup:
+class WorstSubgroup(Tabular):
     """The subgroup with the worst value of one metric.
 
     Attributes
@@ -58,7 +59,14 @@ class WorstSubgroup:
         }
 
 
-def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
+class Reported(Protocol):
+    """A result that `worst_subgroup` can read, such as a BiasReport."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with `subgroups` among them."""
+
+
+def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSubgroup:
     """Name the subgroup, or intersection, that a metric says is treated worst.
 
     The lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates is
@@ -66,9 +74,9 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
 
     Parameters
     ----------
-    report : mapping
-        With `subgroups`, as in `BiasReport.to_dict()`, whose `worst` holds this for every
-        metric.
+    report : BiasReport or mapping
+        A report, or what its `to_dict()` gave, also when read from JSON. `report.worst` has
+        the worst of every metric.
     metric : str
         One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
 
@@ -91,16 +99,18 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
 
     Examples
     --------
-    >>> cells = {"n_positive": 40, "n_negative": 60, "bpsn_auc": {"value": 0.75}}
-    >>> better = cells | {"bpsn_auc": {"value": 0.9}}
-    >>> worst = worst_subgroup({"subgroups": {"jewish": better, "muslim": cells}}, "bpsn_auc")
+    >>> from bias_metrics import evaluate_bias
+    >>> groups = {"jewish": [1, 1, 0, 0, 0, 0], "muslim": [0, 0, 1, 1, 0, 0]}
+    >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.2, 0.75]
+    >>> report = evaluate_bias([0, 1, 0, 1, 0, 1], y_score, groups)
+    >>> worst = worst_subgroup(report, "bpsn_auc")
     >>> worst.subgroup, worst.value.value
-    ('muslim', 0.75)
+    ('muslim', 0.5)
     """
     if metric not in SUBGROUP_METRICS:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
         raise ValueError(msg)
-    subgroups = report["subgroups"]
+    subgroups = (report if isinstance(report, Mapping) else report.to_dict())["subgroups"]
     cells = {name: bias[metric] for name, bias in subgroups.items()}
     reasons = {name: cell["reason"] for name, cell in cells.items() if cell["value"] is None}
     values = {name: cell["value"] for name, cell in cells.items() if name not in reasons}

@@ -61,7 +61,7 @@ def warn_of_inversion(report: BiasReport, candidate: Mapping[str, Any]) -> str |
 
     The overall AUC is clearly below 0.5 (its whole interval), or every AUC is below 0.5.
     """
-    overall = report.overall_auc
+    overall = report.overall.auc
     if overall.value is None:
         return None
     clearly = overall.high is not None and overall.high < 0.5
@@ -128,6 +128,6 @@ def _listed(names: list[str]) -> str:
 
 
 def _aucs(report: BiasReport) -> Iterator[float]:
-    values = [report.overall_auc.value]
-    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
+    values = [report.overall.auc.value]
+    values += [bias.subgroup_auc.value for bias in report.subgroups.values()]
     yield from (value for value in values if value is not None)

@@ -94,7 +94,7 @@ def _affordable(bias: BiasReport) -> int:
     """Return how often to permute: less often where many identities are large."""
     if len(bias.subgroups) <= _FEW:
         return N_PERMUTATIONS
-    memberships = bias.n + sum(one.n for one in bias.subgroups.values())
+    memberships = bias.overall.n + sum(one.n for one in bias.subgroups.values())
     return min(max(_MEMBERSHIPS // memberships, LEAST_PERMUTATIONS), N_PERMUTATIONS)
 
 

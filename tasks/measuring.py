@@ -107,7 +107,7 @@ def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: str) -
     by_name = {name: bias for part in measured for name, bias in part.items()}
     found = summarise(opened, {name: by_name[name] for name in opened.record["identities"]})
     of = f"{Path(layout).name} on {Path(layout).parent.name}"
-    auc, final = (one.value for one in (found.overall_auc, found.final_score))
+    auc, final = (one.value for one in (found.overall.auc, found.final_score))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"
         for name, value in (("AUC", auc), ("final score", final))

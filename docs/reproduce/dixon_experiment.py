@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from printed import Printed, printed_table
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from bias_metrics import fned, fped, pinned_auc_equality_difference, roc_auc
-from tasks.grids import Printed, printed_table
-from tasks.term_pictures import per_term_scatter
+from bias_metrics.plot import per_term_scatter
 
 TRAININGS, N_TRAIN = 10, 3500
 MODELS = ("baseline", "bias-mitigated")

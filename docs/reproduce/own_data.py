@@ -8,9 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bias_metrics import equality_curve
+from bias_metrics.plot import distribution_panels, equality_curves
 from tasks.data.civil_comments_release import JIGSAW_NINE
-from tasks.figures import distribution_panels
-from tasks.term_pictures import equality_curves
 
 OURS = "own data (toxic-bert on Civil Comments)"
 

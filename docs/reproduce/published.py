@@ -21,11 +21,10 @@ from dixon_experiment import draw_dixon
 from matplotlib.figure import Figure
 from normal_scores import column_of_table_2, heights
 from own_data import draw_borkan
+from printed import Printed, printed_table, published_report
 
 from bias_metrics import evaluate_bias, pinned_auc, roc_auc
-from tasks.figures import distribution_panels, metric_heatmap
-from tasks.grids import Printed, printed_table
-from tasks.pictures import published_report
+from bias_metrics.plot import distribution_panels, heatmap
 
 BORKAN, DIXON = "Borkan et al. 2019", "Dixon et al. 2018"
 TABLE_2 = f"the distributions of Table 2 ({BORKAN})"
@@ -105,18 +104,14 @@ def _borkan_2(printed: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Figur
         panels[f"{letter}  {name.partition('(')[0].replace('_', ' ')}"] = column_of_table_2(
             drawn[name]
         )
-    published = published_report(
-        rows, "T", name="As printed: columns A to G", evaluation_set=TABLE_2
-    )
+    printed = published_report(rows, "T")
     bias = {name: evaluate_bias(*one[:2], {name: one[2]}).to_dict() for name, one in panels.items()}
-    ours = {
-        "candidate": {"name": "Ours: columns A to G"},
-        "evaluation_set": {"name": TABLE_2},
-        "bias": {"subgroups": {name: found["subgroups"][name] for name, found in bias.items()}},
-    }
+    ours = {"subgroups": {name: found["subgroups"][name] for name, found in bias.items()}}
     return {
-        "borkan-table2": metric_heatmap(published, intervals=False),
-        "borkan-table2-ours": metric_heatmap(ours),
+        "borkan-table2": heatmap(
+            printed, title=f"As printed: columns A to G on {TABLE_2}", intervals=False
+        ),
+        "borkan-table2-ours": heatmap(ours, title=f"Ours: columns A to G on {TABLE_2}"),
         "borkan-table2-distributions": distribution_panels(panels, title=f"Quantiles of {TABLE_2}"),
     }
 
@@ -140,8 +135,8 @@ def _borkan_3_and_6(folder: Path) -> dict[str, Figure]:
         ),
     ]
     return {
-        file: metric_heatmap(
-            published_report(rows, columns, name=name, evaluation_set=where, n=n), intervals=False
+        file: heatmap(
+            published_report(rows, columns, n=n), title=f"{name} on {where}", intervals=False
         )
         for file, rows, columns, name, where, n in tables
     }

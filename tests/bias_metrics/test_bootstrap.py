@@ -51,11 +51,11 @@ def test_a_replicate_is_the_report_of_the_repeated_rows(clustered):
     found = dict(resampling.draw(drawn))
     kept = {name: mask[rows] for name, mask in masks.items()}
     expected = evaluate_bias(y_true[rows], y_score[rows], kept, intervals=False)
-    assert found[OVERALL] == pytest.approx(expected.overall_auc.value, abs=1e-12)
+    assert found[OVERALL] == pytest.approx(expected.overall.auc.value, abs=1e-12)
     assert found[FINAL] == pytest.approx(expected.final_score.value, abs=1e-12)
     for name in masks:
         for metric in _METRICS:
-            value = getattr(expected.subgroups[name].cells, metric).value
+            value = getattr(expected.subgroups[name], metric).value
             assert found[name, metric] == pytest.approx(value, abs=1e-12)
 
 
@@ -64,11 +64,11 @@ def test_its_standard_errors_are_those_of_theory():
     report = evaluate_bias(y_true, y_score, masks)
     spread = bootstrap_bias(y_true, y_score, masks, rng=np.random.default_rng(1), n_replicates=500)
     # 500 replicates know a standard deviation to 3 %; five of those.
-    assert spread.overall_auc.std_error == pytest.approx(report.overall_auc.std_error, rel=0.16)
+    assert spread.overall.auc.std_error == pytest.approx(report.overall.auc.std_error, rel=0.16)
     assert spread.final_score.std_error == pytest.approx(report.final_score.std_error, rel=0.16)
     for name in masks:
         for metric in _METRICS:
-            cell = getattr(report.subgroups[name].cells, metric)
+            cell = getattr(report.subgroups[name], metric)
             drawn = spread.subgroups[name][metric]
             assert drawn.std_error == pytest.approx(cell.std_error, rel=0.16)
             assert drawn.low == pytest.approx(cell.low, abs=0.02)
@@ -85,7 +85,7 @@ def test_clusters_of_repeated_rows_widen_it():
         n_replicates=200,
         clusters=np.tile(np.arange(300), 4),
     )
-    ratio = clusters.overall_auc.std_error / rows.overall_auc.std_error
+    ratio = clusters.overall.auc.std_error / rows.overall.auc.std_error
     assert ratio == pytest.approx(2, rel=0.25)
 
 
@@ -105,7 +105,7 @@ def test_a_replicate_without_a_group_is_counted_and_not_dropped():
     # of 20 with .122: .436 in all, known to .029 from 300 replicates.
     assert missing / 300 == pytest.approx(0.436, abs=0.09)
     assert spread.final_score.n_undefined >= missing
-    assert spread.overall_auc.n_undefined == 0
+    assert spread.overall.auc.n_undefined == 0
 
 
 def test_a_group_that_is_never_there_has_no_spread():
@@ -118,11 +118,11 @@ def test_a_group_that_is_never_there_has_no_spread():
         n_replicates=10,
     )
     assert spread.subgroups["none"]["bpsn_auc"].low is None
-    assert spread.power_means["bpsn_auc"].n_undefined == 10
+    assert spread.power_mean["bpsn_auc"].n_undefined == 10
     only_positives = bootstrap_bias(
         [1, 1], [0.1, 0.2], {}, rng=np.random.default_rng(0), n_replicates=5
     )
-    assert only_positives.overall_auc.n_undefined == 5
+    assert only_positives.overall.auc.n_undefined == 5
 
 
 def test_the_same_generator_gives_the_same_report():

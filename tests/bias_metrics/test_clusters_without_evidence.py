@@ -20,8 +20,8 @@ def test_cells_alone_allow_for_clusters_and_aggregates_have_no_interval(rows):
     found = evaluate_bias(*rows, intervals="cells", clusters=CLUSTERS)
     whole = evaluate_bias(*rows, clusters=CLUSTERS)
     assert found.subgroups == whole.subgroups
-    assert found.overall_auc == whole.overall_auc
-    assert found.subgroups["gay"].cells.bpsn_auc.row_std_error is not None
+    assert found.overall.auc == whole.overall.auc
+    assert found.subgroups["gay"].bpsn_auc.row_std_error is not None
     assert found.final_score.value == whole.final_score.value
     assert found.final_score.low is None
     assert whole.final_score.low is not None
@@ -29,7 +29,7 @@ def test_cells_alone_allow_for_clusters_and_aggregates_have_no_interval(rows):
 
 def test_a_single_positive_has_no_standard_error_by_cluster_either(rows):
     _, y_score, groups = rows
-    found = evaluate_bias(np.arange(N) == 7, y_score, groups, clusters=CLUSTERS).overall_auc
+    found = evaluate_bias(np.arange(N) == 7, y_score, groups, clusters=CLUSTERS).overall.auc
     assert found.value is not None
     assert (found.std_error, found.reason) == (None, "fewer than 2 rows in a class")
 
@@ -37,6 +37,6 @@ def test_a_single_positive_has_no_standard_error_by_cluster_either(rows):
 def test_an_undefined_cell_stays_undefined_by_cluster(rows):
     y_true, y_score, groups = rows
     harmless = {"gay": groups["gay"] & ~y_true}
-    cells = evaluate_bias(y_true, y_score, harmless, clusters=CLUSTERS).subgroups["gay"].cells
+    cells = evaluate_bias(y_true, y_score, harmless, clusters=CLUSTERS).subgroups["gay"]
     assert (cells.bnsp_auc.value, cells.bnsp_auc.reason) == (None, "no subgroup positives")
     assert cells.bpsn_auc.row_std_error is not None

@@ -58,11 +58,11 @@ def test_differences_are_those_of_the_two_reports():
     found = compare_bias(y_true, first, second, masks)
     a, b = (evaluate_bias(y_true, one, masks) for one in (first, second))
     assert (found.first, found.second) == (a, b)
-    assert found.overall_auc.value == a.overall_auc.value - b.overall_auc.value
+    assert found.overall.auc.value == a.overall.auc.value - b.overall.auc.value
     assert found.final_score.value == a.final_score.value - b.final_score.value
     for name, metric in itertools.product(masks, METRICS):
         cell = found.subgroups[name][metric]
-        values = [getattr(one.subgroups[name].cells, metric).value for one in (a, b)]
+        values = [getattr(one.subgroups[name], metric).value for one in (a, b)]
         assert [cell.first, cell.second, cell.value] == [*values, values[0] - values[1]]
 
 
@@ -85,7 +85,7 @@ def test_the_overall_paired_error_is_delongs():
     expected = naive_difference_error(
         [one[~y_true] for one in scores], [one[y_true] for one in scores]
     )
-    found = compare_bias(y_true, *scores, {}).overall_auc
+    found = compare_bias(y_true, *scores, {}).overall.auc
     assert found.std_error == pytest.approx(expected, abs=1e-12)
     reach = found.value - found.low
     assert found.high - found.value == pytest.approx(reach)
@@ -97,7 +97,7 @@ def test_the_same_ranks_differ_by_0_with_zero_width(clusters):
     y_true, first, _, masks = draw()
     found = compare_bias(y_true, first, 2 * first + 1, masks, clusters=clusters)
     cells = [one for of_group in found.subgroups.values() for one in of_group.values()]
-    for one in (*cells, *found.power_means.values(), found.overall_auc, found.final_score):
+    for one in (*cells, *found.power_mean.values(), found.overall.auc, found.final_score):
         assert (one.value, one.low, one.high, one.p_value) == (0, 0, 0, 1)
         assert one.not_worse_by(0.001) is True
         assert one.within(0.001) is True
@@ -134,8 +134,8 @@ def test_the_bootstrap_agrees_with_the_paired_error_of_the_final_score():
 
 def test_pairing_makes_the_interval_narrower_than_two_separate_ones():
     found = compare_bias(*draw(n=2000))
-    a, b = found.first.overall_auc, found.second.overall_auc
-    assert found.overall_auc.std_error < 0.8 * math.hypot(a.std_error, b.std_error)
+    a, b = found.first.overall.auc, found.second.overall.auc
+    assert found.overall.auc.std_error < 0.8 * math.hypot(a.std_error, b.std_error)
 
 
 def test_in_large_cells_the_interval_is_the_usual_one():
@@ -182,9 +182,9 @@ def test_clusters_widen_the_paired_interval_where_rows_repeat():
         )
         assert ratio == pytest.approx(math.sqrt(2), rel=0.02)
     few = compare_bias(*twice, groups, clusters=np.arange(1200) % 10)
-    assert few.overall_auc.reason == "10 clusters where 20 are needed"
-    assert few.overall_auc.value == plain.overall_auc.value
-    assert few.overall_auc.low is None
+    assert few.overall.auc.reason == "10 clusters where 20 are needed"
+    assert few.overall.auc.value == plain.overall.auc.value
+    assert few.overall.auc.low is None
 
 
 @pytest.mark.parametrize(
@@ -284,12 +284,12 @@ def test_clusters_are_counted_among_the_rows_of_each_subgroup():
     half = {"half": np.arange(500) < 250}
     found = compare_bias(y_true, first, second, half, clusters=np.arange(500) // 5)
     assert found.subgroups["half"]["bpsn_auc"].n_clusters == 50
-    assert found.first.subgroups["half"].cells.bpsn_auc.n_clusters == 50
-    assert found.overall_auc.n_clusters == found.final_score.n_clusters == 100
+    assert found.first.subgroups["half"].bpsn_auc.n_clusters == 50
+    assert found.overall.auc.n_clusters == found.final_score.n_clusters == 100
     report = found.first.to_dict()
     assert report["subgroups"]["half"]["bpsn_auc"]["n_clusters"] == 50
     plain = compare_bias(y_true, first, second, half)
-    assert "n_clusters" not in plain.overall_auc.to_dict()
+    assert "n_clusters" not in plain.overall.auc.to_dict()
     assert "n_clusters" not in plain.first.to_dict()["overall"]["auc"]
 
 
@@ -323,15 +323,15 @@ def test_a_comparison_passes_through_strict_json():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score_a": [0.1]}, "`score_a` must have 500 rows"),
-        ({"score_b": np.full(500, np.nan)}, "`score_b` must be finite"),
+        ({"y_score_a": [0.1]}, "`y_score_a` must have 500 rows"),
+        ({"y_score_b": np.full(500, np.nan)}, "`y_score_b` must be finite"),
         ({"power": 0}, "`power` must be a finite number other than 0"),
         ({"confidence": 2}, "`confidence` must be between 0 and 1"),
     ],
 )
 def test_wrong_input_is_refused_by_name(change, message):
     y_true, first, second, masks = draw()
-    given = {"y_true": y_true, "score_a": first, "score_b": second, "subgroups": masks} | change
+    given = {"y_true": y_true, "y_score_a": first, "y_score_b": second, "subgroups": masks} | change
     with pytest.raises(ValueError, match=message):
         compare_bias(**given)
 

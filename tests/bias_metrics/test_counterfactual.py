@@ -55,7 +55,7 @@ def test_gaps_of_nine_rows_are_those_counted_by_hand(term):
     size = sum(abs(one) for one in gaps) / len(gaps)
     assert gap.mean_absolute_gap.value == pytest.approx(size, abs=1e-15)
     error = statistics.stdev(gaps) / math.sqrt(len(gaps))
-    assert gap.standard_error.value == pytest.approx(error, abs=1e-15)
+    assert gap.std_error.value == pytest.approx(error, abs=1e-15)
 
 
 def test_terms_that_share_the_highest_score_share_the_sentence():
@@ -72,14 +72,14 @@ def test_a_sentence_with_one_term_is_counted_and_not_compared():
     assert (lonely.n_sentences, lonely.n_alone) == (0, 1)
     assert lonely.terms["gay"].n == 0
     nothing = MetricValue(None, "no sentences to compare")
-    for name in ("mean_gap", "standard_error", "mean_absolute_gap", "share_highest"):
+    for name in ("mean_gap", "std_error", "mean_absolute_gap", "share_highest"):
         assert getattr(lonely.terms["gay"], name) == nothing
 
 
 def test_one_sentence_gives_a_gap_without_an_error():
     gap = counterfactual_gaps([1, 1], ["gay", "old"], [0.75, 0.5]).terms["gay"]
     assert gap.mean_gap == MetricValue(0.25)
-    assert gap.standard_error == MetricValue(None, "fewer than 2 sentences to compare")
+    assert gap.std_error == MetricValue(None, "fewer than 2 sentences to compare")
 
 
 def test_a_term_that_scores_higher_than_the_others_has_a_positive_gap():
@@ -103,7 +103,7 @@ def test_gaps_equal_a_double_loop_over_the_rows(rows):
             assert gap.share_highest.value == pytest.approx(statistics.fmean(wins[name]), abs=1e-12)
         if len(gaps[name]) > 1:
             error = statistics.stdev(gaps[name]) / math.sqrt(len(gaps[name]))
-            assert gap.standard_error.value == pytest.approx(error, abs=1e-12)
+            assert gap.std_error.value == pytest.approx(error, abs=1e-12)
 
 
 @reliable
@@ -126,7 +126,7 @@ def test_gaps_do_not_move_with_the_scores_and_grow_with_them(rows, shift, scale)
     one = counterfactual_gaps(sentence, term, score).to_dict()["terms"]
     other = counterfactual_gaps(sentence, term, [shift + scale * s for s in score]).to_dict()
     for name, gap in one.items():
-        for key in ("mean_gap", "standard_error", "mean_absolute_gap"):
+        for key in ("mean_gap", "std_error", "mean_absolute_gap"):
             value = gap[key]["value"]
             expected = None if value is None else pytest.approx(scale * value, abs=1e-9)
             assert other["terms"][name][key]["value"] == expected
@@ -141,7 +141,7 @@ def test_a_shift_of_a_whole_sentence_changes_no_gap():
 def test_scores_that_are_all_equal_give_no_gap_without_rounding():
     found = counterfactual_gaps([1, 1, 1, 2, 2, 2], list("abcabc"), [0.1] * 6)
     for gap in found.terms.values():
-        assert gap.mean_gap == gap.mean_absolute_gap == gap.standard_error == MetricValue(0.0)
+        assert gap.mean_gap == gap.mean_absolute_gap == gap.std_error == MetricValue(0.0)
         assert gap.share_highest.value == pytest.approx(1 / 3)
 
 
@@ -153,7 +153,7 @@ def test_the_error_over_sentences_covers_the_true_gap_as_often_as_it_says():
         scores = np.concatenate([frame + 0.3 + rng.normal(0, 1, 40), frame + rng.normal(0, 1, 40)])
         terms = np.repeat(["gay", "old"], 40)
         gap = counterfactual_gaps(np.tile(np.arange(40), 2), terms, scores).terms["gay"]
-        covered += abs(gap.mean_gap.value - 0.3) < 1.96 * gap.standard_error.value
+        covered += abs(gap.mean_gap.value - 0.3) < 1.96 * gap.std_error.value
     # A normal interval of 40 sentences covers 94.3 %; 400 trials have an error of 1.2 %.
     assert 0.943 - 4 * 0.012 < covered / 400 < 0.943 + 4 * 0.012
 
@@ -174,7 +174,7 @@ def test_no_rows_have_no_terms():
 def test_gaps_pass_through_strict_json_unchanged():
     plain = counterfactual_gaps(SENTENCE, TERM, SCORE).to_dict()
     assert list(plain["terms"]["gay"]) == [
-        *("n", "mean_gap", "standard_error", "mean_absolute_gap", "share_highest"),
+        *("n", "mean_gap", "std_error", "mean_absolute_gap", "share_highest"),
     ]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
 
@@ -214,7 +214,7 @@ def test_gaps_of_four_pairs_are_those_counted_by_hand():
     assert gaps.mean_gap == MetricValue(sum(moves) / 4)
     assert gaps.mean_absolute_gap == MetricValue((4 + 0 + 2 + 1) / 8 / 4)
     error = statistics.stdev(moves) / math.sqrt(4)
-    assert gaps.standard_error.value == pytest.approx(error, abs=1e-15)
+    assert gaps.std_error.value == pytest.approx(error, abs=1e-15)
 
 
 scores = st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=2, max_size=30)
@@ -227,7 +227,7 @@ def test_exchanging_the_versions_negates_the_mean_gap_and_nothing_else(pairs):
     there, back = paired_gaps(one, other), paired_gaps(other, one)
     assert back.mean_gap.value == -there.mean_gap.value
     assert back.mean_absolute_gap == there.mean_absolute_gap
-    assert back.standard_error.value == pytest.approx(there.standard_error.value, abs=1e-15)
+    assert back.std_error.value == pytest.approx(there.std_error.value, abs=1e-15)
     assert (back.n_higher, back.n_lower, back.n_equal) == (
         *(there.n_lower, there.n_higher, there.n_equal),
     )
@@ -242,16 +242,16 @@ def test_pairs_are_sentences_of_two_terms(pairs):
         np.tile(np.arange(n), 2), np.repeat(["original", "swapped"], n), [*one, *other]
     ).terms["swapped"]
     pair = paired_gaps(one, other)
-    assert (pair.n, pair.mean_gap, pair.standard_error, pair.mean_absolute_gap) == (
-        *(gap.n, gap.mean_gap, gap.standard_error, gap.mean_absolute_gap),
+    assert (pair.n, pair.mean_gap, pair.std_error, pair.mean_absolute_gap) == (
+        *(gap.n, gap.mean_gap, gap.std_error, gap.mean_absolute_gap),
     )
     assert (pair.n_higher + pair.n_equal / 2) / n == pytest.approx(gap.share_highest.value)
 
 
 def test_no_pairs_have_no_gap_and_one_has_no_error():
     nothing = paired_gaps([], [])
-    assert nothing.mean_gap == nothing.standard_error == MetricValue(None, "no pairs")
-    assert paired_gaps([0.5], [0.75]).standard_error == MetricValue(None, "fewer than 2 pairs")
+    assert nothing.mean_gap == nothing.std_error == MetricValue(None, "no pairs")
+    assert paired_gaps([0.5], [0.75]).std_error == MetricValue(None, "fewer than 2 pairs")
 
 
 def test_paired_gaps_pass_through_strict_json_unchanged():

@@ -490,7 +490,7 @@ def test_a_real_comparison_finds_the_group_that_got_worse():
     compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level).to_dict()
     bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
     floor, margin = judge([rule], bias.to_dict(), compared).results
-    value = bias.subgroups["gay"].cells.bpsn_auc
+    value = bias.subgroups["gay"].bpsn_auc
     assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
     assert "non-toxic comments that mention gay" in floor.sentence
     assert margin.outcome == "fail"

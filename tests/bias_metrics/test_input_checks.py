@@ -143,7 +143,10 @@ def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
         (
             [[0, 1, 0, 1]],
             TypeError,
-            "`subgroups` must map a name to a boolean array, as in {'muslim': mask}; got list.",
+            (
+                "`subgroups` must map a name to a boolean array, as in {'muslim': mask}, "
+                "or be a data frame of boolean columns; got list."
+            ),
         ),
         ({7: [0, 1, 0, 1]}, TypeError, "`subgroups` must have strings for names; got 7."),
         (

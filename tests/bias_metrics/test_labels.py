@@ -27,7 +27,7 @@ def rows():
 
 def test_subgroup_auc_at_two_thresholds_is_the_fraction_of_pairs_counted_by_hand():
     moved = label_sensitivity(FRACTIONS, SCORES, {"g": IN_G}, thresholds=(0.4, 0.5))
-    cells = {t: report.subgroups["g"].cells for t, report in moved.by_threshold.items()}
+    cells = {t: report.subgroups["g"] for t, report in moved.by_threshold.items()}
     # At .4 the only negative is .2; at .5 the row of score .7 is a negative too.
     assert cells[0.4].subgroup_auc == MetricValue(3 / 3)
     assert cells[0.5].subgroup_auc == MetricValue((2 + 1) / 4)
@@ -39,19 +39,23 @@ def test_subgroup_auc_at_two_thresholds_is_the_fraction_of_pairs_counted_by_hand
 
 def test_contested_agreed_and_unanimous_rows_of_eight_are_those_counted_by_hand():
     moved = label_sensitivity(FRACTIONS, SCORES, {"g": IN_G}, contested=(0.3, 0.7))
-    assert (moved.contested.n, moved.agreed.n, moved.unanimous.n) == (2, 6, 4)
-    assert moved.contested.overall_auc == MetricValue(0.0)  # .7 is no toxic, .5 is
-    assert moved.unanimous.overall_auc == MetricValue(4 / 4)
+    assert (moved.contested.overall.n, moved.agreed.overall.n, moved.unanimous.overall.n) == (
+        2,
+        6,
+        4,
+    )
+    assert moved.contested.overall.auc == MetricValue(0.0)  # .7 is no toxic, .5 is
+    assert moved.unanimous.overall.auc == MetricValue(4 / 4)
 
 
 def test_a_row_on_a_bound_is_contested():
     moved = label_sensitivity(FRACTIONS, SCORES, {"g": IN_G}, contested=(0.4, 0.8))
-    assert (moved.contested.n, moved.agreed.n) == (3, 5)
+    assert (moved.contested.overall.n, moved.agreed.overall.n) == (3, 5)
 
 
 def test_a_row_exactly_at_a_threshold_is_toxic():
     moved = label_sensitivity(FRACTIONS, SCORES, {"g": IN_G}, thresholds=(0.6, 0.61))
-    assert [report.n_positive for report in moved.by_threshold.values()] == [4, 3]
+    assert [report.overall.n_positive for report in moved.by_threshold.values()] == [4, 3]
 
 
 def test_every_threshold_gives_the_very_report_of_evaluate_bias(rows):
@@ -79,9 +83,7 @@ def test_every_part_gives_the_very_report_of_its_own_rows(rows):
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_spread_is_the_largest_minus_the_smallest_value(rows, metric):
     moved = label_sensitivity(*rows)
-    found = [
-        getattr(report.subgroups["a"].cells, metric).value for report in moved.by_threshold.values()
-    ]
+    found = [getattr(report.subgroups["a"], metric).value for report in moved.by_threshold.values()]
     assert moved.spread("a", metric).value == max(found) - min(found) > 0
 
 
@@ -90,7 +92,7 @@ def test_labels_without_disagreement_do_not_move_with_the_threshold():
     moved = label_sensitivity(fractions, SCORES, {"g": IN_G})
     assert all(moved.spread("g", metric) == MetricValue(0.0) for metric in METRICS)
     assert moved.unanimous == moved.agreed == moved.by_threshold[0.5]
-    assert moved.contested.overall_auc == MetricValue(None, "no negatives and no positives")
+    assert moved.contested.overall.auc == MetricValue(None, "no negatives and no positives")
 
 
 def test_a_metric_without_rows_at_some_threshold_has_no_spread():
@@ -101,8 +103,8 @@ def test_a_metric_without_rows_at_some_threshold_has_no_spread():
 def test_thresholds_of_float32_fractions_are_met_exactly():
     fractions = np.array([0.3, 0.7], dtype=np.float32)
     moved = label_sensitivity(fractions, [0.1, 0.2], {}, thresholds=(0.3, 0.7))
-    assert [report.n_positive for report in moved.by_threshold.values()] == [2, 1]
-    assert moved.contested.n == 2
+    assert [report.overall.n_positive for report in moved.by_threshold.values()] == [2, 1]
+    assert moved.contested.overall.n == 2
 
 
 def test_sensitivity_passes_through_strict_json_unchanged(rows):

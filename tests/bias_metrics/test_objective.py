@@ -26,8 +26,8 @@ def test_every_overall_and_aggregate_metric_can_be_the_objective():
 
 @pytest.mark.parametrize("metric", OBJECTIVES)
 def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metric):
-    known = {"auc": compared.overall_auc, "final_score": compared.final_score}
-    expected = (known | compared.power_means)[metric]
+    known = {"auc": compared.overall.auc, "final_score": compared.final_score}
+    expected = (known | compared.power_mean)[metric]
     evidence = Evidence(compared.first.to_dict(), compared.to_dict())
     found = measure_objective(metric, evidence, 0.95)
     assert (found.value, found.rival) == (expected.first, expected.second)

@@ -68,9 +68,9 @@ def test_weights_and_clusters_are_those_of_the_slices_rows(rows, slices, option)
 def test_a_slice_without_rows_or_without_positives_is_undefined_with_the_reason(rows):
     none = np.zeros(800, dtype=bool)
     found = evaluate_slices(*rows, {"none": none, "harmless": ~rows[0]})
-    assert found["none"].overall_auc.reason == "no negatives and no positives"
-    assert found["harmless"].overall_auc.reason == "no positives"
-    assert found["harmless"].subgroups["gay"].cells.negative_aeg.value is not None
+    assert found["none"].overall.auc.reason == "no negatives and no positives"
+    assert found["harmless"].overall.auc.reason == "no positives"
+    assert found["harmless"].subgroups["gay"].negative_aeg.value is not None
 
 
 def test_without_slices_there_are_no_reports(rows):

@@ -75,7 +75,7 @@ def test_a_category_is_measured_like_a_subgroup():
     bias = evaluate_bias(Y_TRUE, Y_SCORE, rolled.masks).subgroups["religion"]
     # Negatives .1 and .6 against background positive .5: one pair of two is in order.
     assert (bias.n_positive, bias.n_negative) == (3, 2)
-    assert bias.cells.bpsn_auc.value == 1 / 2
+    assert bias.bpsn_auc.value == 1 / 2
 
 
 @reliable
@@ -108,10 +108,10 @@ def test_within_a_slice_the_background_is_in_the_slice_too():
     assert groups["muslim"].tolist() == [False, False, True, False, True, False]
     bias = evaluate_bias(Y_TRUE[short], Y_SCORE[short], groups).subgroups["muslim"]
     # Negative .6 against background positives .8 and .5 of the slice.
-    assert bias.cells.bpsn_auc.value == 1 / 2
+    assert bias.bpsn_auc.value == 1 / 2
     crossed = intersections(GROUPS | {"short": short}).masks["muslim & short"]
     # The same negative against all other positives: .7, .8, .5.
-    crossed_auc = evaluate_bias(Y_TRUE, Y_SCORE, {"g": crossed}).subgroups["g"].cells.bpsn_auc
+    crossed_auc = evaluate_bias(Y_TRUE, Y_SCORE, {"g": crossed}).subgroups["g"].bpsn_auc
     assert crossed_auc.value == 2 / 3
 
 
@@ -180,8 +180,8 @@ def test_no_subgroup_of_a_report_is_worse_than_the_worst(metric):
     y_true, y_score = rng.random(300) < 0.4, rng.random(300)
     groups = {f"g{i}": rng.random(300) < 0.1 for i in range(8)} | {"none": np.zeros(300, bool)}
     report = evaluate_bias(y_true, y_score, groups)
-    worst = worst_subgroup(report.to_dict(), metric)
-    values = {name: getattr(bias.cells, metric).value for name, bias in report.subgroups.items()}
+    worst = worst_subgroup(report, metric)
+    values = {name: getattr(bias, metric).value for name, bias in report.subgroups.items()}
     assert values.pop("none") is None
     distance = [abs(v) if metric.endswith("_aeg") else 1 - v for v in values.values()]
     assert worst.value.value == values[worst.subgroup]

@@ -45,7 +45,7 @@ def table_6(reference):
 
 
 def five(y_true, y_score, in_subgroup):
-    cells = evaluate_bias(y_true, y_score, {"g": in_subgroup}, intervals=False).subgroups["g"].cells
+    cells = evaluate_bias(y_true, y_score, {"g": in_subgroup}, intervals=False).subgroups["g"]
     return {metric: getattr(cells, metric).value for metric in SUBGROUP_METRICS}
 
 
@@ -106,7 +106,7 @@ def test_the_public_phrases_with_one_term_come_near_table_3_but_are_not_its_phra
     toxic, score = rows["toxicity"] == "toxic", rows[f"TOXICITY@{model}"]
     found = evaluate_bias(toxic, score, masks, intervals=False).subgroups
     ours = pd.DataFrame(
-        {m: {t: getattr(b.cells, m).value for t, b in found.items()} for m in SUBGROUP_METRICS}
+        {m: {t: getattr(b, m).value for t, b in found.items()} for m in SUBGROUP_METRICS}
     )
     theirs = printed[[f"T{model}_{metric}" for metric in SUBGROUP_METRICS]]
     theirs.columns = ours.columns
@@ -151,7 +151,7 @@ def test_our_undefined_cells_are_those_that_table_6_leaves_empty(table_6, model)
         (name, metric)
         for name, bias in found.subgroups.items()
         for metric in SUBGROUP_METRICS
-        if getattr(bias.cells, metric).value is None
+        if getattr(bias, metric).value is None
     }
     assert undefined == empty
     assert len(empty) == 5 + 5 + 3 + 3
@@ -260,7 +260,7 @@ def test_every_column_of_the_toxic_bert_table_is_recomputed(real_data, reference
                 "n_neg": bias.n_negative,
                 "bg_pos": y_true.sum() - bias.n_positive,
                 "bg_neg": (~y_true).sum() - bias.n_negative,
-                **{metric: getattr(bias.cells, metric).value for metric in SUBGROUP_METRICS},
+                **{metric: getattr(bias, metric).value for metric in SUBGROUP_METRICS},
                 "fpr_at_0_5": errors[name].at(0).false_positive_rate.value,
                 "fnr_at_0_5": errors[name].at(0).false_negative_rate.value,
             }

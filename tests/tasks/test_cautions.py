@@ -28,8 +28,8 @@ def test_scores_upside_down_name_their_column_and_what_to_do():
     found = bias(-GOOD)
     [warning] = cautions(found, ALL, FILE, {})
     assert warning.startswith(
-        f"the scores look upside down: the overall AUC is {found.overall_auc.value:.3f}, "
-        f"its upper bound {found.overall_auc.high:.3f}."
+        f"the scores look upside down: the overall AUC is {found.overall.auc.value:.3f}, "
+        f"its upper bound {found.overall.auc.high:.3f}."
     )
     assert "(column 'non_toxic' of candidate 'mine')" in warning
     assert "name the column of the toxic class with `score:`, or write 1 - score" in warning
@@ -48,15 +48,15 @@ def few(score):
 
 def test_every_auc_below_one_half_is_warned_of_where_no_interval_shows_it():
     found = few([0.1, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.1, 0.3])
-    assert found.overall_auc.value < 0.5 < found.overall_auc.high
-    assert found.subgroups["gay"].cells.subgroup_auc.value < 0.5
+    assert found.overall.auc.value < 0.5 < found.overall.auc.high
+    assert found.subgroups["gay"].subgroup_auc.value < 0.5
     assert "every AUC is below 0.5 (overall AUC" in warn_of_inversion(found, FILE)
 
 
 def test_one_identity_below_one_half_is_no_inversion():
     score = np.where(GAY, -GOOD, GOOD)
     found = bias(score)
-    assert found.subgroups["gay"].cells.subgroup_auc.value < 0.5 < found.overall_auc.value
+    assert found.subgroups["gay"].subgroup_auc.value < 0.5 < found.overall.auc.value
     assert warn_of_inversion(found, FILE) is None
 
 

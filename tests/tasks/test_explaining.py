@@ -108,7 +108,7 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
     look, at = explained(explain(laid_out(*rows()), bias, threshold=0.5))[::2]
-    lowest = bias.subgroups["gay"].cells.bpsn_auc.value
+    lowest = bias.subgroups["gay"].bpsn_auc.value
     assert look.startswith(
         f"Look first at gay (bpsn_auc {lowest:.3f}, large right shift). Harmless"
     )

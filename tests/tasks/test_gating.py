@@ -128,8 +128,8 @@ def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
     alone = evaluate_bias(
         rows["label"][mask], rows["score/candidate"][mask], {"gay": rows["identity/gay"][mask]}
     )
-    assert verdict["results"][1]["value"] == alone.subgroups["gay"].cells.bpsn_auc.value
-    assert verdict["results"][1]["low"] == alone.subgroups["gay"].cells.bpsn_auc.low
+    assert verdict["results"][1]["value"] == alone.subgroups["gay"].bpsn_auc.value
+    assert verdict["results"][1]["low"] == alone.subgroups["gay"].bpsn_auc.low
 
 
 def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):

@@ -107,7 +107,7 @@ def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
         clusters=pd.factorize(rated["article"])[0],
     )
     assert bias.to_dict() == one_call.to_dict()
-    assert bias.overall_auc.row_std_error is not None
+    assert bias.overall.auc.row_std_error is not None
     assert layout.record["choices"]["n_clusters"] == 30
 
 
@@ -206,6 +206,6 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     )
     table = metric_table(report)
     assert table["subgroup"] == ["gay", "muslim"]
-    assert table["bpsn_auc"] == [bias.subgroups["gay"].cells.bpsn_auc.value, None]
+    assert table["bpsn_auc"] == [bias.subgroups["gay"].bpsn_auc.value, None]
     assert table["pattern"] == ["no evidence", "no evidence"]
     assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,,"

@@ -138,11 +138,11 @@ def test_real_categories_hold_their_identities(identities):
 
 def test_contested_rows_are_harder_than_agreed_ones_for_every_identity(rated, identities):
     moved = label_sensitivity(rated.toxicity, rated.prediction, identities)
-    assert moved.contested.n + moved.agreed.n == len(rated)
-    assert moved.unanimous.n < moved.agreed.n
+    assert moved.contested.overall.n + moved.agreed.overall.n == len(rated)
+    assert moved.unanimous.overall.n < moved.agreed.overall.n
     for name in identities:
-        contested = moved.contested.subgroups[name].cells.bpsn_auc.value
-        assert contested < moved.agreed.subgroups[name].cells.bpsn_auc.value - 0.1
+        contested = moved.contested.subgroups[name].bpsn_auc.value
+        assert contested < moved.agreed.subgroups[name].bpsn_auc.value - 0.1
         # The threshold moves what is told apart far more than who scores higher.
         gap, auc = moved.spread(name, "negative_aeg").value, moved.spread(name, "bpsn_auc").value
         assert gap < 0.02
@@ -210,7 +210,7 @@ def test_harmless_sentences_rise_most_with_the_terms_of_the_lowest_published_bps
     assert published["TOXICITY@6_bpsn_auc"].idxmin() == "gay"
     for term in highest:  # what the paper reports as mended, and not wholly
         assert first[term].mean_gap.value > sixth[term].mean_gap.value > 0.1
-        assert first[term].mean_gap.value > 10 * first[term].standard_error.value
+        assert first[term].mean_gap.value > 10 * first[term].std_error.value
 
 
 @pytest.mark.parametrize("model", ["TOXICITY@1", "TOXICITY@6"])
@@ -242,6 +242,6 @@ def test_toxic_comments_lose_score_when_their_identity_is_swapped(swapped, swapp
     of_toxic = paired_gaps(*(scores[toxic] for scores in swapped_scores))
     harmless = paired_gaps(*(scores[~toxic] for scores in swapped_scores))
     assert of_toxic.n + harmless.n == 1492
-    assert of_toxic.mean_gap.value < -4 * of_toxic.standard_error.value
-    assert abs(harmless.mean_gap.value) < 3 * harmless.standard_error.value
+    assert of_toxic.mean_gap.value < -4 * of_toxic.std_error.value
+    assert abs(harmless.mean_gap.value) < 3 * harmless.std_error.value
     assert of_toxic.mean_absolute_gap.value > 2 * harmless.mean_absolute_gap.value

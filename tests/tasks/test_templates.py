@@ -254,13 +254,13 @@ def broken_rules(report):
         (metric, term)
         for term, bias in report.subgroups.items()
         for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc")
-        if getattr(bias.cells, metric).value < 0.80
+        if getattr(bias, metric).value < 0.80
     }
     return broken | {
         (metric, term)
         for term, bias in report.subgroups.items()
         for metric in ("positive_aeg", "negative_aeg")
-        if abs(getattr(bias.cells, metric).value) > 0.30
+        if abs(getattr(bias, metric).value) > 0.30
     }
 
 
@@ -270,17 +270,17 @@ def test_a_model_trained_on_planted_bias_fails_on_the_planted_terms_alone(seed):
     report = report_of(rows(part="train", seed=seed, planted_bias=planted(0.8)), test)
     metrics = ("bpsn_auc", "positive_aeg", "negative_aeg")
     assert broken_rules(report) == {(metric, term) for metric in metrics for term in PLANTED}
-    assert max(report.subgroups[term].cells.bpsn_auc.value for term in PLANTED) < 0.65
-    assert report.overall_auc.value > 0.85
+    assert max(report.subgroups[term].bpsn_auc.value for term in PLANTED) < 0.65
+    assert report.overall.auc.value > 0.85
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_model_trained_on_the_balanced_set_passes_but_not_perfectly(seed):
     report = report_of(rows(part="train", seed=seed), rows(part="test", seed=seed))
-    assert 0.90 < report.overall_auc.value < 0.97
+    assert 0.90 < report.overall.auc.value < 0.97
     for bias in report.subgroups.values():
-        assert bias.cells.subgroup_auc.value > 0.86
-        assert bias.cells.bpsn_auc.value > 0.86
-        assert bias.cells.bnsp_auc.value > 0.86
-        assert abs(bias.cells.positive_aeg.value) < 0.15
-        assert abs(bias.cells.negative_aeg.value) < 0.15
+        assert bias.subgroup_auc.value > 0.86
+        assert bias.bpsn_auc.value > 0.86
+        assert bias.bnsp_auc.value > 0.86
+        assert abs(bias.positive_aeg.value) < 0.15
+        assert abs(bias.negative_aeg.value) < 0.15

@@ -1,60 +1,27 @@
 """The pictures are drawn for real: what they say, what is grey, and that any name fits."""
 
-import csv
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
-from matplotlib.patches import Polygon, Rectangle
+from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
 from matplotlib.text import Text
+from support.pictures import GREY, colours, texts, weight, written
 
-from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics import compare_bias, equality_curve, evaluate_bias, plot
 from bias_metrics.rules import SUBGROUP_METRICS
-from tasks.colours import UNDEFINED
-from tasks.figures import distribution_panels, metric_heatmap
-from tasks.pictures import comparison_heatmap, forest_plot, published_report
-from tasks.term_pictures import equality_curves, per_term_scatter
 
 ODD_NAME = "a$b_c$d"
 MANY = [f"identity {number}" for number in range(60)]
 SAME = {"value": 0.0, "low": -0.01, "high": 0.01, "p_holm": 1.0}
-GREY = to_hex(UNDEFINED)
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
-
-
-def colours(figure):
-    """Colours of the cells, row by row."""
-    cells = [
-        one
-        for one in figure.axes[0].patches
-        if isinstance(one, Rectangle) and one.get_width() == 1 == one.get_height()
-    ]
-    cells.sort(key=lambda one: (one.get_y(), one.get_x()))
-    return [to_hex(one.get_facecolor()) for one in cells]
-
-
-def weight(figure, start):
-    (found,) = figure.findobj(lambda one: isinstance(one, Text) and start in one.get_text())
-    return found.get_weight()
-
-
-def written(figure, folder):
-    path = folder / "picture.png"
-    figure.savefig(path, dpi=40)
-    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 1000
 
 
 def report_of(subgroups):
-    return {
-        "candidate": {"name": "model"},
-        "evaluation_set": {"name": "comments"},
-        "bias": {"subgroups": subgroups},
-    }
+    return {"subgroups": subgroups}
 
 
 def comparison_of(*names, **changed):
@@ -78,20 +45,20 @@ def curve(background=(0.0, 0.5, 1.0), subgroup=(0.0, 1.0, 1.0), gap=0.25):
 
 
 DRAWN = {
-    "comparison": lambda names: comparison_heatmap(
+    "comparison": lambda names: plot.comparison(
         comparison_of(*names), first=ODD_NAME, second=ODD_NAME
     ),
-    "forest": lambda names: forest_plot(
+    "forest": lambda names: plot.intervals(
         report_of({name: {"bpsn_auc": cell(0.9, 0.8, 0.95)} for name in names}), "bpsn_auc"
     ),
-    "terms": lambda names: per_term_scatter(
+    "terms": lambda names: plot.per_term_scatter(
         {ODD_NAME: [run_of(0.1, **dict.fromkeys(names, 0.2))]}, metric=ODD_NAME
     ),
-    "curves": lambda names: equality_curves(dict.fromkeys(names, curve()), title=ODD_NAME),
-    "distributions": lambda names: distribution_panels(
+    "curves": lambda names: plot.equality_curves(dict.fromkeys(names, curve()), title=ODD_NAME),
+    "distributions": lambda names: plot.distribution_panels(
         dict.fromkeys(names, (np.array([True]), np.array([0.5]), np.array([True]))), title=ODD_NAME
     ),
-    "heatmap": lambda names: metric_heatmap(
+    "heatmap": lambda names: plot.heatmap(
         report_of(
             {n: {"n": 5} | dict.fromkeys(SUBGROUP_METRICS, cell(0.4, 0.3, 0.5)) for n in names}
         )
@@ -129,7 +96,7 @@ def test_no_identity_at_all_still_makes_a_picture(draw, tmp_path):
 def test_distributions_have_one_scale_and_a_group_without_rows_is_grey(tmp_path):
     y_true, y_score = np.array([0, 0, 1, 1], bool), np.array([0.1, 0.2, 0.7, 0.9])
     inside, nobody = np.array([1, 0, 1, 0], bool), np.zeros(4, bool)
-    figure = distribution_panels(
+    figure = plot.distribution_panels(
         {"gay": (y_true, y_score, inside), "a$b": (y_true, y_score / 2, nobody)}, title=ODD_NAME
     )
     assert written(figure, tmp_path)
@@ -147,7 +114,7 @@ def test_only_rows_of_the_background_are_drawn_beside_a_group():
     y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.9])
     inside = np.array([1, 0, 0, 0], bool)
     for background, n_steps in ((None, 2), (y_score > 0.5, 1)):
-        figure = distribution_panels(
+        figure = plot.distribution_panels(
             {"gay": (y_true, y_score, inside)}, title="t", background=background
         )
         [outline] = [one for one in figure.axes[0].patches if isinstance(one, Polygon)]
@@ -158,7 +125,7 @@ def test_only_rows_of_the_background_are_drawn_beside_a_group():
 @pytest.mark.parametrize("score", [0.5, 3.0])
 def test_a_model_that_gives_one_score_has_a_picture(score, tmp_path):
     rows = np.array([0, 1, 1], bool), np.full(3, score), np.array([0, 1, 1], bool)
-    figure = distribution_panels({"gay": rows}, title="t")
+    figure = plot.distribution_panels({"gay": rows}, title="t")
     assert written(figure, tmp_path)
     low, high = figure.axes[0].get_xlim()
     assert low < score < high
@@ -166,7 +133,7 @@ def test_a_model_that_gives_one_score_has_a_picture(score, tmp_path):
 
 def test_the_axis_of_the_terms_starts_lower_when_a_value_is():
     def start(value):
-        figure = per_term_scatter({"m": [run_of(0.9, gay=value)]}, metric="AUC", lowest=0.5)
+        figure = plot.per_term_scatter({"m": [run_of(0.9, gay=value)]}, metric="AUC", lowest=0.5)
         return figure.axes[0].get_ylim()[0]
 
     assert 0.45 < start(0.8) < 0.5
@@ -174,7 +141,7 @@ def test_the_axis_of_the_terms_starts_lower_when_a_value_is():
 
 
 def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
-    figure = comparison_heatmap(
+    figure = plot.comparison(
         comparison_of(
             "muslim",
             bpsn_auc={"value": 0.101, "low": 0.05, "high": 0.15, "p_holm": 0.01},
@@ -192,7 +159,7 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
 
 
 def test_a_difference_without_interval_or_value_is_grey():
-    figure = comparison_heatmap(
+    figure = plot.comparison(
         comparison_of("sikh", subgroup_auc=cell(None), bpsn_auc=cell(0.15)), first="a", second="b"
     )
     assert [colour == GREY for colour in colours(figure)] == [True, True, False, False, False]
@@ -203,7 +170,7 @@ def test_the_colour_of_a_difference_depends_on_nothing_else_and_stops_at_the_end
     def drawn(value):
         one = {"value": value, "low": value, "high": value, "p_holm": 1.0}
         comparison = comparison_of("a", bpsn_auc=one, negative_aeg=one)
-        return colours(comparison_heatmap(comparison, first="a", second="b"))
+        return colours(plot.comparison(comparison, first="a", second="b"))
 
     assert drawn(0.2) == drawn(0.9)
     assert drawn(-0.2) == drawn(-0.9)
@@ -212,7 +179,7 @@ def test_the_colour_of_a_difference_depends_on_nothing_else_and_stops_at_the_end
 
 
 def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_path):
-    figure = per_term_scatter(
+    figure = plot.per_term_scatter(
         {
             "old": [run_of(0.2, gay=0.3, sikh=0.5, deaf=None), run_of(0.4, gay=0.9, sikh=0.5)],
             "new": [run_of(0.1, gay=0.1, sikh=0.2, deaf=None)],
@@ -232,11 +199,11 @@ def test_terms_stand_by_the_first_models_mean_and_every_training_is_a_point(tmp_
 @pytest.mark.parametrize("models", [{}, {name: [run_of(0.1)] for name in "abc"}])
 def test_terms_of_no_model_or_three_are_refused(models):
     with pytest.raises(ValueError, match=f"must have one or two entries; got {len(models)}"):
-        per_term_scatter(models, metric="rate")
+        plot.per_term_scatter(models, metric="rate")
 
 
 def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_grey(tmp_path):
-    figure = equality_curves({"gay": curve(), "none": curve((), (), None)}, of="positive")
+    figure = plot.equality_curves({"gay": curve(), "none": curve((), (), None)}, of="positive")
     assert written(figure, tmp_path)
     gay, none = figure.axes[:2]
     assert gay.get_title() == "gay\nAEG +0.250"
@@ -249,9 +216,8 @@ def test_an_equality_curve_has_a_diagonal_and_its_gap_and_an_undefined_one_is_gr
 
 
 def test_a_curve_of_the_library_is_drawn_as_it_is(tmp_path):
-    curves = pytest.importorskip("bias_metrics.curves")
-    found = curves.equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
-    figure = equality_curves({"gay": found.to_dict()})
+    found = equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
+    figure = plot.equality_curves({"gay": found})
     assert written(figure, tmp_path)
     assert figure.axes[0].lines[1].get_ydata().tolist() == [0, 0.5, 0.5, 0.5, 1]
 
@@ -261,75 +227,16 @@ def test_reports_and_comparisons_of_the_library_are_drawn_as_they_are(tmp_path):
     y_true, mask = rng.random(400) < 0.4, rng.random(400) < 0.3
     first, second = (y_true + rng.normal(0, spread, 400) for spread in (0.5, 2))
     groups = {"muslim": mask, "nobody": np.zeros(400, bool)}
-    bias = evaluate_bias(y_true, first, groups).to_dict()
-    assert written(forest_plot(report_of(bias["subgroups"]), "bpsn_auc"), tmp_path)
-    comparison = compare_bias(y_true, first, second, groups).to_dict()
-    figure = comparison_heatmap(comparison, first="sharp", second="blunt")
+    report = evaluate_bias(y_true, first, groups)
+    assert written(plot.intervals(report, "bpsn_auc"), tmp_path)
+    assert texts(plot.heatmap(report)) == texts(plot.heatmap(report.to_dict()))
+    comparison = compare_bias(y_true, first, second, groups)
+    figure = plot.comparison(comparison, first="sharp", second="blunt")
     assert written(figure, tmp_path)
     assert colours(figure)[5:] == [GREY] * 5
-    bpsn = comparison["subgroups"]["muslim"]["bpsn_auc"]
-    assert bpsn["p_holm"] < 0.05
-    assert weight(figure, f"{bpsn['value']:+.3f}") == "bold"
-
-
-def test_values_without_intervals_are_coloured_only_on_demand():
-    rows = [{"subgroup": "gay"} | {f"T_{metric}": ".90" for metric in SUBGROUP_METRICS}]
-    report = published_report(rows, "T", name="model", evaluation_set="table")
-    assert colours(metric_heatmap(report)) == [GREY] * 5
-    assert GREY not in colours(metric_heatmap(report, intervals=False))
-
-
-@pytest.mark.parametrize(
-    ("printed", "drawn"), [(".9", "0.9"), ("0.941721", "0.942"), ("5e-2", "0.050"), ("1", "1")]
-)
-def test_a_published_value_keeps_its_decimals_up_to_three(printed, drawn):
-    row = {"subgroup": "gay"} | {f"T_{metric}": printed for metric in SUBGROUP_METRICS}
-    report = published_report([row], "T", name="model", evaluation_set="table")
-    assert drawn in texts(metric_heatmap(report, intervals=False))
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "none"])
-def test_a_published_value_must_be_a_number_or_missing(value):
-    row = {"subgroup": "gay"} | {f"T_{metric}": value for metric in SUBGROUP_METRICS}
-    message = f"`T_subgroup_auc` must be a finite number or empty; got '{value}' for gay"
-    with pytest.raises(ValueError, match=message):
-        published_report([row], "T", name="model", evaluation_set="table")
-
-
-def test_a_published_subgroup_stands_once():
-    row = {"subgroup": "gay"} | {f"T_{metric}": "" for metric in SUBGROUP_METRICS}
-    with pytest.raises(ValueError, match="name each subgroup once; got 'gay' twice"):
-        published_report([row, row], "T", name="model", evaluation_set="table")
-
-
-def published(reference, name):
-    with (reference / name).open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def test_table_3_of_borkan_is_drawn_with_the_decimals_it_was_printed_with(reference, tmp_path):
-    rows = published(reference, "borkan_table3_transcribed.csv")
-    report = published_report(rows, "T1", name="TOXICITY@1", evaluation_set="templates")
-    figure = metric_heatmap(report, intervals=False)
-    assert written(figure, tmp_path)
-    assert len(colours(figure)) == 5 * len(rows)
-    assert GREY not in colours(figure)
-    gay = [row["subgroup"] for row in rows].index("gay")
-    assert {"0.98", "0.57", "1.0", "+0.48", "+0.31"} == {
-        text.get_text() for text in figure.axes[0].texts if int(text.get_position()[1]) == gay
-    }
-
-
-def test_table_6_of_borkan_is_grey_exactly_where_it_is_empty(reference, tmp_path):
-    rows = published(reference, "borkan_table6_short.csv")
-    model = "Rock:TOXICITY"
-    report = published_report(rows, model, name="@1", evaluation_set="short", n="subset_size")
-    figure = metric_heatmap(report, intervals=False)
-    assert written(figure, tmp_path)
-    empty = [not row[f"{model}_{metric}"] for row in rows for metric in SUBGROUP_METRICS]
-    assert [colour == GREY for colour in colours(figure)] == empty
-    assert sum(empty) > 10
-    assert {"other_gender  (n=0)", "male  (n=4,874)"} <= set(texts(figure))
+    bpsn = comparison.subgroups["muslim"].bpsn_auc
+    assert bpsn.p_holm < 0.05
+    assert weight(figure, f"{bpsn.value:+.3f}") == "bold"
 
 
 def test_the_two_perspective_models_are_compared_in_one_picture(real_data, tmp_path):
@@ -341,10 +248,89 @@ def test_the_two_perspective_models_are_compared_in_one_picture(real_data, tmp_p
     comparison = compare_bias(
         rows["toxicity"] == "toxic", rows["TOXICITY@6"], rows["TOXICITY@1"], groups
     ).to_dict()
-    figure = comparison_heatmap(comparison, first="TOXICITY@6", second="TOXICITY@1")
+    figure = plot.comparison(comparison, first="TOXICITY@6", second="TOXICITY@1")
     assert written(figure, tmp_path)
     assert len(colours(figure)) == 20
     for term in ("gay", "homosexual"):
         value = comparison["subgroups"][term]["bpsn_auc"]["value"]
         assert value > 0.2
         assert weight(figure, f"● {value:+.3f}") == "bold"
+
+
+def test_a_curve_alone_is_drawn_as_in_a_grid(tmp_path):
+    found = equality_curve([0, 0, 0, 0], [0.4, 0.6, 0.3, 0.7], [0, 0, 1, 1])
+    figure = plot.equality_curve(found, name=ODD_NAME, of="negative")
+    assert written(figure, tmp_path)
+    assert figure.axes[0].get_title() == f"{ODD_NAME}\nAEG +0.000"
+    assert figure.axes[0].get_xlabel() == "share of the background's negatives"
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_distributions_of_rows_have_the_background_of_the_report(background):
+    y_true, y_score = np.zeros(4, bool), np.array([0.1, 0.2, 0.9, 0.95])
+    groups = {"gay": [1, 0, 0, 0], "muslim": [0, 1, 0, 0]}
+    figure = plot.score_distributions(y_true, y_score, groups, background=background)
+    [outline] = [one for one in figure.axes[0].patches if isinstance(one, Polygon)]
+    heights = outline.get_xy()[:, 1]
+    n_steps = np.sum((heights[1:] > 0) & (heights[:-1] == 0))
+    assert n_steps == {"outside_subgroup": 3, "no_identity": 2}[background]
+
+
+def test_distributions_without_rows_still_make_a_picture(tmp_path):
+    nothing = plot.score_distributions([], [], {"gay": []})
+    assert written(nothing, tmp_path)
+    assert "no evidence" in texts(nothing)
+
+
+ON_AXES = {
+    "heatmap": lambda axes: plot.heatmap(EVALUATED, title="mine", ax=axes),
+    "intervals": lambda axes: plot.intervals(EVALUATED, "bpsn_auc", title="mine", ax=axes),
+    "comparison": lambda axes: plot.comparison(COMPARED, first="mine", ax=axes),
+    "curve": lambda axes: plot.equality_curve(curve(), name="mine", ax=axes),
+}
+ROWS = ([0, 1] * 20, np.linspace(0, 1, 40), {"gay": [0, 0, 1, 1] * 10})
+EVALUATED = evaluate_bias(*ROWS)
+COMPARED = compare_bias(*ROWS[:2], ROWS[1][::-1], ROWS[2])
+
+
+@pytest.mark.parametrize("draw", ON_AXES.values(), ids=ON_AXES)
+def test_a_picture_can_be_drawn_on_axes_of_the_callers_own(draw, tmp_path):
+    figure = Figure(figsize=(12, 5))
+    left, right = figure.subplots(1, 2)
+    assert draw(right) is figure
+    assert right.get_title().startswith("mine")
+    assert not left.texts
+    assert not figure.get_suptitle()
+    assert figure.get_size_inches().tolist() == [12, 5]
+    assert written(figure, tmp_path)
+
+
+def test_axes_that_were_given_keep_their_own_title():
+    axes = Figure().subplots()
+    axes.set_title("my own")
+    plot.heatmap(EVALUATED, ax=axes)
+    assert axes.get_title() == "my own"
+
+
+def test_a_picture_shows_itself_in_a_notebook_without_pyplot():
+    figure = plot.heatmap(EVALUATED)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert isinstance(figure, Figure)
+    assert plt.get_fignums() == []
+
+
+def test_a_value_without_an_interval_is_grey_unless_intervals_are_not_wanted():
+    cells = dict.fromkeys(SUBGROUP_METRICS, cell(0.4))
+    report = report_of({"gay": {"n": None} | cells})
+    figure = plot.heatmap(report)
+    assert colours(figure) == [GREY] * 5
+    assert "0.400\nno interval" in texts(figure)
+    bare = plot.heatmap(report, intervals=False)
+    assert GREY not in colours(bare)
+    assert {"0.400", "+0.400", "gay"} <= set(texts(bare))
+
+
+def test_terms_without_a_value_over_all_rows_have_no_line():
+    figure = plot.per_term_scatter({"m": [run_of(None, gay=0.5)]}, metric="rate")
+    assert len(figure.axes[0].lines) == 0
+    assert len(figure.axes[0].collections) == 1

@@ -2,15 +2,11 @@
 
 import pytest
 
-from tasks.pictures import forest_plot
+from bias_metrics.plot import intervals
 
 
 def report_of(subgroups):
-    return {
-        "candidate": {"name": "model"},
-        "evaluation_set": {"name": "comments"},
-        "bias": {"subgroups": subgroups},
-    }
+    return {"subgroups": subgroups}
 
 
 def cell(value, low=None, high=None):
@@ -26,7 +22,7 @@ def test_a_forest_has_the_worst_on_top_and_the_undefined_last():
             "few": {"bpsn_auc": cell(0.8)},
         }
     )
-    axes = forest_plot(report, "bpsn_auc", floor=0.85).axes[0]
+    axes = intervals(report, "bpsn_auc", floor=0.85).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["bad", "few", "good", "none"]
     assert [text.get_text() for text in axes.texts] == [
         "0.600  [0.300, 0.700]",
@@ -45,7 +41,7 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
             "below": {"negative_aeg": cell(-0.4, -0.45, -0.3)},
         }
     )
-    axes = forest_plot(report, "negative_aeg", ceiling=0.3).axes[0]
+    axes = intervals(report, "negative_aeg", ceiling=0.3).axes[0]
     assert [text.get_text()[:6] for text in axes.texts] == ["-0.400", "+0.100"]
     lines = [list(line.get_xdata()) for line in axes.lines]
     assert [0.3, 0.3] in lines
@@ -64,4 +60,4 @@ def test_a_forest_of_gaps_is_sorted_by_distance_from_0_and_bounded_on_both_sides
 )
 def test_a_forest_refuses_other_metrics_and_limits_of_the_other_kind(metric, limits, message):
     with pytest.raises(ValueError, match=message):
-        forest_plot(report_of({}), metric, **limits)
+        intervals(report_of({}), metric, **limits)

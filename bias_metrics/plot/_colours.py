@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from matplotlib import colormaps
-from matplotlib.colors import Colormap, Normalize
+from typing import TYPE_CHECKING
+
+from bias_metrics._optional import optional
+from bias_metrics.plot._canvas import matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap, Normalize
 
 # Blue and orange are told apart by nearly everyone.
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -53,7 +58,8 @@ def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Color
         what = "the difference of " if difference else ""
         msg = f"scale_of: `metric` must be one that has a scale; got {what}{metric!r}."
         raise ValueError(msg)
-    return Normalize(*ends, clip=True), colormaps[colours]
+    scale = matplotlib("colors").Normalize(*ends, clip=True)
+    return scale, optional("matplotlib", "bias_metrics.plot").colormaps[colours]
 
 
 def colour_of(metric: str, value: float, *, difference: bool = False) -> Colour:

@@ -1,0 +1,24 @@
+"""Libraries that are used only when a user asks for them; numpy alone must be installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def optional(module: str, what: str) -> Any:
+    """Import a module now, or say which package `what` needs.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name != package:
+            raise
+        msg = f"{what} needs {package}, which is not installed. Run: pip install {package}"
+        raise ModuleNotFoundError(msg, name=package) from error

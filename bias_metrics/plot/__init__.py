@@ -1,0 +1,23 @@
+"""Pictures of results, drawn by matplotlib, which is imported when a picture is drawn.
+
+Every function returns a matplotlib Figure. It shows itself in a notebook, `savefig` writes it
+to a file, and `pyplot` is not needed. Functions with `ax=` draw on axes of your own instead.
+All pictures share one scale of colours per metric, so that two of them can be compared.
+"""
+
+from bias_metrics.plot._curves import equality_curve, equality_curves
+from bias_metrics.plot._distributions import distribution_panels, score_distributions
+from bias_metrics.plot._forest import intervals
+from bias_metrics.plot._heatmaps import comparison, heatmap
+from bias_metrics.plot._terms import per_term_scatter
+
+__all__ = [
+    "comparison",
+    "distribution_panels",
+    "equality_curve",
+    "equality_curves",
+    "heatmap",
+    "intervals",
+    "per_term_scatter",
+    "score_distributions",
+]

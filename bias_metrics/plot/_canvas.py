@@ -1,0 +1,68 @@
+"""What a picture is drawn on, and how a result is read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from bias_metrics._optional import optional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class HasDict(Protocol):
+    """A result."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+
+
+Result: TypeAlias = HasDict | Mapping[str, Any]
+"""A result, or what its `to_dict()` gave, also when read from JSON."""
+
+
+def plain(result: Result) -> Mapping[str, Any]:
+    """Return the plain values of a result."""
+    return result if isinstance(result, Mapping) else result.to_dict()
+
+
+def matplotlib(module: str) -> Any:
+    """Import a module of matplotlib now."""
+    return optional(f"matplotlib.{module}", "bias_metrics.plot")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure, in inches."""
+    return _picture_type()(figsize=(width, height), layout="constrained")
+
+
+def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
+    """Return the given axes, or those of a new figure."""
+    return new_figure(width, height).subplots() if ax is None else ax
+
+
+def entitle(axes: Axes, title: str, *, own: bool) -> None:
+    """Write a title above a figure of our own, or above axes that were given."""
+    if own:
+        axes.figure.suptitle(title, fontsize=11, parse_math=False)
+    elif title:
+        axes.set_title(title, fontsize=11, parse_math=False)
+
+
+@cache
+def _picture_type() -> Any:
+    figure: Any = matplotlib("figure").Figure
+
+    class Picture(figure):
+        """A figure that shows itself in a notebook, without pyplot and its global state."""
+
+        def _repr_png_(self) -> bytes:
+            stream = BytesIO()
+            self.savefig(stream, format="png")
+            return stream.getvalue()
+
+    return Picture

@@ -1,0 +1,142 @@
+"""Scores by class, inside a group and in its background."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._frames import Subgroups
+from bias_metrics._options import check_choice
+from bias_metrics._request import Background, excluded_rows
+from bias_metrics.plot._canvas import matplotlib, new_figure
+from bias_metrics.plot._colours import BLUE, ORANGE, UNDEFINED
+from bias_metrics.report import BACKGROUNDS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BINS = 40
+Panel = tuple[BoolArray, FloatArray, BoolArray]
+
+
+def score_distributions(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    background: Background = "outside_subgroup",
+    title: str = "",
+) -> Figure:
+    """Draw each identity's scores by class over the background's, after Borkan's Table 7.
+
+    Filled: rows that mention the identity; outlined: the background. Each histogram is a
+    density, so that small groups can be compared with large ones, on a square root scale,
+    since most comments crowd at one end. A group without rows is grey and says so.
+
+    Parameters
+    ----------
+    y_true, y_score, subgroups, background
+        As in `evaluate_bias`.
+    title : str, default=""
+        Above the picture.
+
+    Returns
+    -------
+    matplotlib Figure
+        Three panels in a row, on the same two scales.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    excluded = excluded_rows(check_choice("background", background, BACKGROUNDS), masks)
+    others = None
+    if excluded is not None:
+        others = np.ones_like(labels)
+        others[excluded] = False
+    panels = {name: (labels, scores, mask) for name, mask in masks.items()}
+    return distribution_panels(panels, title=title, background=others)
+
+
+def distribution_panels(
+    panels: Mapping[str, Panel], *, title: str = "", background: BoolArray | None = None
+) -> Figure:
+    """Draw `score_distributions` of groups that each have rows of their own.
+
+    Parameters
+    ----------
+    panels : mapping of str to (bool array, float array, bool array), each of shape (n,)
+        By the group's name: `y_true`, `y_score` and `in_subgroup`.
+    title : str, default=""
+        Above the picture.
+    background : bool array of shape (n,), optional
+        The rows of every group's background; default all rows outside the group.
+
+    Returns
+    -------
+    matplotlib Figure
+        Three panels in a row, on the same two scales.
+    """
+    columns = 3
+    rows = max(math.ceil(len(panels) / columns), 1)
+    figure = new_figure(11, 1.1 + 2.1 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    scores = [score for _, score, _ in panels.values() if score.size]
+    ends = [float(end) for score in scores for end in (score.min(), score.max())]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    if low == high:  # a model that gives one score still has a picture
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for position, (name, (y_true, y_score, inside)) in enumerate(panels.items()):
+        axes = grid.flat[position]
+        outside = ~inside if background is None else background
+        _distribution(axes, y_true, y_score, (inside, outside), edges)
+        axes.set_title(f"{name} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
+        if position + columns >= len(panels):  # nothing below it
+            axes.tick_params(labelbottom=True)
+    # Left, since the legend stands in the same line.
+    figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
+    rectangle = matplotlib("patches").Rectangle
+    handles = [
+        rectangle((0, 0), 1, 1, color=BLUE, alpha=0.5, label="non-toxic, mentions"),
+        rectangle((0, 0), 1, 1, color=ORANGE, alpha=0.5, label="toxic, mentions"),
+        rectangle((0, 0), 1, 1, fill=False, edgecolor="0.2", label="same class, background"),
+    ]
+    figure.legend(handles=handles, loc="outside lower right", ncols=3, fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left", parse_math=False)
+    return figure
+
+
+def _distribution(
+    axes: Axes,
+    y_true: BoolArray,
+    y_score: FloatArray,
+    groups: tuple[BoolArray, BoolArray],
+    edges: FloatArray,
+) -> None:
+    inside, outside = groups
+    if not inside.any():
+        axes.set_facecolor(UNDEFINED)
+        axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
+    for of_class, colour in ((~y_true, BLUE), (y_true, ORANGE)):
+        own, background = y_score[of_class & inside], y_score[of_class & outside]
+        if own.size:
+            axes.hist(own, bins=edges, density=True, color=colour, alpha=0.5)
+        if background.size:
+            axes.hist(background, bins=edges, density=True, color=colour, histtype="step")
+    axes.set_yscale("function", functions=(np.sqrt, np.square))
+    axes.set_yticks([])
+    axes.tick_params(labelsize=8)
+    axes.spines[["left", "top", "right"]].set_visible(False)

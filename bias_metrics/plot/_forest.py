@@ -1,0 +1,117 @@
+"""A forest plot: one metric with its interval for each identity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bias_metrics.plot._canvas import Result, axes_for, entitle, plain
+from bias_metrics.plot._colours import BLUE, GREY, ORANGE
+from bias_metrics.plot._grids import bare_axes
+from bias_metrics.rules import SUBGROUP_METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def intervals(
+    report: Result,
+    metric: str,
+    *,
+    floor: float | None = None,
+    ceiling: float | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw one metric with its interval for each identity, the worst on top.
+
+    A blue dot keeps the limit, an orange diamond does not; hollow: no interval. Identities
+    without a value stand last and say so.
+
+    Parameters
+    ----------
+    report : BiasReport or mapping
+        From `evaluate_bias`, or its `to_dict()`.
+    metric : str
+        One of the five metrics.
+    floor : float, optional
+        A dashed line at the smallest value wanted, for AUCs.
+    ceiling : float, optional
+        Dashed lines at the largest distance from 0 wanted, for AEGs.
+    title : str, default=""
+        Above the picture.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    matplotlib Figure
+        From 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, further when an AUC's interval
+        is.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is none of the five, or the limit is not for its kind.
+    """
+    if metric not in SUBGROUP_METRICS:
+        msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
+        raise ValueError(msg)
+    gap = metric.endswith("_aeg")
+    wrong = ("floor", floor) if gap else ("ceiling", ceiling)
+    if wrong[1] is not None:
+        msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."
+        raise ValueError(msg)
+    cells = {name: bias[metric] for name, bias in plain(report)["subgroups"].items()}
+    order = sorted(cells, key=lambda name: _goodness(cells[name]["value"], gap=gap))
+    axes = axes_for(ax, 8.5, 1.5 + 0.26 * max(len(order), 1))
+    for limit in (floor, ceiling, None if ceiling is None else -ceiling):
+        if limit is not None:
+            axes.axvline(limit, color="black", linestyle="--", linewidth=1)
+    if gap:
+        axes.axvline(0, color=GREY, linewidth=0.8)
+    for row, name in enumerate(order):
+        value = cells[name]["value"]
+        kept = value is None or (
+            abs(value) <= (math.inf if ceiling is None else ceiling)
+            if gap
+            else value >= (0 if floor is None else floor)
+        )
+        _line(axes, row, cells[name], "+.3f" if gap else ".3f", kept=kept)
+    found = [cell.get(key) for cell in cells.values() for key in ("value", "low")]
+    found.append(floor)
+    lowest = min([-0.5 if gap else 0.5, *(number for number in found if number is not None)])
+    axes.set_xlim(lowest - 0.01, 0.51 if gap else 1.005)
+    axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
+    axes.set_yticks(np.arange(len(order)), order, parse_math=False, fontsize=9)
+    axes.tick_params(axis="y", length=0)
+    bare_axes(axes, "x")
+    axes.set_xlabel(metric, fontsize=9)
+    entitle(axes, title, own=ax is None)
+    return axes.figure
+
+
+def _goodness(value: float | None, *, gap: bool) -> float:
+    if value is None:
+        return math.inf
+    return -abs(value) if gap else value
+
+
+def _line(axes: Axes, row: int, cell: Mapping[str, Any], form: str, *, kept: bool) -> None:
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
+    known = value is not None and low is not None and high is not None
+    colour, marker = (BLUE, "o") if kept else (ORANGE, "D")
+    text = "no evidence"
+    if value is not None:
+        interval = f"[{low:{form}}, {high:{form}}]" if known else "no interval"
+        text = f"{value:{form}}  {interval}"
+        face = colour if known else "white"
+        axes.plot(value, row, marker, color=colour, markerfacecolor=face, markersize=5)
+    if known:
+        axes.plot([low, high], [row, row], color=colour, linewidth=1.5)
+    place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+    axes.text(1.02, row, text, color="black" if known else GREY, **place)

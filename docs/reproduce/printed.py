@@ -1,0 +1,155 @@
+"""Published tables, drawn with the colours of every other picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bias_metrics.plot._colours import GREY, Colour, colour_of
+from bias_metrics.plot._grids import fill_cell, label_grid
+from bias_metrics.rules import SUBGROUP_METRICS
+
+
+def published_report(
+    rows: Iterable[Mapping[str, Any]],
+    columns: str,
+    *,
+    n: str | None = None,
+) -> dict[str, Any]:
+    """Turn one model of a published table into the mapping that `plot.heatmap` reads.
+
+    Draw it with `intervals=False`: published tables have no intervals.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        One per identity, as `csv.DictReader` gives them, with its name in `subgroup`.
+    columns : str
+        What stands before `_subgroup_auc` and so on in the names of the model's columns.
+    n : str, optional
+        The column with the number of rows.
+
+    Returns
+    -------
+    dict
+        With `subgroups`; an empty cell has the value None, the others keep the decimals they
+        were printed with, three at most.
+
+    Raises
+    ------
+    KeyError
+        If a column is missing.
+    ValueError
+        If a cell is neither a finite number nor empty, or an identity comes twice.
+    """
+    subgroups: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        identity = row["subgroup"]
+        if identity in subgroups:
+            msg = f"`rows` must name each subgroup once; got {identity!r} twice."
+            raise ValueError(msg)
+        cells = {metric: _printed(row, f"{columns}_{metric}") for metric in SUBGROUP_METRICS}
+        count = None if n is None else _number(row, n)
+        subgroups[identity] = {"n": None if count is None else int(count), **cells}
+    return {"subgroups": subgroups}
+
+
+def _printed(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    """Return a value with the decimals it was printed with, three at most."""
+    value = _number(row, column)
+    text = str(row[column]).strip().lower()
+    decimals = 3 if "e" in text else len(text.partition(".")[2])
+    return {"value": value, "digits": min(decimals, 3)}
+
+
+def _number(row: Mapping[str, Any], column: str) -> float | None:
+    text = str(row[column]).strip()
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        msg = f"`{column}` must be a finite number or empty; got {text!r} for {row['subgroup']}."
+        raise ValueError(msg)
+    return number
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A cell of a published table.
+
+    Attributes
+    ----------
+    text : str
+        As it was printed.
+    metric : str, optional
+        Decides the colour, as in every picture; without one the cell is white.
+    value : float, optional
+        What is coloured, where it is not the printed number itself.
+    """
+
+    text: str
+    metric: str | None = None
+    value: float | None = None
+
+    @property
+    def colour(self) -> Colour:
+        """The same colour that the value has in every picture."""
+        if self.metric is None:
+            return (1.0, 1.0, 1.0, 1.0)
+        return colour_of(self.metric, float(self.text) if self.value is None else self.value)
+
+
+def printed_table(
+    rows: Mapping[str, Sequence[Printed | None]],
+    columns: Sequence[str],
+    *,
+    title: str,
+    note: str = "",
+) -> Figure:
+    """Draw a table whose columns are not the five metrics, coloured as every other picture.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of Printed or None
+        By the row's name, one cell per column; None is grey and says "none".
+    columns : sequence of str
+        Names of the columns; a line break is allowed.
+    title, note : str
+        Above the table, and small below it.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If a row has not one cell per column.
+    """
+    figure = Figure(
+        figsize=(2.6 + 1.35 * len(columns), 1.5 + 0.32 * max(len(rows), 1)), layout="constrained"
+    )
+    axes = figure.subplots()
+    for row, (name, cells) in enumerate(rows.items()):
+        if len(cells) != len(columns):
+            msg = (
+                f"printed_table: `rows` must have {len(columns)} cells each; "
+                f"got {len(cells)} ({name})."
+            )
+            raise ValueError(msg)
+        for column, cell in enumerate(cells):
+            if cell is None:
+                fill_cell(axes, column, row, "none")
+            else:
+                fill_cell(axes, column, row, cell.text, cell.colour)
+    label_grid(axes, list(rows), columns)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    figure.supxlabel(note, fontsize=8, color=GREY, parse_math=False)
+    return figure

@@ -1,0 +1,281 @@
+"""Every result prints as a table, shows as one in a notebook and goes into a data frame."""
+
+import csv
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+from datetime import date
+from functools import cache
+
+import numpy as np
+import pytest
+
+import bias_metrics
+from bias_metrics import (
+    Difference,
+    MetricValue,
+    compare_bias,
+    counterfactual_gaps,
+    evaluate_bias,
+    intersections,
+)
+from bias_metrics._tables import MAX_ROWS, Table, Tabular, flat
+from bias_metrics.gate import decide
+from bias_metrics.rules import Rule
+from bias_metrics.verdict import Evidence
+
+HOSTILE = "<img src=x onerror=alert(1)>&\"'"
+Y_TRUE = np.array([0, 1] * 30, dtype=bool)
+Y_SCORE = np.round(np.random.default_rng(0).random(60), 2)
+GROUPS = {HOSTILE: np.arange(60) < 30, "gay": np.arange(60) % 3 == 0, "none": np.zeros(60, bool)}
+ROWS = (Y_TRUE, Y_SCORE, GROUPS)
+
+
+# Every public function that returns a result.
+RESULTS = {
+    "advise_threshold": lambda f: f(
+        Y_TRUE, Y_SCORE, {"gay": GROUPS["gay"]}, min_recall=0.5, min_precision=0.1
+    ),
+    "bootstrap_bias": lambda f: f(*ROWS, rng=np.random.default_rng(0), n_replicates=5),
+    "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
+    "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
+    "diagnose_bias": lambda f: f(*ROWS),
+    "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
+    "equality_curve": lambda f: f(Y_TRUE, Y_SCORE, GROUPS["gay"]),
+    "error_rates": lambda f: f(Y_TRUE, Y_SCORE, threshold=0.5),
+    "evaluate_bias": lambda f: f(*ROWS),
+    "evaluate_slices": lambda f: f(*ROWS, {HOSTILE: GROUPS[HOSTILE]}),
+    "fned": lambda f: f(*ROWS),
+    "fped": lambda f: f(*ROWS),
+    "identity_counts": lambda f: f(Y_TRUE, GROUPS),
+    "intersections": lambda f: f(GROUPS, y_true=Y_TRUE),
+    "label_agreement": lambda f: f(GROUPS, GROUPS),
+    "label_sensitivity": lambda f: f(np.linspace(0, 1, 60), Y_SCORE, GROUPS),
+    "paired_gaps": lambda f: f(Y_SCORE, Y_SCORE[::-1]),
+    "permuted_reference": lambda f: f(
+        bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2
+    ),
+    "pinned_auc_equality_difference": lambda f: f(*ROWS),
+    "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
+    "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
+    "threshold_report": lambda f: f(
+        *ROWS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=2
+    ),
+    "threshold_table": lambda f: f(*ROWS),
+    "toxicity_by_length": lambda f: f(Y_TRUE, np.arange(60), GROUPS, edges=[20]),
+    "worst_group_accuracy": lambda f: f(*ROWS),
+    "worst_subgroup": lambda f: f(evaluate_bias(*ROWS), "bpsn_auc"),
+}
+# Those that return a plain value, masks or ranks.
+PLAIN = {
+    *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
+    *("compute_bias_metrics_for_model", "power_mean", "roc_auc", "subgroup_auc", "within_slice"),
+    *("measure_subgroup", "rank_scores", "summarise_bias"),  # the steps of evaluate_bias
+}
+SHOWN_IN_NO_NAME = {"equal_error_rate", "equality_curve", "error_rates", "paired_gaps"}
+
+
+@cache
+def result(name):
+    return RESULTS[name](getattr(bias_metrics, name))
+
+
+every_result = pytest.mark.parametrize("name", RESULTS)
+
+
+def test_no_function_is_forgotten():
+    functions = {n for n in bias_metrics.__all__ if inspect.isfunction(getattr(bias_metrics, n))}
+    assert set(RESULTS) | PLAIN == functions
+
+
+def test_every_type_of_result_is_importable_from_the_package():
+    for module in pkgutil.walk_packages(bias_metrics.__path__, "bias_metrics."):
+        importlib.import_module(module.name)
+    names = {one.__name__ for one in Tabular.__subclasses__()}
+    assert len(names) > 25
+    assert names <= set(bias_metrics.__all__)
+
+
+@every_result
+def test_rows_are_flat_records_with_the_same_keys(name):
+    rows = result(name).rows()
+    assert rows
+    assert all(list(row) == list(rows[0]) for row in rows)
+    allowed = str | int | float | bool | None
+    assert all(isinstance(value, allowed) for row in rows for value in row.values())
+    csv.DictWriter(io.StringIO(), rows[0]).writerows(rows)
+
+
+@every_result
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_has_the_rows_and_columns_of_the_records(name, library):
+    pytest.importorskip(library)
+    rows = result(name).rows()
+    frame = result(name).to_frame(library)
+    assert list(frame.columns) == list(rows[0])
+    assert len(frame) == len(rows)
+
+
+@every_result
+def test_a_result_prints_as_a_table_and_shows_as_one(name):
+    text, html = str(result(name)), result(name)._repr_html_()
+    assert text.count("\n") >= 1
+    assert html.count("<table>") == 1
+    assert html.count("<tr>") <= text.count("\n") + 1
+
+
+@every_result
+def test_a_name_cannot_put_markup_into_a_notebook(name):
+    html = result(name)._repr_html_()
+    assert "<img" not in html
+    named = name not in SHOWN_IN_NO_NAME | {"advise_threshold", "permuted_reference"}
+    if named and "onerror" in str(result(name)):
+        assert "&lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#x27;" in html
+
+
+def test_a_verdict_is_a_table_of_what_each_rule_says():
+    rules = [Rule("bpsn_auc", "each", floor=0.1, mode="estimate")]
+    evidence = {(None, rules[0].level): Evidence(evaluate_bias(*ROWS).to_dict())}
+    verdict = decide(evidence, rules, today=date(2026, 1, 1))
+    first, header, *lines = str(verdict).splitlines()
+    assert first == f"verdict: {verdict.outcome}"
+    assert header.split() == ["rule", "group", "outcome", "sentence"]
+    assert [row["outcome"] for row in verdict.rows()] == [one.outcome for one in verdict.results]
+    assert len(lines) == len(verdict.results) == 3
+    assert "<img" not in verdict._repr_html_()
+
+
+def test_an_undefined_number_is_none_beside_its_reason():
+    [row] = [
+        r
+        for r in evaluate_bias(*ROWS).rows()
+        if (r["subgroup"], r["metric"]) == ("none", "bnsp_auc")
+    ]
+    assert (row["value"], row["low"], row["reason"]) == (None, None, "no subgroup positives")
+
+
+def test_a_report_prints_each_metric_with_its_interval():
+    report = evaluate_bias(*ROWS)
+    first, header, _, gay, none = str(report).splitlines()
+    assert first.startswith(
+        f"60 rows, 30 positive; AUC {report.overall.auc}, final score undefined"
+    )
+    assert header.split() == [
+        *("subgroup", "n", "n_positive", "subgroup_auc", "bpsn_auc", "bnsp_auc"),
+        *("positive_aeg", "negative_aeg"),
+    ]
+    assert gay.startswith("gay ")
+    assert str(report.subgroups["gay"].bpsn_auc) in gay
+    assert none.count("undefined (no subgroup") == 5
+
+
+def test_the_rows_of_a_report_hold_all_its_numbers():
+    report = evaluate_bias(*ROWS)
+    found = {(row["subgroup"], row["metric"]): row["value"] for row in report.rows()}
+    assert len(found) == 5 * 3 + 5
+    assert found["gay", "bpsn_auc"] == report.subgroups["gay"].bpsn_auc.value
+    assert found[None, "auc"] == report.overall.auc.value
+    assert found[None, "power_mean_bpsn_auc"] == report.power_mean.bpsn_auc.value
+
+
+def test_a_comparison_marks_what_is_shown():
+    y_true, gay = np.tile([False, True], 400), np.arange(800) % 4 < 2
+    noise = np.random.default_rng(1).random(800)
+    groups = {"gay": gay, "none": gay & False}
+    found = compare_bias(y_true, y_true + noise / 2, noise, groups)
+    header, *lines = str(found).splitlines()[1:]
+    assert header.split()[1] == "subgroup_auc"
+    assert f"{found.subgroups['gay'].subgroup_auc} *" in lines[0]
+    assert lines[-1] == "* shown at 95% confidence after Holm's adjustment"
+    assert "*" not in lines[1]
+    rows = found.rows()
+    assert {"first", "second", "value", "low", "high", "p_holm", "reason"} < set(rows[0])
+    assert len(rows) == 2 * 5 + 5
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (Difference(0.9, 0.8, 0.1, low=0.05, high=0.15), "+0.100 [+0.050, +0.150]"),
+        (Difference(0.9, 0.8, 0.1), "+0.100"),
+        (Difference(None, 0.8, reason="no negatives"), "undefined (no negatives)"),
+    ],
+)
+def test_a_difference_prints_with_its_interval_or_its_reason(difference, text):
+    assert str(difference) == text
+    assert difference.rows()[0]["reason"] == difference.reason
+
+
+def test_a_long_result_is_cut_and_says_so():
+    table = Table.of([{"i": i} for i in range(MAX_ROWS + 5)])
+    assert table.text().splitlines()[-1] == "... and 5 more rows"
+    assert table.html().count("<tr>") == MAX_ROWS + 1
+
+
+def test_a_result_without_rows_still_prints():
+    assert str(intersections({})) == ""
+    assert "<table>" in counterfactual_gaps([], [], [])._repr_html_()
+
+
+def test_texts_are_aligned_without_control_characters_and_numbers_stand_on_the_right():
+    rows = [{"name": "a\x1b[2J\n", "n": 1234, "up": True}, {"name": "b", "n": 5, "up": False}]
+    assert Table.of(rows).text().splitlines() == [
+        "name        n  up",
+        "a\ufffd[2J\ufffd  1,234  yes",
+        "b           5  no",
+    ]
+
+
+def test_values_are_flattened_and_their_reasons_collected():
+    plain = {
+        "value": 0.5,
+        "mean": MetricValue(None, "no rows").to_dict(),
+        "auc": MetricValue(0.5, std_error=0.1, low=0.4, high=0.6).to_dict(interval=True),
+        "quantiles": {"0.5": MetricValue(0.25).to_dict()},
+        "undefined": {"gay": "no rows"},
+        "tied": ["a", "b"],
+        "reason": "few",
+    }
+    assert flat(plain) == {
+        "value": 0.5,
+        "mean": None,
+        "auc": 0.5,
+        "auc_std_error": 0.1,
+        "auc_low": 0.4,
+        "auc_high": 0.6,
+        "quantiles_0.5": 0.25,
+        "undefined": "gay: no rows",
+        "tied": "a, b",
+        "reason": "few; mean: no rows",
+    }
+
+
+def test_a_frame_needs_its_library(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ModuleNotFoundError, match=r"to_frame\(\) needs pandas.*pip install pandas"):
+        evaluate_bias(*ROWS).to_frame()
+    with pytest.raises(ValueError, match="`library` must be one of pandas, polars; got 'arrow'"):
+        evaluate_bias(*ROWS).to_frame("arrow")
+
+
+@every_result
+def test_a_result_as_a_dict_passes_through_strict_json(name):
+    plain = result(name).to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+
+
+def test_a_bootstrap_as_a_dict_has_the_shape_of_a_report():
+    spread, report = result("bootstrap_bias"), evaluate_bias(*ROWS).to_dict()
+    plain = spread.to_dict()
+    assert plain["subgroups"].keys() == report["subgroups"].keys()
+    assert plain["subgroups"]["gay"]["bpsn_auc"]["low"] == spread.subgroups["gay"].bpsn_auc.low
+    assert plain["overall"]["auc"] == vars(spread.overall.auc)
+
+
+def test_a_diagnosis_has_the_numbers_that_decided_as_rows():
+    [first, *_] = result("diagnose_bias")["gay"].rows()
+    evidence = result("diagnose_bias")["gay"].evidence
+    assert list(first) == ["evidence", "value", "std_error", "low", "high", "reason"]
+    assert first["value"] == evidence[first["evidence"]].value

@@ -1,0 +1,67 @@
+"""The tutorial runs as it is, from a CSV of scores to a comparison in ten lines."""
+
+import csv
+from pathlib import Path
+
+import nbformat
+import pytest
+import tutorial_scores
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """The notebook as it is after each cell was run beside its file."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / tutorial_scores.FILE.name).write_bytes(tutorial_scores.FILE.read_bytes())
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    resources = {"metadata": {"path": str(folder)}}
+    return NotebookClient(notebook, timeout=120, resources=resources).execute()
+
+
+def shown(notebook, kind):
+    """What the cells put out in one MIME type, joined where it is text."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.output_type == "error"]
+    return [data[kind] for output in outputs if kind in (data := output.get("data", {}))]
+
+
+def test_the_notebook_is_committed_without_outputs(committed):
+    cells = [cell for cell in committed.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+
+
+def test_a_table_a_heatmap_and_a_comparison_take_ten_lines(committed):
+    cells = [cell for cell in committed.cells if "ten-lines" in cell.metadata.get("tags", [])]
+    lines = [line for cell in cells for line in cell.source.splitlines() if line.strip()]
+    assert len(lines) == 10
+    assert any("read_csv" in line for line in lines)
+
+
+def test_it_shows_two_tables_and_three_pictures(executed):
+    report, compared, frame = shown(executed, "text/html")
+    assert "<th>bpsn_auc</th>" in report
+    assert "<td>0.775 [0.726, 0.818]</td>" in report  # harmless comments about gay people
+    assert "first less second" in compared
+    assert "+0.146 [+0.108, +0.184] *" in compared
+    assert "dataframe" in frame
+    assert len(shown(executed, "image/png")) == 3
+
+
+def test_it_says_what_is_wrong_in_words(executed):
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    printed = "".join(output.text for output in outputs if output.output_type == "stream")
+    assert "gay: 0.775, below the floor: True" in printed
+    assert "harmless ones score higher than other harmless comments" in printed
+
+
+def test_its_scores_are_what_their_script_writes():
+    with tutorial_scores.FILE.open(newline="", encoding="utf-8") as stream:
+        assert list(csv.DictReader(stream)) == tutorial_scores.table()
