@@ -12,8 +12,8 @@ import numpy.typing as npt
 from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report import BiasReport
-from bias_metrics.rules import SUBGROUP_METRICS
 
 
 @dataclass(frozen=True)

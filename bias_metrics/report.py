@@ -7,7 +7,7 @@ from typing import Any
 
 from bias_metrics._cells import Cells
 from bias_metrics._values import MetricValue
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.worst import worst_subgroup
 
 BACKGROUNDS = ("outside_subgroup", "no_identity")

@@ -8,6 +8,31 @@ from datetime import date
 from typing import Literal
 
 from bias_metrics.intervals import MIN_CLUSTERS
+from bias_metrics.metrics import (
+    AGGREGATE_METRICS,
+    METRICS,
+    OVERALL_METRICS,
+    SUBGROUP_METRICS,
+    Scope,
+    metrics_of,
+)
+
+__all__ = [
+    "AGGREGATE",
+    "AGGREGATE_METRICS",
+    "EACH",
+    "OVERALL",
+    "OVERALL_METRICS",
+    "SCOPES",
+    "SUBGROUP_METRICS",
+    "WORST",
+    "Action",
+    "Kind",
+    "Mode",
+    "Rule",
+    "Waiver",
+    "correct_for_candidates",
+]
 
 Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]
@@ -15,18 +40,7 @@ Kind = Literal["floor", "ceiling", "champion", "reference"]
 
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
 SCOPES = (OVERALL, EACH, WORST, AGGREGATE)
-
-# Which classes each metric compares: (of the subgroup, of the background).
-COMPARED = {
-    "subgroup_auc": (("positive", "negative"), ()),
-    "bpsn_auc": (("negative",), ("positive",)),
-    "bnsp_auc": (("positive",), ("negative",)),
-    "positive_aeg": (("positive",), ("positive",)),
-    "negative_aeg": (("negative",), ("negative",)),
-}
-SUBGROUP_METRICS = tuple(COMPARED)
-AGGREGATE_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "final_score")
-OVERALL_METRICS = ("auc",)
+_WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 
 @dataclass(frozen=True)
@@ -82,9 +96,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse a rule that could not decide anything, or not what it says."""
-        known = {OVERALL: OVERALL_METRICS, AGGREGATE: AGGREGATE_METRICS}.get(
-            str(self.scope), SUBGROUP_METRICS
-        )
+        known = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
         if self.metric not in known:
             msg = (
                 f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
@@ -104,9 +116,9 @@ class Rule:
             )
             raise ValueError(msg)
         for name, limit in self.limits:
-            most = 0.5 if self.is_gap else 1
+            most = METRICS[self.metric].largest
             if not 0 < limit <= most:
-                msg = f"`{name}` of {self.metric} must be in (0, {most}]; got {limit}."
+                msg = f"`{name}` of {self.metric} must be in (0, {most:g}]; got {limit}."
                 raise ValueError(msg)
         if not 0.5 < self.confidence < 1:
             msg = f"`confidence` must be between 0.5 and 1, as in 0.95; got {self.confidence}."
@@ -118,7 +130,7 @@ class Rule:
     @property
     def is_gap(self) -> bool:
         """Whether the metric is signed with 0 best."""
-        return self.metric.endswith("_aeg")
+        return METRICS[self.metric].is_gap
 
     @property
     def named_groups(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bias_metrics.gate import WORST_FIRST
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 _WIDTH = 118
 _COLOURS = {
@@ -163,7 +163,7 @@ def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
     for name, cells in bias["subgroups"].items():
         values = [
             _coloured(
-                _shown(cells[metric], signed=metric.endswith("_aeg")), failed.get((name, metric))
+                _shown(cells[metric], signed=METRICS[metric].is_gap), failed.get((name, metric))
             )
             for metric in SUBGROUP_METRICS
         ]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bias_metrics import BiasReport, diagnose_bias, equal_error_rate, threshold_report
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from tasks.layout import CONFIDENCE, Layout, membership
 from tasks.orchestration import task
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from tasks.colours import BLUE, ORANGE, UNDEFINED, colour_of
 from tasks.grids import fill_cell, label_grid
 from tasks.layout import Layout, membership
@@ -128,7 +128,7 @@ def _cell(
     axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
 ) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    gap = metric.endswith("_aeg")
+    gap = METRICS[metric].is_gap
     if value is None:
         fill_cell(axes, column, row, "no evidence")
         return

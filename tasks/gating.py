@@ -13,7 +13,7 @@ from typing import Any
 
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import SLICE, EvaluationSet
 from tasks.data.freezing import SOURCES
@@ -177,7 +177,7 @@ def _worsened(measured: Evidence) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for group, cells in (measured.champion or {"subgroups": {}})["subgroups"].items():
         for metric, cell in cells.items():
-            gap = metric.endswith("_aeg")
+            gap = METRICS[metric].is_gap
             if cell["p_holm"] is not None and cell["p_holm"] < _ALPHA:
                 worse = abs(cell["first"]) > abs(cell["second"]) if gap else cell["value"] < 0
                 keys = ("first", "second", "p_holm", "p_bh")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from tasks.files import whole_file
 from tasks.orchestration import task
 from tasks.scoring.candidate import Workplace

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from tasks.colours import BLUE, GREY, ORANGE, colour_of, scale_of
 from tasks.grids import bare_axes, fill_cell, label_grid
 
@@ -154,7 +154,7 @@ def forest_plot(
     if metric not in SUBGROUP_METRICS:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
         raise ValueError(msg)
-    gap = metric.endswith("_aeg")
+    gap = METRICS[metric].is_gap
     wrong = ("floor", floor) if gap else ("ceiling", ceiling)
     if wrong[1] is not None:
         msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."

@@ -10,7 +10,7 @@ from typing import Any
 
 from bias_metrics import BiasReport
 from bias_metrics.gate import WORST_FIRST
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json

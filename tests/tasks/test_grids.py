@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from tasks.colours import UNDEFINED, colour_of, scale_of
 from tasks.figures import metric_heatmap
 from tasks.grids import Printed, printed_table

@@ -11,7 +11,7 @@ from matplotlib.patches import Polygon, Rectangle
 from matplotlib.text import Text
 
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from tasks.colours import UNDEFINED
 from tasks.figures import distribution_panels, metric_heatmap
 from tasks.pictures import comparison_heatmap, forest_plot, published_report
