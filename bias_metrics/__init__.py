@@ -31,6 +31,7 @@ from bias_metrics.intersecting import intersections
 from bias_metrics.labels import label_sensitivity
 from bias_metrics.permutation import permuted_reference
 from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
+from bias_metrics.rates import RateGapComparison, RateGaps, compare_rate_gaps, rate_gaps
 from bias_metrics.report import BiasReport, SubgroupBias
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
 from bias_metrics.thresholds import equal_error_rate, error_rates, threshold_table
@@ -45,6 +46,8 @@ __all__ = [
     "Diagnosis",
     "Difference",
     "MetricValue",
+    "RateGapComparison",
+    "RateGaps",
     "SortedClasses",
     "SortedScores",
     "SubgroupBias",
@@ -54,6 +57,7 @@ __all__ = [
     "bootstrap_bias",
     "bpsn_auc",
     "compare_bias",
+    "compare_rate_gaps",
     "counterfactual_gaps",
     "diagnose_bias",
     "equal_error_rate",
@@ -77,6 +81,7 @@ __all__ = [
     "positive_aeg",
     "power_mean",
     "rank_scores",
+    "rate_gaps",
     "roc_auc",
     "roll_up",
     "subgroup_auc",

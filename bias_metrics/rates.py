@@ -1,0 +1,289 @@
+"""FPR and FNR gaps: error rates of each subgroup beside its background, at a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._checks import (
+    BoolArray,
+    FloatArray,
+    check_clusters,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
+from bias_metrics._errors import flagged
+from bias_metrics._options import check_choice, check_threshold
+from bias_metrics._rates import Events, Gap
+from bias_metrics._request import Background, excluded_rows
+from bias_metrics._values import MetricValue
+from bias_metrics.differences import Difference
+from bias_metrics.intervals import check_confidence
+from bias_metrics.metrics import Rate, threshold_metrics
+from bias_metrics.report import BACKGROUNDS
+
+
+@dataclass(frozen=True)
+class RateGaps:
+    """Every metric at one threshold.
+
+    Attributes
+    ----------
+    threshold : float
+        Scores at or above it are flagged.
+    subgroups : dict of str to dict of str to MetricValue
+        By subgroup and metric (`fpr_gap`, `fnr_gap`).
+    confidence : float
+        Of each interval.
+    """
+
+    threshold: float
+    subgroups: dict[str, dict[str, MetricValue]]
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "threshold": self.threshold,
+            "subgroups": {
+                name: {metric: one.to_dict(interval=True) for metric, one in cells.items()}
+                for name, cells in self.subgroups.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class RateGapComparison:
+    """Every metric of two models, each at its own threshold.
+
+    Attributes
+    ----------
+    first, second : RateGaps
+        The gaps of each model.
+    subgroups : dict of str to dict of str to Difference
+        By subgroup and metric, the first less the second, with bounds on how much wider the
+        first gap is.
+    """
+
+    first: RateGaps
+    second: RateGaps
+    subgroups: dict[str, dict[str, Difference]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "thresholds": [self.first.threshold, self.second.threshold],
+            "subgroups": {
+                name: {metric: one.to_dict() for metric, one in cells.items()}
+                for name, cells in self.subgroups.items()
+            },
+        }
+
+
+def rate_gaps(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Mapping[str, npt.ArrayLike],
+    *,
+    threshold: float,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> RateGaps:
+    """Compare each subgroup's error rates at one threshold with those of its background.
+
+    `fpr_gap` is the false positive rate of the subgroup less that of the background: above 0,
+    harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same of
+    the false negative rate: above 0, abuse of the subgroup is missed more often. Not to be
+    confused with `fped` and `fned`, which are sums of absolute differences from the rate of
+    *all* rows and have no interval, nor with the AEGs, which compare scores at all thresholds.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,)
+        Name and membership of each subgroup; they may overlap.
+    threshold : float
+        Finite; a score at or above it is flagged. The intervals take it as given. Where it was
+        estimated from the same rows, they are those of the gap at this very threshold.
+    confidence : float, default=0.95
+        Of each interval.
+    clusters : array of shape (n,), optional
+        Article, thread or template of each row. With fewer than 20 clusters of the counted class
+        in subgroup or background there is no interval.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    RateGaps
+        Gaps in [-1, 1], ideal 0, with intervals. A gap without rows in subgroup or background
+        has the value None and a reason.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if `threshold` is not finite.
+
+    Notes
+    -----
+    The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
+    which keeps its level for few rows and rates near 0; by cluster it reaches at least as far as
+    the linearised variance says, with Student's quantile.
+
+    References
+    ----------
+    Hardt, Price and Srebro (2016), section 2 (equalised odds). Newcombe (1998), Statistics in
+    Medicine 17, 873-890. Agresti and Caffo (2000), The American Statistician 54.
+
+    Examples
+    --------
+    >>> found = rate_gaps(
+    ...     [0, 0, 0, 0, 1, 1], [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], {"gay": [1, 1, 0, 0, 0, 1]},
+    ...     threshold=0.5,
+    ... )
+    >>> cells = found.subgroups["gay"]
+    >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 less 0 of 2; 1 of 1 less 0 of 1
+    (0.5, 1.0)
+    """
+    rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
+    model = rows.decide("y_score", y_score, threshold)
+    return rows.gaps(list(rows.compare([model])), 0, threshold)
+
+
+def compare_rate_gaps(
+    y_true: npt.ArrayLike,
+    y_score_a: npt.ArrayLike,
+    y_score_b: npt.ArrayLike,
+    subgroups: Mapping[str, npt.ArrayLike],
+    *,
+    threshold_a: float,
+    threshold_b: float,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> RateGapComparison:
+    """Compare the error rate gaps of two models on the same rows, each at its own threshold.
+
+    The models are paired: rows on which both err do not widen the interval.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    y_score_a, y_score_b : float array of shape (n,)
+        Scores of the first model (the candidate) and the second (the champion).
+    subgroups : mapping of str to bool array of shape (n,)
+        Name and membership of each subgroup.
+    threshold_a, threshold_b : float
+        Where each model flags a row; taken as given, see `rate_gaps`.
+    confidence, clusters, background
+        As in `rate_gaps`.
+
+    Returns
+    -------
+    RateGapComparison
+        Differences of the gaps, and bounds on how much wider the first is (`size_low`,
+        `size_high`). Models that decide alike differ by 0 with zero width.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `rate_gaps`.
+
+    References
+    ----------
+    Newcombe (1998), Statistics in Medicine 17, 2635-2650 (paired rows). Zou (2007),
+    Psychological Methods 12 (intervals of differences from the limits of each).
+
+    Examples
+    --------
+    >>> y_true, gay = [0, 0, 0, 0] * 10, [0, 0, 1, 1] * 10
+    >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
+    >>> found = compare_rate_gaps(y_true, a, b, {"gay": gay}, threshold_a=0.5, threshold_b=0.5)
+    >>> one = found.subgroups["gay"]["fpr_gap"]
+    >>> one.first, one.second, round(one.size_low, 2)
+    (0.5, 0.0, 0.14)
+    """
+    rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
+    models = [
+        rows.decide("y_score_a", y_score_a, threshold_a),
+        rows.decide("y_score_b", y_score_b, threshold_b),
+    ]
+    compared = list(rows.compare(models))
+    differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.masks}
+    for name, metric, gap in compared:
+        differences[name][metric] = gap.difference()
+    return RateGapComparison(
+        rows.gaps(compared, 0, threshold_a), rows.gaps(compared, 1, threshold_b), differences
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Checked arguments."""
+
+    labels: BoolArray
+    masks: dict[str, BoolArray]
+    confidence: float
+    clusters: npt.NDArray[np.intp] | None
+    excluded: npt.NDArray[np.intp] | None
+
+    @classmethod
+    def of(
+        cls,
+        y_true: npt.ArrayLike,
+        subgroups: Mapping[str, npt.ArrayLike],
+        confidence: float,
+        clusters: npt.ArrayLike | None,
+        background: str,
+    ) -> _Rows:
+        labels = check_mask("y_true", y_true)
+        masks = check_subgroups(subgroups, labels.size)
+        check_choice("background", background, BACKGROUNDS)
+        return cls(
+            labels,
+            masks,
+            check_confidence(confidence),
+            check_clusters(clusters, labels.size),
+            excluded_rows(background, masks),
+        )
+
+    def decide(self, name: str, y_score: npt.ArrayLike, threshold: float) -> BoolArray:
+        """Say which rows a model flags."""
+        scores: FloatArray = check_scores(name, y_score, self.labels.size)
+        return flagged(scores, check_threshold(threshold))
+
+    def compare(self, models: Sequence[BoolArray]) -> Iterator[tuple[str, str, Gap]]:
+        """Yield each subgroup beside its background, for each metric."""
+        everyone = np.arange(self.labels.size)
+        for metric, rate in threshold_metrics().items():
+            events = Events.of(rate, self.labels, models, self.clusters)
+            total = events.among(everyone)
+            shared = None if self.excluded is None else events.among(self.excluded)
+            for name, mask in self.masks.items():
+                own = events.among(np.flatnonzero(mask))
+                background = total.less(shared or own)
+                yield name, metric, Gap(own, background, _called(rate), self.confidence)
+
+    def gaps(
+        self, compared: Sequence[tuple[str, str, Gap]], model: int, threshold: float
+    ) -> RateGaps:
+        """Measure one model's gaps."""
+        found: dict[str, dict[str, MetricValue]] = {name: {} for name in self.masks}
+        for name, metric, gap in compared:
+            found[name][metric] = gap.measure(model)
+        return RateGaps(float(threshold), found, self.confidence)
+
+
+def _called(rate: Rate) -> str:
+    """Return what the counted rows are called in a reason."""
+    return f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
