@@ -19,7 +19,13 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics import (
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_rate,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics.gate import decide
 from bias_metrics.rules import Rule
 from bias_metrics.verdict import Evidence
@@ -50,6 +56,8 @@ class Situation:
         Distance of the classes, in standard deviations.
     correlation : float
         Between the two models' scores.
+    at : float
+        The given threshold, of a rule that has one.
     """
 
     name: str
@@ -62,6 +70,7 @@ class Situation:
     least_passes: float = 0.0
     separation: float = 2.0
     correlation: float = 0.8
+    at: float = 1.0
     outcomes_allowed: frozenset[str] = field(default=frozenset({"pass", "fail", "insufficient"}))
 
 
@@ -85,8 +94,118 @@ def gap_shift_of(gap: float) -> float:
     return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
 
 
+def rate_shift_of(gap: float, at: float) -> float:
+    """Return the shift at which the FPR gap at a threshold is this."""
+    return at + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-at))
+
+
+def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) -> float:
+    """Return the shift at which the FPR gap at the threshold of equal errors is this.
+
+    That threshold moves with the shift, the more the larger the group's share of the rows is.
+    """
+    low, high = -10.0, 10.0
+    while high - low > 1e-12:
+        at = (low + high) / 2
+        excess = _NORMAL.cdf(-at) + share * gap - _NORMAL.cdf(at - separation)
+        low, high = (at, high) if excess > 0 else (low, at)
+    return rate_shift_of(gap, low)
+
+
 def situations() -> Iterator[Situation]:
     """Yield what is simulated. One group unless several are said."""
+    yield from _of_scores()
+    yield from _of_errors()
+
+
+def _of_errors() -> Iterator[Situation]:
+    """Yield what is simulated of rules on error rates at a threshold."""
+    given = {"metric": "fpr_gap", "scope": "each", "threshold": "given"}
+    equal = given | {"threshold": "equal_errors"}
+    for gap, name in ((0.1, "FPR gap at it"), (-0.1, "FPR gap of the other sign at it")):
+        yield Situation(
+            f"ceiling at a given threshold, {name}",
+            Rule(**given, ceiling=0.1),
+            (rate_shift_of(gap, 1.0),),
+            most_passes=ALPHA,
+        )
+    yield Situation(
+        "ceiling at a given threshold, FPR gap at it, 25 rows of each class",
+        Rule(**given, ceiling=0.3),
+        (rate_shift_of(0.3, 1.0),),
+        n_positive=25,
+        n_negative=25,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "ceiling at a given threshold, FPR gap at it, rates of 1 and 6 %",
+        Rule(**given, ceiling=0.05),
+        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        most_passes=ALPHA,
+        at=-_NORMAL.inv_cdf(0.01),
+    )
+    yield Situation(
+        "ceiling at a given threshold, no gap",
+        Rule(**given, ceiling=0.15),
+        (0.0,),
+        least_passes=0.95,
+    )
+    for gap, name in ((0.1, "FPR gap at it"), (-0.1, "FPR gap of the other sign at it")):
+        yield Situation(
+            f"ceiling at equal errors, {name}",
+            Rule(**equal, ceiling=0.1),
+            (equal_error_shift_of(gap, 2.0),),
+            most_passes=ALPHA,
+        )
+    wide = rate_shift_of(0.15, 1.0)
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it",
+        Rule(**given, margin=0.05),
+        (wide,),
+        (rate_shift_of(0.1, 1.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it with the other sign",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(-0.1, 1.0),),
+        (rate_shift_of(0.05, 1.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it, rates of 1 and 6 %",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        (0.0,),
+        most_passes=ALPHA,
+        at=-_NORMAL.inv_cdf(0.01),
+    )
+    yield Situation(
+        "margin on an FPR gap, from 0 to +0.05 by exactly it",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, 1.0),),
+        (0.0,),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap at equal errors, wider by exactly it",
+        Rule(**equal, margin=0.05),
+        (equal_error_shift_of(0.15, 2.0),),
+        (equal_error_shift_of(0.1, 2.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap that shrinks from .30 to .05",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, 1.0),),
+        (rate_shift_of(0.3, 1.0),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+
+
+def _of_scores() -> Iterator[Situation]:
+    """Yield what is simulated of rules on AUCs and AEGs."""
     at = shift_of(0.85, 2.0)
     bpsn = {"metric": "bpsn_auc", "scope": "each"}
     gap = {"metric": "negative_aeg", "scope": "each"}
@@ -215,16 +334,49 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
         moved = np.array([*shifts, 0.0])[group] * ~labels
         return common + own + situation.separation * labels + moved
 
-    level = situation.rule.level
+    rule, level = situation.rule, situation.rule.level
     first = scores(situation.candidate)
-    if situation.champion is None:
+    second = None if situation.champion is None else scores(situation.champion)
+    if rule.threshold is not None:
+        evidence = _errors(situation, labels, members, first, second)
+    elif second is None:
         evidence = Evidence(evaluate_bias(labels, first, members, confidence=level).to_dict())
     else:
-        second = scores(situation.champion)
         found = compare_bias(labels, first, second, members, confidence=level)
         evidence = Evidence(found.first.to_dict(), found.to_dict())
-    rule = situation.rule
     return decide({(rule.slice, rule.level): evidence}, [rule], today=TODAY).outcome
+
+
+def _errors(
+    situation: Situation,
+    labels: npt.NDArray[np.bool_],
+    members: dict[str, npt.NDArray[np.bool_]],
+    first: Floats,
+    second: Floats | None,
+) -> Evidence:
+    """Measure error rates as an evaluation does: each model at its own threshold."""
+    name, level = str(situation.rule.threshold), situation.rule.level
+
+    def own(scores: Floats) -> float:
+        if name == "given":
+            return situation.at
+        return equal_error_rate(labels, scores).threshold or 0.0
+
+    report = evaluate_bias(labels, first, members, intervals=False).to_dict()
+    gaps = rate_gaps(labels, first, members, threshold=own(first), confidence=level)
+    report["thresholds"] = {name: gaps.to_dict()}
+    if second is None:
+        return Evidence(report)
+    found = compare_rate_gaps(
+        labels,
+        first,
+        second,
+        members,
+        threshold_a=own(first),
+        threshold_b=own(second),
+        confidence=level,
+    )
+    return Evidence(report, {"thresholds": {name: found.to_dict()}})
 
 
 def allowed_error(share: float, draws: int) -> float:

@@ -91,7 +91,8 @@ def targets_of(
             own = _counts(subgroups[name])
             outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
             background = shared_background or outside
-            place = ("subgroups", name, rule.metric)
+            at = () if rule.threshold is None else ("thresholds", rule.threshold)
+            place = (*at, "subgroups", name, rule.metric)
             found.append(Target("subgroup", name, place, own, background))
         if rule.scope == WORST and found:
             found = [Target(WORST, None, (), everyone, everyone, tuple(found))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bias_metrics._judging import RIVALS, Measured, Outcome
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.rules import Kind, Rule
 
 
@@ -12,6 +12,8 @@ def label(rule: Rule, scope: str, group: str | None) -> str:
     name = f"{rule.metric} of {group}" if group else f"{scope} {rule.metric}"
     if scope == "worst":
         name = f"worst {rule.metric}{f' ({group})' if group else ''}"
+    if rule.threshold is not None:
+        name = f"{name} at {THRESHOLDS[rule.threshold]}"
     return name if rule.slice is None else f"{name} in slice {rule.slice}"
 
 

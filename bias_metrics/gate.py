@@ -29,6 +29,19 @@ def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
     return list(dict.fromkeys((rule.slice, rule.level) for rule in rules))
 
 
+def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
+    """Return the names of the thresholds that rules have, each with whom they compare there.
+
+    `candidate` always; `champion` and `reference` where a rule has a margin.
+    """
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        if rule.threshold is not None:
+            rivals = {kind for kind, _ in rule.checks if kind in RIVALS}
+            found.setdefault(rule.threshold, {"candidate"}).update(rivals)
+    return found
+
+
 def decide(
     evidence: Mapping[EvidenceKey, Evidence],
     rules: Sequence[Rule],
@@ -163,7 +176,18 @@ def _against(
         n_clusters=cell.get("n_clusters"),
         outcome=outcome,
         sentence=text,
+        **_thresholds(rule, kind, content),
     )
+
+
+def _thresholds(rule: Rule, kind: Kind, content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers behind the name of a rule's threshold."""
+    if rule.threshold is None:
+        return {}
+    found = content["thresholds"][rule.threshold]
+    if kind not in RIVALS:
+        return {"at": found["threshold"]}
+    return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))
 
 
 def _number(
@@ -196,6 +220,7 @@ def _result(
         rule=rule.name,
         kind=kind,
         metric=rule.metric,
+        threshold=rule.threshold,
         scope=target.scope,
         group=group,
         slice=rule.slice,

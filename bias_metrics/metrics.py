@@ -15,8 +15,9 @@ Scope = Literal["overall", "subgroup", "aggregate"]
 Event = Literal["flagged", "not flagged"]
 
 CLASSES: tuple[Class, ...] = ("positive", "negative")
-THRESHOLDS = ("equal_errors", "given")
-"""Names of decision thresholds: that of equal errors, and the one that a model is used with."""
+EQUAL_ERRORS, GIVEN = "equal_errors", "given"
+THRESHOLDS = {EQUAL_ERRORS: "the threshold of equal errors", GIVEN: "the given threshold"}
+"""Decision thresholds by name: each model's own, estimated or the one that it is used with."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bias_metrics.metrics import (
     METRICS,
     OVERALL_METRICS,
     SUBGROUP_METRICS,
+    THRESHOLDS,
     Scope,
     metrics_of,
 )
@@ -63,6 +64,8 @@ class Rule:
         AEG, by how much its size may be larger.
     reference_margin : float, optional
         The same against a pinned reference, so that quality cannot slide a margin at a time.
+    threshold : {"given", "equal_errors"}, optional
+        Of a metric at a threshold, and only of one: at which; each model's own.
     slice : str, optional
         The part of the rows that the number is measured on; default all.
     mode : {"proven", "estimate"}
@@ -76,7 +79,8 @@ class Rule:
     action : {"block", "warn"}
         Whether the result counts for the verdict.
     id : str, optional
-        Name in verdicts and waivers; default `metric/scope`, and `/slice` where there is one.
+        Name in verdicts and waivers; default `metric/scope`, and `/threshold` and `/slice` where
+        there is one.
     """
 
     metric: str
@@ -85,6 +89,7 @@ class Rule:
     ceiling: float | None = None
     margin: float | None = None
     reference_margin: float | None = None
+    threshold: str | None = None
     slice: str | None = None
     mode: Mode = "proven"
     confidence: float = 0.95
@@ -103,6 +108,7 @@ class Rule:
                 f"got {self.metric!r}."
             )
             raise ValueError(msg)
+        self._check_threshold()
         if self.is_gap and self.floor is not None:
             msg = f"`ceiling`, not `floor`, must limit {self.metric}: 0 is its best value."
             raise ValueError(msg)
@@ -125,6 +131,17 @@ class Rule:
             raise ValueError(msg)
         if min(self.min_positives, self.min_negatives, self.min_clusters) < 1:
             msg = "`min_positives`, `min_negatives` and `min_clusters` must be at least 1."
+            raise ValueError(msg)
+
+    def _check_threshold(self) -> None:
+        if METRICS[self.metric].has_threshold and self.threshold not in THRESHOLDS:
+            msg = (
+                f"`threshold` of {self.metric} must be one of {', '.join(THRESHOLDS)}; "
+                f"got {self.threshold!r}."
+            )
+            raise ValueError(msg)
+        if not METRICS[self.metric].has_threshold and self.threshold is not None:
+            msg = f"`threshold` must not be set for {self.metric}, which has none."
             raise ValueError(msg)
 
     @property
@@ -161,8 +178,8 @@ class Rule:
     def name(self) -> str:
         """`id`, or what the rule is about."""
         scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
-        parts = (self.metric, scope) if self.slice is None else (self.metric, scope, self.slice)
-        return self.id or "/".join(parts)
+        parts = (self.metric, scope, self.threshold, self.slice)
+        return self.id or "/".join(one for one in parts if one is not None)
 
     @property
     def level(self) -> float:

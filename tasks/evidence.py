@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias, rate_gaps
 from bias_metrics.gate import EvidenceKey
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
@@ -70,13 +71,30 @@ class EvidenceFile:
         names = [one for one in self._table.column_names if one.startswith(prefix)]
         return {name.removeprefix(prefix): self.column(name) for name in names}
 
-    def measure(self, keys: Iterable[EvidenceKey]) -> dict[EvidenceKey, Evidence]:
+    @property
+    def roles(self) -> list[str]:
+        """Whose scores there are: `candidate`, and whom it is compared with."""
+        return [
+            one.removeprefix(_SCORE) for one in self._table.column_names if one.startswith(_SCORE)
+        ]
+
+    def scores(self, role: str) -> npt.NDArray[Any]:
+        """Return one model's scores."""
+        return self.column(_SCORE + role)
+
+    def measure(
+        self,
+        keys: Iterable[EvidenceKey],
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> dict[EvidenceKey, Evidence]:
         """Measure what rules want to see.
 
         Parameters
         ----------
         keys : iterable of (str or None, float)
             Slices and two-sided confidences.
+        thresholds : mapping of str to mapping of str to float
+            By name and role: where error rates are measured, for rules that ask for them.
 
         Returns
         -------
@@ -88,9 +106,11 @@ class EvidenceFile:
         InputError
             If the set has no such slice, or the slice has not both classes.
         """
-        return {key: self._measure(*key) for key in keys}
+        return {key: self._measure(*key, thresholds) for key in keys}
 
-    def _measure(self, slice_: str | None, confidence: float) -> Evidence:
+    def _measure(
+        self, slice_: str | None, confidence: float, thresholds: Mapping[str, Mapping[str, float]]
+    ) -> Evidence:
         rows = self._rows_of(slice_)
         labels, groups = self.column("label")[rows], self.columns(IDENTITY)
         members = {name: mask[rows] for name, mask in groups.items()}
@@ -104,16 +124,30 @@ class EvidenceFile:
         scores = {name: score[rows] for name, score in self.columns(_SCORE).items()}
         candidate = scores.pop("candidate")
         shared = _shared_background(labels, members, options["background"])
-        if not scores:
-            report = evaluate_bias(labels, candidate, members, **options)
-            return Evidence(report.to_dict(), background=shared)
         compared = {
             name: compare_bias(labels, candidate, score, members, **options)
             for name, score in scores.items()
         }
-        report = next(iter(compared.values())).first
+        first = next((one.first for one in compared.values()), None)
+        report = (first or evaluate_bias(labels, candidate, members, **options)).to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
-        return Evidence(report.to_dict(), background=shared, **differences)
+        del options["power_mean_groups"]
+        for name, of_role in thresholds.items():
+            at = of_role["candidate"]
+            gaps = rate_gaps(labels, candidate, members, threshold=at, **options)
+            report.setdefault("thresholds", {})[name] = gaps.to_dict()
+            for role in of_role.keys() & scores.keys():
+                change = compare_rate_gaps(
+                    labels,
+                    candidate,
+                    scores[role],
+                    members,
+                    threshold_a=at,
+                    threshold_b=of_role[role],
+                    **options,
+                )
+                differences[role].setdefault("thresholds", {})[name] = change.to_dict()
+        return Evidence(report, background=shared, **differences)
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
         if slice_ is None:

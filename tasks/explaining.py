@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics import BiasReport, diagnose_bias, equal_error_rate, threshold_report
-from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics import (
+    BiasReport,
+    diagnose_bias,
+    equal_error_rate,
+    rate_gaps,
+    threshold_report,
+)
+from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from tasks.layout import CONFIDENCE, Layout, membership
 from tasks.orchestration import task
 
-EQUAL_ERRORS, GIVEN = "equal_errors", "given"
 N_PERMUTATIONS, SEED = 1000, 0
 NO_PATTERN = {"none", "no evidence"}
 
@@ -40,7 +45,8 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         `diagnosis`: by identity, with the confidence that holds for all of them together.
         `thresholds`: under `equal_errors` and, where one is given, `given`: error rates of
         all rows and each identity, FPED and FNED over the groups of the power means beside
-        their null references, worst-group accuracy. `look_first`: the identity to look at
+        their null references, worst-group accuracy; under `gaps` how far each identity's rates
+        lie from its background's, with intervals. `look_first`: the identity to look at
         first, in words.
     """
     record = layout.record
@@ -65,7 +71,18 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
             rng=np.random.default_rng(SEED),
             n_permutations=N_PERMUTATIONS,
         ).to_dict()
-        | {"seed": SEED}
+        | {
+            "seed": SEED,
+            "gaps": rate_gaps(
+                y_true,
+                y_score,
+                groups,
+                threshold=number,
+                confidence=CONFIDENCE,
+                clusters=layout.clusters(),
+                background=record["choices"]["background"],
+            ).to_dict()["subgroups"],
+        }
         for kind, number in chosen.items()
         if number is not None
     }

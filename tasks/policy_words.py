@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from bias_metrics.metrics import METRICS
+from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from tasks.policy import Policy
 
@@ -98,6 +98,8 @@ def _subject(rule: Rule) -> str:
         text = f"the power mean of {rule.metric} over the identities"
     else:
         text = METRICS[rule.metric].question.format(of=_groups(rule))
+    if rule.threshold is not None:
+        text = f"at {THRESHOLDS[rule.threshold]}, {text}"
     return text if rule.slice is None else f"among {rule.slice} comments, {text}"
 
 
