@@ -22,6 +22,7 @@ import numpy.typing as npt
 from bias_metrics import (
     compare_bias,
     compare_rate_gaps,
+    equal_error_range,
     equal_error_rate,
     evaluate_bias,
     rate_gaps,
@@ -357,23 +358,28 @@ def _errors(
     """Measure error rates as an evaluation does: each model at its own threshold."""
     name, level = str(situation.rule.threshold), situation.rule.level
 
-    def own(scores: Floats) -> float:
+    def own(scores: Floats) -> tuple[float, tuple[float, float] | None]:
         if name == "given":
-            return situation.at
-        return equal_error_rate(labels, scores).threshold or 0.0
+            return situation.at, None
+        span = equal_error_range(labels, scores, confidence=level)
+        return equal_error_rate(labels, scores).threshold or 0.0, span
 
+    at, span = own(first)
     report = evaluate_bias(labels, first, members, intervals=False).to_dict()
-    gaps = rate_gaps(labels, first, members, threshold=own(first), confidence=level)
+    gaps = rate_gaps(labels, first, members, threshold=at, threshold_range=span, confidence=level)
     report["thresholds"] = {name: gaps.to_dict()}
     if second is None:
         return Evidence(report)
+    at_b, span_b = own(second)
     found = compare_rate_gaps(
         labels,
         first,
         second,
         members,
-        threshold_a=own(first),
-        threshold_b=own(second),
+        threshold_a=at,
+        threshold_b=at_b,
+        threshold_range_a=span,
+        threshold_range_b=span_b,
         confidence=level,
     )
     return Evidence(report, {"thresholds": {name: found.to_dict()}})

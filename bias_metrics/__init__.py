@@ -34,6 +34,7 @@ from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.rates import RateGapComparison, RateGaps, compare_rate_gaps, rate_gaps
 from bias_metrics.report import BiasReport, SubgroupBias
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, roll_up, within_slice
+from bias_metrics.threshold_range import equal_error_range
 from bias_metrics.thresholds import equal_error_rate, error_rates, threshold_table
 from bias_metrics.worst import worst_subgroup
 
@@ -60,6 +61,7 @@ __all__ = [
     "compare_rate_gaps",
     "counterfactual_gaps",
     "diagnose_bias",
+    "equal_error_range",
     "equal_error_rate",
     "equality_curve",
     "error_rates",

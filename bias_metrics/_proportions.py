@@ -18,6 +18,20 @@ def wilson_interval(share: float, n: int, z: float) -> tuple[float, float]:
     return centre - reach, centre + reach
 
 
+def paired_change(first_only: int, second_only: int, n: int) -> tuple[float, float]:
+    """Return the difference of two models' shares on the same rows, and its variance.
+
+    One row is added to each kind of row on which they disagree, so that few such rows do not
+    make the difference look sure.
+
+    References
+    ----------
+    Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37.
+    """
+    up, down = (first_only + 1) / (n + 2), (second_only + 1) / (n + 2)
+    return up - down, (up + down - (up - down) ** 2) / (n + 2)
+
+
 def share_difference_interval(
     k: int, n: int, k_other: int, n_other: int, z: float
 ) -> tuple[float, float]:

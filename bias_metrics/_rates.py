@@ -21,7 +21,7 @@ from bias_metrics._checks import BoolArray
 from bias_metrics._covariance import Joint
 from bias_metrics._difference_rule import less, negated, paired, sized, symmetric
 from bias_metrics._difference_rule import undefined_difference as without_uncertainty
-from bias_metrics._proportions import share_difference_interval
+from bias_metrics._proportions import paired_change, share_difference_interval
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.differences import Difference
 from bias_metrics.intervals import MIN_CLUSTERS, quantile
@@ -156,12 +156,27 @@ class Gap:
         What the counted rows are called, such as "negatives".
     confidence : float
         Of each interval.
+    moved : tuple of tuple of float
+        For each model whose threshold is an estimate: the gap at the ends of its range.
     """
 
     own: Side
     background: Side
     name: str
     confidence: float
+    moved: tuple[tuple[float, ...], ...] = ()
+
+    def value(self, model: int = 0) -> float | None:
+        """Return the subgroup's share less the background's."""
+        if not self.own.n or not self.background.n:
+            return None
+        return self.own.share(model) - self.background.share(model)
+
+    def allowance(self, model: int) -> float:
+        """Return how far the gap moves while an estimated threshold moves within its range."""
+        value = self.value(model) or 0.0
+        ends = self.moved[model] if self.moved else ()
+        return max((abs(end - value) for end in ends), default=0.0)
 
     def measure(self, model: int = 0) -> MetricValue:
         """Return the subgroup's share less the background's, with its interval."""
@@ -172,13 +187,17 @@ class Gap:
         value = own.share(model) - other.share(model)
         if min(own.n, other.n) < 2:
             return MetricValue(value, "fewer than 2 rows in a class")
-        std_error = math.sqrt(self._covariance(model, model))
+        allowance, z = self.allowance(model), quantile(self.confidence)
+        std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
         ends = own.events[model], own.n, other.events[model], other.n
-        low, high = share_difference_interval(*ends, quantile(self.confidence))
+        low, high = share_difference_interval(*ends, z)
+        low = max(value - math.hypot(value - low, allowance), -1.0)
+        high = min(value + math.hypot(high - value, allowance), 1.0)
         found = MetricValue(value, std_error=std_error, low=low, high=high)
         if own.rows_by_cluster is None:
             return found
-        wider, n_clusters = self._clustered(self._influence(model)), self.n_clusters
+        n_clusters = self.n_clusters
+        wider = math.hypot(self._clustered(self._influence(model)), allowance / z)
         found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
         if n_clusters < MIN_CLUSTERS:
             return replace(found, low=None, high=None, reason=_few(n_clusters))
@@ -212,6 +231,11 @@ class Gap:
         found = paired(a, b, together, z, small=True)
         if self._decide_alike():
             found = symmetric(a, b, 0.0, z)
+        else:
+            low, high = self._by_disagreements(z)
+            assert found.low is not None  # noqa: S101
+            assert found.high is not None  # noqa: S101
+            found = replace(found, low=min(found.low, low), high=max(found.high, high))
         total = paired(a, negated(b), together.negated(), z, small=True)
         if self.own.rows_by_cluster is not None:
             first, second = self._influence(0), self._influence(1)
@@ -219,9 +243,28 @@ class Gap:
             total = self._stretched(total, first + second)
         return sized(found, total, b, self.confidence)
 
+    def _by_disagreements(self, z: float) -> tuple[float, float]:
+        """Return the interval made of the rows on which the models disagree alone.
+
+        Where they nearly always agree, the correlation that the other interval rests on is
+        itself estimated from few rows; the wider of the two counts.
+        """
+        changes = [
+            paired_change(one.events[0] - one.both, one.events[1] - one.both, one.n)
+            for one in (self.own, self.background)
+        ]
+        value = changes[0][0] - changes[1][0]
+        reach = math.hypot(
+            z * math.sqrt(changes[0][1] + changes[1][1]), self.allowance(0), self.allowance(1)
+        )
+        return value - reach, value + reach
+
     def _stretched(self, found: Difference, influence: Floats) -> Difference:
         """Return a difference whose interval reaches as far as its clustered error says."""
         error = self._clustered(influence)
+        if error > 0:
+            z = quantile(self.confidence)
+            error = math.hypot(error, self.allowance(0) / z, self.allowance(1) / z)
         assert found.value is not None  # noqa: S101
         assert found.low is not None  # noqa: S101
         assert found.high is not None  # noqa: S101
@@ -231,6 +274,8 @@ class Gap:
 
     def _decide_alike(self) -> bool:
         sides = self.own, self.background
+        if self.moved and self.moved[0] != self.moved[1]:
+            return False
         return all(side.events[0] == side.events[1] == side.both for side in sides)
 
     def _covariance(self, a: int, b: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,7 @@ def rate_gaps(
     subgroups: Mapping[str, npt.ArrayLike],
     *,
     threshold: float,
+    threshold_range: tuple[float, float] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
@@ -112,8 +113,10 @@ def rate_gaps(
     subgroups : mapping of str to bool array of shape (n,)
         Name and membership of each subgroup; they may overlap.
     threshold : float
-        Finite; a score at or above it is flagged. The intervals take it as given. Where it was
-        estimated from the same rows, they are those of the gap at this very threshold.
+        Finite; a score at or above it is flagged. The intervals take it as given.
+    threshold_range : tuple of two floats, optional
+        Where the threshold was estimated from these rows: between which it lies, as from
+        `equal_error_range`. The intervals then allow for how far each gap moves in between.
     confidence : float, default=0.95
         Of each interval.
     clusters : array of shape (n,), optional
@@ -131,7 +134,7 @@ def rate_gaps(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `threshold` is not finite.
+        As `evaluate_bias`; and if a threshold is not finite.
 
     Notes
     -----
@@ -155,7 +158,7 @@ def rate_gaps(
     (0.5, 1.0)
     """
     rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
-    model = rows.decide("y_score", y_score, threshold)
+    model = rows.decide("y_score", y_score, threshold, threshold_range)
     return rows.gaps(list(rows.compare([model])), 0, threshold)
 
 
@@ -167,6 +170,8 @@ def compare_rate_gaps(
     *,
     threshold_a: float,
     threshold_b: float,
+    threshold_range_a: tuple[float, float] | None = None,
+    threshold_range_b: tuple[float, float] | None = None,
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     background: Background = "outside_subgroup",
@@ -184,7 +189,9 @@ def compare_rate_gaps(
     subgroups : mapping of str to bool array of shape (n,)
         Name and membership of each subgroup.
     threshold_a, threshold_b : float
-        Where each model flags a row; taken as given, see `rate_gaps`.
+        Where each model flags a row.
+    threshold_range_a, threshold_range_b : tuple of two floats, optional
+        Of thresholds that were estimated, both or none; see `rate_gaps`.
     confidence, clusters, background
         As in `rate_gaps`.
 
@@ -211,12 +218,12 @@ def compare_rate_gaps(
     >>> found = compare_rate_gaps(y_true, a, b, {"gay": gay}, threshold_a=0.5, threshold_b=0.5)
     >>> one = found.subgroups["gay"]["fpr_gap"]
     >>> one.first, one.second, round(one.size_low, 2)
-    (0.5, 0.0, 0.14)
+    (0.5, 0.0, 0.13)
     """
     rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
     models = [
-        rows.decide("y_score_a", y_score_a, threshold_a),
-        rows.decide("y_score_b", y_score_b, threshold_b),
+        rows.decide("y_score_a", y_score_a, threshold_a, threshold_range_a),
+        rows.decide("y_score_b", y_score_b, threshold_b, threshold_range_b),
     ]
     compared = list(rows.compare(models))
     differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.masks}
@@ -257,13 +264,30 @@ class _Rows:
             excluded_rows(background, masks),
         )
 
-    def decide(self, name: str, y_score: npt.ArrayLike, threshold: float) -> BoolArray:
-        """Say which rows a model flags."""
+    def decide(
+        self,
+        name: str,
+        y_score: npt.ArrayLike,
+        threshold: float,
+        threshold_range: tuple[float, float] | None,
+    ) -> list[BoolArray]:
+        """Say which rows a model flags at its threshold, and at the ends of the range."""
         scores: FloatArray = check_scores(name, y_score, self.labels.size)
-        return flagged(scores, check_threshold(threshold))
+        thresholds = (threshold, *(threshold_range or ()))
+        return [flagged(scores, check_threshold(one)) for one in thresholds]
 
-    def compare(self, models: Sequence[BoolArray]) -> Iterator[tuple[str, str, Gap]]:
+    def compare(self, models: Sequence[list[BoolArray]]) -> Iterator[tuple[str, str, Gap]]:
         """Yield each subgroup beside its background, for each metric."""
+        decided, *ends = zip(*models, strict=True)
+        at_ends = [self._compare(one) for one in ends]
+        for (name, metric, gap), *others in zip(self._compare(decided), *at_ends, strict=True):
+            moved = (
+                tuple(one.value(model) or 0.0 for _, _, one in others)
+                for model in range(len(models))
+            )
+            yield name, metric, replace(gap, moved=tuple(moved) if ends else ())
+
+    def _compare(self, models: Sequence[BoolArray]) -> Iterator[tuple[str, str, Gap]]:
         everyone = np.arange(self.labels.size)
         for metric, rate in threshold_metrics().items():
             events = Events.of(rate, self.labels, models, self.clusters)

@@ -20,8 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias, rate_gaps
+from bias_metrics import (
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_range,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics.gate import EvidenceKey
+from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from tasks.errors import InputError
@@ -114,7 +121,7 @@ class EvidenceFile:
         rows = self._rows_of(slice_)
         labels, groups = self.column("label")[rows], self.columns(IDENTITY)
         members = {name: mask[rows] for name, mask in groups.items()}
-        cluster = self.column("cluster")[rows] if "cluster" in self._table.column_names else None
+        cluster = None if self._clusters is None else self._clusters[rows]
         options: dict[str, Any] = {
             "power_mean_groups": self.record["power_mean_groups"],
             "confidence": confidence,
@@ -134,7 +141,15 @@ class EvidenceFile:
         del options["power_mean_groups"]
         for name, of_role in thresholds.items():
             at = of_role["candidate"]
-            gaps = rate_gaps(labels, candidate, members, threshold=at, **options)
+            spans = {role: self._span(name, role, confidence) for role in of_role}
+            gaps = rate_gaps(
+                labels,
+                candidate,
+                members,
+                threshold=at,
+                threshold_range=spans["candidate"],
+                **options,
+            )
             report.setdefault("thresholds", {})[name] = gaps.to_dict()
             for role in of_role.keys() & scores.keys():
                 change = compare_rate_gaps(
@@ -144,10 +159,23 @@ class EvidenceFile:
                     members,
                     threshold_a=at,
                     threshold_b=of_role[role],
+                    threshold_range_a=spans["candidate"],
+                    threshold_range_b=spans[role],
                     **options,
                 )
                 differences[role].setdefault("thresholds", {})[name] = change.to_dict()
         return Evidence(report, background=shared, **differences)
+
+    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+        """Return how well an estimated threshold is known from all rows."""
+        if name != EQUAL_ERRORS:
+            return None
+        labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
+        return equal_error_range(labels, scores, confidence=confidence, clusters=clusters)
+
+    @property
+    def _clusters(self) -> npt.NDArray[Any] | None:
+        return self.column("cluster") if "cluster" in self._table.column_names else None
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
         if slice_ is None:

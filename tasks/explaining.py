@@ -15,6 +15,7 @@ import numpy as np
 from bias_metrics import (
     BiasReport,
     diagnose_bias,
+    equal_error_range,
     equal_error_rate,
     rate_gaps,
     threshold_report,
@@ -60,6 +61,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         background=record["choices"]["background"],
     )
     equal = equal_error_rate(y_true, y_score)
+    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
         kind: threshold_report(
@@ -78,6 +80,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
                 y_score,
                 groups,
                 threshold=number,
+                threshold_range=span if kind == EQUAL_ERRORS else None,
                 confidence=CONFIDENCE,
                 clusters=layout.clusters(),
                 background=record["choices"]["background"],
