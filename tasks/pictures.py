@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from tasks.colours import BLUE, GREY, ORANGE, colour_of, scale_of
 from tasks.grids import bare_axes, fill_cell, label_grid
 
@@ -100,7 +100,7 @@ def comparison_heatmap(comparison: Mapping[str, Any], *, first: str, second: str
     figure.suptitle(f"{first} less {second}", fontsize=11, parse_math=False)
     bars = (
         ("auc", "AUC difference\n(purple: the first is better)"),
-        ("positive_aeg", "AEG difference\n(red: the first is higher)"),
+        (AEGS[0], "AEG difference\n(red: the first is higher)"),
     )
     for place, (metric, text) in zip((0.0, 0.55), bars, strict=True):
         # In inches below the grid, however many rows it has.
