@@ -168,9 +168,10 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
 
 def _refuse_other_numbers(report: Mapping[str, Any], again: Mapping[str, Any]) -> None:
     """Refuse to decide on rows that do not give the reported numbers."""
-    reported = dict(_cells(report["bias"])) | dict(_gaps(report, "gaps"))
-    for path, one in (dict(_cells(again)) | dict(_gaps(again, "subgroups"))).items():
-        found, value = one["value"], reported[path]["value"]
+    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
+    gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
+    for path, cell in (*_cells(report["bias"]), *gaps):
+        value, found = cell["value"], measured[path]["value"]
         same = value == found or (
             None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
         )
@@ -190,7 +191,7 @@ def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the gaps at thresholds, of a report or of measured evidence."""
     for kind, at in content.get("thresholds", {}).items():
-        for name, cells in at[key].items():
+        for name, cells in at.get(key, {}).items():
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from bias_metrics.gate import thresholds_needed
 from bias_metrics.metrics import GIVEN
-from bias_metrics.rules import Rule
 from tasks.errors import InputError
 from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
@@ -40,14 +39,18 @@ def find_rivals(
         if champion is not None:
             rivals[CHAMPION] = options | {"model": champion.uri}
     opened = {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
-    if needed := thresholds_needed(_rules(evaluation)).get(GIVEN):
-        for role in needed & opened.keys():
+    for role in _roles_with_thresholds(evaluation):
+        if role in opened:
             opened[role]["threshold"] = _own_threshold(role, rivals[role], opened[role], gateway)
     return opened
 
 
-def _rules(evaluation: Mapping[str, Any]) -> list[Rule]:
-    return Policy.model_validate(evaluation["policy"]).decision_rules()
+def _roles_with_thresholds(evaluation: Mapping[str, Any]) -> set[str]:
+    """Return whose own threshold the rules of the evaluation's policy need."""
+    if "policy" not in evaluation:
+        return set()
+    rules = Policy.model_validate(evaluation["policy"]).decision_rules()
+    return thresholds_needed(rules).get(GIVEN, set())
 
 
 def _own_threshold(
