@@ -158,6 +158,14 @@ def _of_errors() -> Iterator[Situation]:
             (equal_error_shift_of(gap, 2.0),),
             most_passes=ALPHA,
         )
+    yield Situation(
+        "ceiling at equal errors, FPR gap at it, 60 toxic rows in all",
+        Rule(**equal, ceiling=0.3),
+        (equal_error_shift_of(0.3, 2.0),),
+        n_positive=10,
+        n_negative=1000,
+        most_passes=ALPHA,
+    )
     wide = rate_shift_of(0.15, 1.0)
     yield Situation(
         "margin on an FPR gap, wider by exactly it",
