@@ -74,8 +74,8 @@ def decide(
     Raises
     ------
     ValueError
-        If there is no blocking rule, evidence is missing, a rule or waiver names a subgroup
-        that the report lacks, or a waiver a rule that does not exist.
+        If there is no blocking rule, evidence is missing (also at a rule's threshold), a rule or
+        waiver names a subgroup that the report lacks, or a waiver a rule that does not exist.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
@@ -84,6 +84,8 @@ def decide(
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
+    for rule in rules:
+        _refuse_missing_thresholds(rule, evidence[rule.slice, rule.level])
     judge_rule = _Judge(evidence, tuple(waivers), today, allow_first=allow_first)
     judged = [(rule, tuple(judge_rule.results(rule))) for rule in rules]
     _refuse_lost_waivers(waivers, rules, [one for _, results in judged for one in results])
@@ -234,6 +236,17 @@ def _result(
         sentence=sentence,
         **numbers,
     )
+
+
+def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
+    """Refuse evidence that was not measured at a rule's threshold."""
+    rivals = [getattr(found, kind) for kind, _ in rule.checks if kind in RIVALS]
+    for content in (found.report, *rivals):
+        if rule.threshold is None or content is None:
+            continue
+        if rule.threshold not in content.get("thresholds", {}):
+            msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."
+            raise ValueError(msg)
 
 
 def _waivable(result: RuleResult) -> str | None:

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import (
-    BoolArray,
-    FloatArray,
-    check_clusters,
-    check_mask,
-    check_scores,
-    check_subgroups,
-)
-from bias_metrics._errors import flagged
-from bias_metrics._options import check_choice, check_threshold
-from bias_metrics._rates import Events, Gap
-from bias_metrics._request import Background, excluded_rows
+from bias_metrics._rate_rows import RateRows
+from bias_metrics._rates import Gap
+from bias_metrics._request import Background
 from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
-from bias_metrics.intervals import check_confidence
-from bias_metrics.metrics import Rate, threshold_metrics
-from bias_metrics.report import BACKGROUNDS
 
 
 @dataclass(frozen=True)
@@ -157,9 +144,9 @@ def rate_gaps(
     >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 less 0 of 2; 1 of 1 less 0 of 1
     (0.5, 1.0)
     """
-    rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
+    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
     model = rows.decide("y_score", y_score, threshold, threshold_range)
-    return rows.gaps(list(rows.compare([model])), 0, threshold)
+    return _gaps(rows, list(rows.compare([model])), 0, threshold)
 
 
 def compare_rate_gaps(
@@ -220,7 +207,7 @@ def compare_rate_gaps(
     >>> one.first, one.second, round(one.size_low, 2)
     (0.5, 0.0, 0.13)
     """
-    rows = _Rows.of(y_true, subgroups, confidence, clusters, background)
+    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
     models = [
         rows.decide("y_score_a", y_score_a, threshold_a, threshold_range_a),
         rows.decide("y_score_b", y_score_b, threshold_b, threshold_range_b),
@@ -230,84 +217,17 @@ def compare_rate_gaps(
     for name, metric, gap in compared:
         differences[name][metric] = gap.difference()
     return RateGapComparison(
-        rows.gaps(compared, 0, threshold_a), rows.gaps(compared, 1, threshold_b), differences
+        _gaps(rows, compared, 0, threshold_a),
+        _gaps(rows, compared, 1, threshold_b),
+        differences,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Checked arguments."""
-
-    labels: BoolArray
-    masks: dict[str, BoolArray]
-    confidence: float
-    clusters: npt.NDArray[np.intp] | None
-    excluded: npt.NDArray[np.intp] | None
-
-    @classmethod
-    def of(
-        cls,
-        y_true: npt.ArrayLike,
-        subgroups: Mapping[str, npt.ArrayLike],
-        confidence: float,
-        clusters: npt.ArrayLike | None,
-        background: str,
-    ) -> _Rows:
-        labels = check_mask("y_true", y_true)
-        masks = check_subgroups(subgroups, labels.size)
-        check_choice("background", background, BACKGROUNDS)
-        return cls(
-            labels,
-            masks,
-            check_confidence(confidence),
-            check_clusters(clusters, labels.size),
-            excluded_rows(background, masks),
-        )
-
-    def decide(
-        self,
-        name: str,
-        y_score: npt.ArrayLike,
-        threshold: float,
-        threshold_range: tuple[float, float] | None,
-    ) -> list[BoolArray]:
-        """Say which rows a model flags at its threshold, and at the ends of the range."""
-        scores: FloatArray = check_scores(name, y_score, self.labels.size)
-        thresholds = (threshold, *(threshold_range or ()))
-        return [flagged(scores, check_threshold(one)) for one in thresholds]
-
-    def compare(self, models: Sequence[list[BoolArray]]) -> Iterator[tuple[str, str, Gap]]:
-        """Yield each subgroup beside its background, for each metric."""
-        decided, *ends = zip(*models, strict=True)
-        at_ends = [self._compare(one) for one in ends]
-        for (name, metric, gap), *others in zip(self._compare(decided), *at_ends, strict=True):
-            moved = (
-                tuple(one.value(model) or 0.0 for _, _, one in others)
-                for model in range(len(models))
-            )
-            yield name, metric, replace(gap, moved=tuple(moved) if ends else ())
-
-    def _compare(self, models: Sequence[BoolArray]) -> Iterator[tuple[str, str, Gap]]:
-        everyone = np.arange(self.labels.size)
-        for metric, rate in threshold_metrics().items():
-            events = Events.of(rate, self.labels, models, self.clusters)
-            total = events.among(everyone)
-            shared = None if self.excluded is None else events.among(self.excluded)
-            for name, mask in self.masks.items():
-                own = events.among(np.flatnonzero(mask))
-                background = total.less(shared or own)
-                yield name, metric, Gap(own, background, _called(rate), self.confidence)
-
-    def gaps(
-        self, compared: Sequence[tuple[str, str, Gap]], model: int, threshold: float
-    ) -> RateGaps:
-        """Measure one model's gaps."""
-        found: dict[str, dict[str, MetricValue]] = {name: {} for name in self.masks}
-        for name, metric, gap in compared:
-            found[name][metric] = gap.measure(model)
-        return RateGaps(float(threshold), found, self.confidence)
-
-
-def _called(rate: Rate) -> str:
-    """Return what the counted rows are called in a reason."""
-    return f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
+def _gaps(
+    rows: RateRows, compared: Sequence[tuple[str, str, Gap]], model: int, threshold: float
+) -> RateGaps:
+    """Measure one model's gaps."""
+    found: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.masks}
+    for name, metric, gap in compared:
+        found[name][metric] = gap.measure(model)
+    return RateGaps(float(threshold), found, rows.confidence)

@@ -206,6 +206,17 @@ def test_thresholds_are_needed_of_those_whom_rules_compare():
     }
 
 
+def test_evidence_at_the_threshold_of_every_rule_is_needed():
+    rule = Rule("fpr_gap", "each", ceiling=LIMIT, margin=MARGIN, threshold="equal_errors")
+    content = report(cell(0.0, -0.01, 0.01))
+    message = "must be measured at threshold 'equal_errors' for fpr_gap/each/equal_errors"
+    with pytest.raises(ValueError, match=message):
+        judge(rule, content)
+    own = report(cell(0.0, -0.01, 0.01), threshold="equal_errors")
+    with pytest.raises(ValueError, match=message):
+        judge(rule, own, champion={"thresholds": {}})
+
+
 def test_a_verdict_names_thresholds_only_where_there_are_any():
     rule = Rule("fpr_gap", "each", ceiling=LIMIT, threshold="given")
     (found,) = judge(rule, report(cell(0.0, -0.01, 0.01))).to_dict()["results"]
