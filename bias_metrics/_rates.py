@@ -262,7 +262,7 @@ class Gap:
     def _stretched(self, found: Difference, influence: Floats) -> Difference:
         """Return a difference whose interval reaches as far as its clustered error says."""
         error = self._clustered(influence)
-        if error > 0:
+        if not self._decide_alike():
             z = quantile(self.confidence)
             error = math.hypot(error, self.allowance(0) / z, self.allowance(1) / z)
         assert found.value is not None  # noqa: S101

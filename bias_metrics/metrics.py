@@ -113,15 +113,14 @@ class Metric:
     @property
     def classes(self) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
         """The classes that it compares: of the subgroup, and of the background."""
-        match self.compares:
-            case Pair(x, y, inside=True):
-                return (x, y), ()
-            case Pair(x, y):
-                return (x,), (y,)
-            case Rate(of):
-                return of, of
-            case None:
-                return CLASSES, ()
+        compares = self.compares
+        if compares is None:
+            return CLASSES, ()
+        if isinstance(compares, Rate):
+            return compares.of, compares.of
+        if compares.inside:
+            return (compares.x, compares.y), ()
+        return (compares.x,), (compares.y,)
 
 
 def _aeg(which: Class, kind: str, other: str) -> Metric:

@@ -324,6 +324,67 @@ def test_a_range_needs_both_classes():
         equal_error_range([1, 1], [0.1, 0.2])
 
 
+def test_models_that_decide_alike_differ_by_nothing_by_cluster_too():
+    y_true, first, mask, _ = draw(n=600)
+    spans = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
+    options = {"threshold_a": 0.7, "threshold_b": 0.7, "clusters": np.arange(600) // 3}
+    one = only(compare_rate_gaps(y_true, first, first, {"g": mask}, **options, **spans))
+    assert (one.value, one.low, one.high, one.std_error) == (0, 0, 0, 0)
+    assert one.size_high <= 0
+
+
+def test_by_cluster_too_the_change_allows_for_estimated_thresholds():
+    y_true, first, mask, rng = draw(n=600)
+    second = first + rng.normal(size=600)
+    spans = {"threshold_range_a": (0.4, 1.0), "threshold_range_b": (0.4, 1.0)}
+    options = {"threshold_a": 0.7, "threshold_b": 0.7, "clusters": np.arange(600) // 3}
+    given = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    one = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options, **spans))
+    assert one.low < given.low < given.high < one.high
+
+
+def test_a_gap_without_rows_has_the_reason_whatever_the_range():
+    found = rate_gaps(
+        [0, 0, 1], [0.1, 0.2, 0.3], {"g": [1, 1, 1]}, threshold=0.2, threshold_range=(0.1, 0.3)
+    )
+    assert only(found).reason == "no background negatives"
+
+
+# ------------------------------------------------------------------ what must not change them
+
+
+def everything(y_true, first, second, mask, at=0.7, end=0.9):
+    """Every number of this module, of two models."""
+    span = equal_error_range(y_true, first)
+    spans = {"threshold_range_a": (at, end), "threshold_range_b": (at, end)}
+    found = compare_rate_gaps(
+        y_true, first, second, {"g": mask}, threshold_a=at, threshold_b=at, **spans
+    )
+    return span, found.to_dict()["subgroups"], found.first.to_dict()["subgroups"]
+
+
+def test_the_order_of_rows_changes_nothing():
+    y_true, first, mask, rng = draw()
+    rows = y_true, first, first + rng.normal(size=400), mask
+    order = rng.permutation(400)
+    assert everything(*(one[order] for one in rows)) == everything(*rows)
+
+
+def test_another_scale_of_scores_and_thresholds_changes_nothing():
+    y_true, first, mask, rng = draw()
+    second = first + rng.normal(size=400)
+    span, *numbers = everything(y_true, first, second, mask)
+    other, *same = everything(y_true, 4 * first, 4 * second, mask, at=4 * 0.7, end=4 * 0.9)
+    assert same == numbers
+    assert other == tuple(4 * one for one in span)
+
+
+def test_the_background_beside_the_subgroup_has_the_opposite_gap():
+    y_true, first, mask, _ = draw()
+    one, other = (only(rate_gaps(y_true, first, {"g": m}, threshold=0.7)) for m in (mask, ~mask))
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
