@@ -60,7 +60,7 @@ def app(programs: Path, folder: Path) -> None:
     )
     (folder / "wheel.yaml").write_text(CONFIG)
     said = run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "out")
-    assert "PASSED" in said, said
+    assert "Passed" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
     (folder / "tasks.py").write_text("raise SystemExit('the wrong tasks')\n")
     said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")

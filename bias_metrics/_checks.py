@@ -2,14 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics.packed import PackedMasks
+from bias_metrics.suggestion import did_you_mean
+
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
+P = ParamSpec("P")
+R = TypeVar("R")
+_OPTIONS = {"options"}  # `**options`, whose names are arguments themselves
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
+
+
+def aligned(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse inputs whose rows have different labels.
+
+    Inputs with an `index` (a pandas Series) must all have the same one: rows are never matched by
+    position where their labels say otherwise. Arrays and lists have no labels: their rows are
+    taken in order. Mappings are checked value by value.
+    """
+    known = signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        labelled = list(_labelled(known.bind(*args, **kwargs).arguments))
+        for name, index in labelled[1:]:
+            _refuse_other_index(name, index, *labelled[0])
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _labelled(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
+    """Yield the labels of the rows of every input that has some."""
+    for name, values in given.items():
+        index = getattr(values, "index", None)
+        if isinstance(values, PackedMasks):
+            continue
+        if isinstance(values, Mapping):
+            prefix = "" if name in _OPTIONS else name
+            yield from _labelled(
+                {f"{prefix}[{key!r}]" if prefix else str(key): one for key, one in values.items()}
+            )
+        elif index is not None and not callable(index):  # a list has a method of this name
+            yield name, index
+
+
+def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
+    if index is other or len(index) != len(other):  # other lengths are refused with their numbers
+        return
+    labels, others = np.asarray(index), np.asarray(other)
+    wrong = np.flatnonzero(labels != others)
+    if wrong.size and not index.equals(other):
+        row = int(wrong[0])
+        msg = (
+            f"`{name}` must have the index of `{like}`; got {labels[row]!r} where that has "
+            f"{others[row]!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
+            "`.to_numpy()` of each to take the rows in order."
+        )
+        raise ValueError(msg)
 
 
 def check_mask(
@@ -92,10 +150,11 @@ def check_subgroups(
     *,
     name: str = "subgroups",
     like: str = "y_true",
-) -> dict[str, BoolArray]:
+) -> Mapping[str, BoolArray]:
     """Return the masks as boolean arrays of shape (n,), in the order given.
 
-    Without `n`, the first mask says how many rows the others must have.
+    Without `n`, the first mask says how many rows the others must have. Packed masks stay
+    packed.
     """
     if not isinstance(subgroups, Mapping):
         msg = (
@@ -103,6 +162,11 @@ def check_subgroups(
             f"{{'muslim': mask}}; got {type(subgroups).__name__}."
         )
         raise TypeError(msg)
+    if isinstance(subgroups, PackedMasks):
+        if n is not None and subgroups.n_rows != n:
+            msg = f"`{name}` must have {n} rows like `{like}`; got {subgroups.n_rows}."
+            raise ValueError(msg)
+        return subgroups
     for key in subgroups:
         if not isinstance(key, str):
             msg = f"`{name}` must have strings for names; got {key!r}."
@@ -130,7 +194,7 @@ def check_power_mean_groups(
     if unknown:
         msg = (
             f"`{name}` must name subgroups; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
         )
         raise ValueError(msg)
     return names

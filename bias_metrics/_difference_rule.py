@@ -130,12 +130,17 @@ def sized(
 ) -> Difference:
     """Return the difference of two gaps with bounds on how much larger the first one's size is.
 
-    With s the sign of the second gap's estimate, |first| - |second| is the larger of
-    s (first - second) and -s (first + second), and its bounds are the larger of theirs. It is
-    never more than |first - second| either: where that bounds it more closely (nearly equal
-    gaps around zero, whose sign is anybody's guess), that counts. Unless the sign of the second
-    gap is sure, both signs had their chance, and each has half of the error that `confidence`
-    allows.
+    Upper bound: whatever the sign s, |first| - |second| is at most the larger of
+    s (first - second) and -s (first + second). With s the sign of the second gap's estimate, the
+    bound is the larger of theirs. It is never more than |first - second| either: where that
+    bounds it more closely (nearly equal gaps around zero, whose sign is unclear), that counts.
+    Unless the sign of the second gap is sure, both signs had their chance, and each has half of
+    the error that `confidence` allows.
+
+    Lower bound: |first| is larger than |second| only where first - second and first + second
+    are both above 0, or both below it, so both must be shown (an intersection-union test, which
+    needs no wider intervals). The sign of an estimate does not count: two gaps of the same size
+    and opposite sign may both have been estimated on the same side of 0.
 
     Parameters
     ----------
@@ -150,6 +155,10 @@ def sized(
     -------
     Difference
         The difference with `size_low` and `size_high`, where it has an interval.
+
+    References
+    ----------
+    Berger (1982), Technometrics 24, 295-300 (intersection-union tests).
     """
     if None in {difference.low, difference.high, total.low, total.high}:
         return difference
@@ -159,9 +168,11 @@ def sized(
     wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
     turned = second.value < 0
     apart, against = (_ends(one, wider, turned=turned) for one in (difference, total))
+    plain = [_ends(one, 1.0, turned=False) for one in (difference, total)]
+    both = min(low for low, _ in plain), max(high for _, high in plain)
     return replace(
         difference,
-        size_low=max(apart[0], -against[1]),
+        size_low=max(both[0], -both[1]),
         size_high=max(apart[1], min(-against[0], -apart[0])),
     )
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy.typing as npt
 
 from bias_metrics._cells import Cells, comparisons, measure_cells
-from bias_metrics._checks import check_mask, check_scores, check_weights
+from bias_metrics._checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue
 from bias_metrics.intervals import check_confidence
@@ -59,6 +59,7 @@ def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
     Parameters and errors, the same for all, join the docstring before `Returns` and `References`.
     """
 
+    @aligned
     def measure(
         y_true: npt.ArrayLike,
         y_score: npt.ArrayLike,

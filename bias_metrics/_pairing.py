@@ -19,6 +19,7 @@ from bias_metrics._difference_rule import (
     undefined_difference,
 )
 from bias_metrics._influence import Influence, Members, RankedRows, rank_rows
+from bias_metrics._lazily import Lazily
 from bias_metrics._placements import Floats
 from bias_metrics._request import ranked_members
 from bias_metrics._values import MetricValue
@@ -44,14 +45,14 @@ class Model:
     ----------
     ranked : RankedRows
         All rows.
-    members : dict of str to Members
+    members : mapping of str to Members
         The subgroups' rows.
     report : BiasReport
         With intervals of its cells for independent rows.
     """
 
     ranked: RankedRows
-    members: dict[str, Members]
+    members: Mapping[str, Members]
     report: BiasReport
 
     @classmethod
@@ -95,10 +96,10 @@ class Pairing:
         self.clusters = clusters
         self.spreads = [Spread(model.ranked, clusters, confidence) for model in self.models]
         self.rankings = TwoRankings.of(first.ranked, second.ranked)
-        self.members = {
-            name: self.rankings.match(members, second.members[name])
-            for name, members in first.members.items()
-        }
+        self.members = Lazily(
+            first.members,
+            lambda name: self.rankings.match(first.members[name], second.members[name]),
+        )
         self.reports = [
             with_clusters(model.report, model.members, spread)
             for model, spread in zip(self.models, self.spreads, strict=True)

@@ -27,7 +27,7 @@ NAMES: Mapping[Pattern, str] = {
     "toxic lower": "toxic mentions score lower",
     "other": "a difference of another kind",
     "none": "no bias seen",
-    "no evidence": "not enough evidence",
+    "no evidence": "not enough evidence for a pattern",
 }
 _FLAGGED = (
     "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "
@@ -56,7 +56,8 @@ SENTENCES: Mapping[Pattern, str] = {
     "other": "Comments that mention {group} are treated differently: {findings}.",
     "none": "No bias seen for comments that mention {group}; differences below {unnoticed:.2f} may "
     "have gone unnoticed.",
-    "no evidence": "Nothing can be said about comments that mention {group}: {reason}.",
+    "no evidence": "Too little evidence to name a pattern of bias for comments that mention "
+    "{group}: {reason}. A single metric may still be shown to be bad.",
 }
 _GAPS: Mapping[Gap, str] = {
     "higher": "score higher than",

@@ -30,7 +30,7 @@ class RateRows:
     """Checked arguments of `rate_gaps` and `compare_rate_gaps`."""
 
     labels: BoolArray
-    masks: dict[str, BoolArray]
+    masks: Mapping[str, BoolArray]
     confidence: float
     clusters: npt.NDArray[np.intp] | None
     excluded: npt.NDArray[np.intp] | None

@@ -21,10 +21,12 @@ from bias_metrics._checks import (
     check_weights,
 )
 from bias_metrics._influence import Members, RankedRows, rank_rows
+from bias_metrics._lazily import Lazily
 from bias_metrics._options import check_choice
 from bias_metrics._ranks import SortedClasses, sort_classes
 from bias_metrics.aggregates import check_power
 from bias_metrics.intervals import check_confidence
+from bias_metrics.packed import PackedMasks
 from bias_metrics.report import BACKGROUNDS, BiasReport, SubgroupBias
 from bias_metrics.steps import measure_members, measure_subgroup, summarise_bias
 from bias_metrics.uncertainty import with_intervals
@@ -57,7 +59,7 @@ class Request:
     labels: BoolArray
     scores: FloatArray
     weights: FloatArray | None
-    masks: dict[str, BoolArray]
+    masks: Mapping[str, BoolArray]
     clusters: npt.NDArray[np.intp] | None
     power: float
     groups: tuple[str, ...]
@@ -159,15 +161,32 @@ class Request:
 
 def ranked_members(
     ranked: RankedRows, masks: Mapping[str, BoolArray], background: str
-) -> dict[str, Members]:
+) -> Mapping[str, Members]:
     """Return each subgroup's ranked rows, and what they are compared with."""
     outside = excluded_rows(background, masks)
     others = None if outside is None else ranked.members(outside)
-    return {name: ranked.members(np.flatnonzero(mask), others) for name, mask in masks.items()}
+    return members_of(ranked, masks, others)
+
+
+def members_of(
+    ranked: RankedRows, masks: Mapping[str, BoolArray], others: Members | None
+) -> Mapping[str, Members]:
+    """Return each subgroup's ranked rows; of many subgroups they are made when needed.
+
+    They take more memory than anything else: of all subgroups at once only where these are few.
+    """
+    return Lazily(masks, lambda name: ranked.members(np.flatnonzero(masks[name]), others))
 
 
 def excluded_rows(background: str, masks: Mapping[str, BoolArray]) -> Rows | None:
     """Return the rows that no background has; None where each subgroup leaves out its own."""
     if background == BACKGROUNDS[0] or not masks:
         return None
-    return np.flatnonzero(np.logical_or.reduce(list(masks.values())))
+    return np.flatnonzero(any_of(masks))
+
+
+def any_of(masks: Mapping[str, BoolArray]) -> BoolArray:
+    """Say which rows belong to any subgroup; there must be one at least."""
+    if isinstance(masks, PackedMasks):
+        return masks.any()
+    return np.asarray(np.logical_or.reduce(list(masks.values())))

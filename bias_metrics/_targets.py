@@ -8,6 +8,7 @@ from typing import Any
 
 from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]
 
@@ -104,7 +105,7 @@ def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, .
     if unknown:
         msg = (
             f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
-            f"(known: {', '.join(subgroups) or 'none'})."
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
         )
         raise ValueError(msg)
     return names

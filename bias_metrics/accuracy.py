@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import check_mask, check_scores, check_subgroups
+from bias_metrics._checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import ratio
 from bias_metrics._errors import flagged
 from bias_metrics._options import check_threshold
@@ -87,6 +87,7 @@ class WorstGroupAccuracy:
         return {"threshold": self.threshold, **self.value.to_dict(), **plain}
 
 
+@aligned
 def worst_group_accuracy(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

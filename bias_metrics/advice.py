@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import (
     FloatArray,
+    aligned,
     check_mask,
     check_scores,
     check_subgroups,
@@ -83,6 +84,7 @@ class ThresholdAdvice:
         }
 
 
+@aligned
 def advise_threshold(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._values import MetricValue
 
@@ -82,6 +82,7 @@ class LabelAgreement:
         return {"n": self.n, "identities": as_dicts(self.identities)}
 
 
+@aligned
 def label_agreement(
     labelled: Mapping[str, npt.ArrayLike], matched: Mapping[str, npt.ArrayLike]
 ) -> LabelAgreement:

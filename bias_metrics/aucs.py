@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from bias_metrics._cells import Cells, pair_auc
-from bias_metrics._checks import check_mask, check_scores, check_weights
+from bias_metrics._checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._of_a_subgroup import of_a_subgroup
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue
 from bias_metrics.intervals import check_confidence
 
 
+@aligned
 def roc_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import Comparison
 from bias_metrics._checks import (
+    aligned,
     check_clusters,
     check_mask,
     check_power_mean_groups,
@@ -79,6 +80,7 @@ class BootstrapReport:
     confidence: float
 
 
+@aligned
 def bootstrap_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -196,7 +198,7 @@ class _Resampling:
     """Ranked rows, drawn again and again."""
 
     ranked: RankedRows
-    members: dict[str, Members]
+    members: Mapping[str, Members]
     clusters: npt.NDArray[np.intp] | None
     power: float
     groups: tuple[str, ...]

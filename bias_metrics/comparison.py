@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._checks import (
+    aligned,
     check_clusters,
     check_mask,
     check_power_mean_groups,
@@ -69,6 +70,7 @@ class BiasComparison:
         }
 
 
+@aligned
 def compare_bias(
     y_true: npt.ArrayLike,
     score_a: npt.ArrayLike,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import FloatArray, check_scores
+from bias_metrics._checks import FloatArray, aligned, check_scores
 from bias_metrics._counts import as_dicts
 from bias_metrics._values import MetricValue, undefined
 
@@ -112,6 +112,7 @@ class PairedGaps:
         }
 
 
+@aligned
 def counterfactual_gaps(
     sentence: npt.ArrayLike, term: npt.ArrayLike, y_score: npt.ArrayLike
 ) -> CounterfactualGaps:
@@ -190,6 +191,7 @@ def counterfactual_gaps(
     )
 
 
+@aligned
 def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
     """How far scores move when the identity in each text is swapped for another.
 

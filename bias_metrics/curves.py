@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._cells import lacks
-from bias_metrics._checks import FloatArray, check_mask, check_scores, check_weights
+from bias_metrics._checks import FloatArray, aligned, check_mask, check_scores, check_weights
 from bias_metrics._errors import weight_below
 from bias_metrics._options import check_choice
 from bias_metrics._ranks import sort_scores
@@ -46,6 +46,7 @@ class EqualityCurve:
         return gaps | {name: getattr(self, name).tolist() for name in arrays}
 
 
+@aligned
 def equality_curve(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import (
     IdentityCounts,
     LengthBucket,
@@ -26,6 +26,7 @@ from bias_metrics._counts import (
 IntArray = npt.NDArray[np.int64]
 
 
+@aligned
 def identity_counts(
     y_true: npt.ArrayLike, subgroups: Mapping[str, npt.ArrayLike]
 ) -> IdentityCounts:
@@ -72,6 +73,7 @@ def identity_counts(
     )
 
 
+@aligned
 def term_frequencies(
     y_true: npt.ArrayLike, mentions: Mapping[str, npt.ArrayLike]
 ) -> TermFrequencies:
@@ -123,6 +125,7 @@ def term_frequencies(
     )
 
 
+@aligned
 def toxicity_by_length(
     y_true: npt.ArrayLike,
     lengths: npt.ArrayLike,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._checks import (
     BoolArray,
+    aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
@@ -27,6 +28,9 @@ from bias_metrics.thresholds import threshold_table
 QUANTILES = (0.05, 0.5, 0.95)
 # Memberships are packed into whole numbers, so many at a time.
 _BITS = 31
+# Memberships that are counted at once.
+_LISTED = 1 << 20
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class ThresholdReport:
         }
 
 
+@aligned
 def threshold_report(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -147,7 +152,7 @@ def threshold_report(
     overall = table.overall.at(0)
     rates = {name: curve.at(0) for name, curve in table.subgroups.items()}
     decided = flagged(scores, threshold)
-    inside = {name: masks[name] for name in summed}
+    inside = masks if summed == tuple(masks) else {name: masks[name] for name in summed}
     sums = {}
     for rate, of_class in (("false_positive_rate", ~labels), ("false_negative_rate", labels)):
         value = EqualityDifference(
@@ -186,25 +191,57 @@ def _sums_by_chance(
 ) -> list[float]:
     """Sum abs(overall rate - rate of a subgroup) where the wrong rows of a class fall anywhere."""
     rows = np.flatnonzero(of_class)
-    patterns, sizes = _membership_patterns([mask[rows] for mask in masks.values()], rows.size)
-    n_members = sizes @ patterns
+    patterns = _Patterns.of(masks, rows)
+    n_members = patterns.count(patterns.sizes)
     overall = n_wrong / rows.size
     sums = []
     for _ in range(n_permutations):
-        wrong = rng.multivariate_hypergeometric(sizes, n_wrong, method="marginals")
-        sums.append(float(np.abs(overall - wrong @ patterns / n_members).sum()))
+        wrong = rng.multivariate_hypergeometric(patterns.sizes, n_wrong, method="marginals")
+        sums.append(float(np.abs(overall - patterns.count(wrong) / n_members).sum()))
     return sums
 
 
-def _membership_patterns(
-    masks: Sequence[BoolArray], n: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the different rows of the (n, len(masks)) memberships, and how many there are."""
-    code = np.zeros(n, dtype=np.int64)
-    for position, mask in enumerate(masks):
-        if position and position % _BITS == 0:
-            code = np.unique(code, return_inverse=True)[1]
-        code = 2 * code + mask
-    _, first, sizes = np.unique(code, return_index=True, return_counts=True)
-    patterns = np.array([mask[first] for mask in masks], dtype=np.int64).T
-    return patterns, sizes.astype(np.int64)
+@dataclass(frozen=True, eq=False)
+class _Patterns:
+    """The different memberships of some rows, and which subgroups each is in.
+
+    Of many subgroups nearly every row has a pattern of its own, which is in few of them: the
+    memberships are listed, not a table of patterns by subgroups.
+
+    Attributes
+    ----------
+    sizes : int array of shape (p,)
+        Rows of each pattern.
+    listed : tuple of (int array, int array)
+        For some subgroups at a time: the patterns of each, one after the other, and where
+        those of each subgroup begin. No subgroup may be without.
+    """
+
+    sizes: Integers
+    listed: tuple[tuple[npt.NDArray[np.int32], Integers], ...]
+
+    @classmethod
+    def of(cls, masks: Mapping[str, BoolArray], rows: npt.NDArray[np.intp]) -> _Patterns:
+        """Find the patterns of some rows."""
+        code = np.zeros(rows.size, dtype=np.int64)
+        for position, mask in enumerate(masks.values()):
+            if position and position % _BITS == 0:
+                code = np.unique(code, return_inverse=True)[1]
+            code = 2 * code + mask[rows]
+        _, first, sizes = np.unique(code, return_index=True, return_counts=True)
+        firsts = rows[first]
+        listed, waiting, n_waiting = [], [], 0
+        for position, mask in enumerate(masks.values(), 1):
+            waiting.append(np.flatnonzero(mask[firsts]).astype(np.int32))
+            n_waiting += waiting[-1].size
+            if n_waiting > _LISTED or position == len(masks):
+                starts = np.cumsum([0, *(one.size for one in waiting[:-1])])
+                listed.append((np.concatenate(waiting), starts))
+                waiting, n_waiting = [], 0
+        return cls(sizes.astype(np.int64), tuple(listed))
+
+    def count(self, of_patterns: Integers) -> Integers:
+        """Sum a number of each pattern over those of each subgroup, shape (k,)."""
+        return np.concatenate(
+            [np.add.reduceat(of_patterns[at], starts) for at, starts in self.listed]
+        )

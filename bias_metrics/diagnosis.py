@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._cells import pair_auc
-from bias_metrics._checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import (
+    BoolArray,
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
 from bias_metrics._patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
@@ -39,7 +46,7 @@ class Diagnosis:
     name : str
         What the pattern is called.
     sentence : str
-        What users will notice, or why nothing can be said.
+        What users will notice, or why no pattern can be named.
     evidence : dict of str to MetricValue
         The numbers that decided, with their intervals.
     """
@@ -70,6 +77,7 @@ class _Margins(NamedTuple):
     max_half_width: float
 
 
+@aligned
 def diagnose_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._counts import as_dicts, ratio
 from bias_metrics._errors import flagged
 from bias_metrics._options import check_threshold
@@ -73,6 +73,7 @@ class EqualityDifference:
         }
 
 
+@aligned
 def fped(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -132,6 +133,7 @@ def fped(
     return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=False)
 
 
+@aligned
 def fned(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

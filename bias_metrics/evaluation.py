@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._checks import check_subgroups
+from bias_metrics._checks import aligned, check_subgroups
 from bias_metrics._influence import Members, RankedRows, rank_rows
-from bias_metrics._request import Background, Intervals, Request
+from bias_metrics._request import Background, Intervals, Request, members_of
 from bias_metrics.report import BiasReport
 from bias_metrics.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.uncertainty import with_intervals
@@ -21,6 +21,7 @@ __all__ = [
     "evaluate_slices",
     "measure_members",
     "measure_subgroup",
+    "members_of",
     "rank_rows",
     "rank_scores",
     "summarise_bias",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 
+@aligned
 def evaluate_bias(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -123,6 +125,7 @@ def evaluate_bias(
     return request.report()
 
 
+@aligned
 def evaluate_slices(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -18,6 +18,7 @@ from bias_metrics._judging import RIVALS, Measured, Outcome, judge, measured, wo
 from bias_metrics._targets import Target, targets_of
 from bias_metrics._wording import label, sentence
 from bias_metrics.rules import AGGREGATE, WORST, Kind, Rule, Waiver
+from bias_metrics.suggestion import did_you_mean
 from bias_metrics.verdict import Evidence, RuleResult, Verdict
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
@@ -264,6 +265,7 @@ def _refuse_lost_waivers(
         if one.rule not in names:
             msg = (
                 f"`waivers` must name rules; got {one.rule!r} (known: {', '.join(sorted(names))})."
+                f"{did_you_mean(one.rule, names)}"
             )
             raise ValueError(msg)
         if (one.rule, one.group) not in groups:

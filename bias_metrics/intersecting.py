@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
 
 SEPARATOR = " & "
 
@@ -108,6 +108,7 @@ class Intersections:
         }
 
 
+@aligned
 def intersections(
     subgroups: Mapping[str, npt.ArrayLike],
     *,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, FloatArray, check_scores, check_subgroups
+from bias_metrics._checks import BoolArray, FloatArray, aligned, check_scores, check_subgroups
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -72,6 +72,7 @@ class LabelSensitivity:
         }
 
 
+@aligned
 def label_sensitivity(
     label_fraction: npt.ArrayLike,
     y_score: npt.ArrayLike,

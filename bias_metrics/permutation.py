@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import check_mask, check_scores, check_subgroups
+from bias_metrics._checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._options import check_rng, check_share
 from bias_metrics._values import MetricValue, undefined
 
@@ -53,6 +53,7 @@ class NullReference:
         }
 
 
+@aligned
 def permuted_reference(
     metric: Callable[..., MetricValue | HasValue],
     y_true: npt.ArrayLike,

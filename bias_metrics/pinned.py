@@ -11,6 +11,7 @@ from bias_metrics._cells import lacks, pair_auc
 from bias_metrics._checks import (
     BoolArray,
     FloatArray,
+    aligned,
     check_mask,
     check_scores,
     check_subgroups,
@@ -22,6 +23,7 @@ from bias_metrics._values import MetricValue, undefined
 from bias_metrics.dixon import EqualityDifference
 
 
+@aligned
 def pinned_auc(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -88,6 +90,7 @@ def pinned_auc(
     return _pinned(labels, scores, masks, method, sample_from, rng).subgroups["subgroup"]
 
 
+@aligned
 def pinned_auc_equality_difference(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

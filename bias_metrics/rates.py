@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from bias_metrics._checks import aligned
 from bias_metrics._rate_rows import RateRows
 from bias_metrics._rates import Gap
 from bias_metrics._request import Background
@@ -72,6 +73,7 @@ class RateGapComparison:
         }
 
 
+@aligned
 def rate_gaps(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -149,6 +151,7 @@ def rate_gaps(
     return _gaps(rows, list(rows.compare([model])), 0, threshold)
 
 
+@aligned
 def compare_rate_gaps(
     y_true: npt.ArrayLike,
     y_score_a: npt.ArrayLike,

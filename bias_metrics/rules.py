@@ -17,6 +17,7 @@ from bias_metrics.metrics import (
     Scope,
     metrics_of,
 )
+from bias_metrics.suggestion import did_you_mean
 
 __all__ = [
     "AGGREGATE",
@@ -105,7 +106,7 @@ class Rule:
         if self.metric not in known:
             msg = (
                 f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
-                f"got {self.metric!r}."
+                f"got {self.metric!r}.{did_you_mean(self.metric, known)}"
             )
             raise ValueError(msg)
         self._check_threshold()
@@ -230,4 +231,11 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
     if n_candidates < 1:
         msg = f"`n_candidates` must be at least 1; got {n_candidates}."
         raise ValueError(msg)
-    return [replace(one, confidence=1 - (1 - one.confidence) / n_candidates) for one in rules]
+    return [
+        replace(one, confidence=corrected_confidence(one.confidence, n_candidates)) for one in rules
+    ]
+
+
+def corrected_confidence(confidence: float, n_candidates: int) -> float:
+    """Return a confidence with Bonferroni's correction for several candidates."""
+    return 1 - (1 - confidence) / n_candidates

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._cells import comparisons, measure_cells, pair_auc
 from bias_metrics._checks import (
+    aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
@@ -24,6 +25,7 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report import BACKGROUNDS, BiasReport, SubgroupBias
 
 
+@aligned
 def rank_scores(
     y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
 ) -> SortedClasses:
@@ -41,6 +43,7 @@ def rank_scores(
     return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
 
 
+@aligned
 def measure_subgroup(
     everyone: SortedClasses,
     y_true: npt.ArrayLike,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import BoolArray, check_mask, check_subgroups
+from bias_metrics._checks import BoolArray, aligned, check_mask, check_subgroups
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -61,7 +61,7 @@ class RollUp:
         Subgroups that belong to no category.
     """
 
-    masks: dict[str, BoolArray]
+    masks: Mapping[str, BoolArray]
     members: dict[str, tuple[str, ...]]
     missing: dict[str, tuple[str, ...]]
     unassigned: tuple[str, ...]
@@ -78,6 +78,7 @@ class RollUp:
         }
 
 
+@aligned
 def roll_up(
     subgroups: Mapping[str, npt.ArrayLike],
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
@@ -142,6 +143,7 @@ def roll_up(
     )
 
 
+@aligned
 def within_slice(
     subgroups: Mapping[str, npt.ArrayLike], in_slice: npt.ArrayLike
 ) -> dict[str, BoolArray]:

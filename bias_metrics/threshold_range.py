@@ -7,13 +7,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._checks import check_clusters, check_mask, check_scores
+from bias_metrics._checks import aligned, check_clusters, check_mask, check_scores
 from bias_metrics._errors import distinct_scores, error_curve, flagged
 from bias_metrics._ranks import sort_classes
 from bias_metrics.intervals import check_confidence, quantile
 from bias_metrics.thresholds import equal_error
 
 
+@aligned
 def equal_error_range(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bias_metrics._cells import lacks
 from bias_metrics._checks import (
     FloatArray,
+    aligned,
     check_mask,
     check_scores,
     check_subgroups,
@@ -85,6 +86,7 @@ class ThresholdTable:
         }
 
 
+@aligned
 def equal_error_rate(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -165,6 +167,7 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
     return EqualErrorRate(errors.threshold, MetricValue(mean), *rates)
 
 
+@aligned
 def error_rates(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,
@@ -216,6 +219,7 @@ def error_rates(
     return error_curve(classes, np.array([check_threshold(threshold)])).at(0)
 
 
+@aligned
 def threshold_table(
     y_true: npt.ArrayLike,
     y_score: npt.ArrayLike,

@@ -11,6 +11,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 # Values closer than this are equally bad.
 _ROUNDING = 1e-12
+_AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,41 @@ def worst_subgroup(report: Mapping[str, Any], metric: str) -> WorstSubgroup:
     value = _with_interval(values[worst], cells, gap=gap)
     counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
     return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons)
+
+
+def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
+    """Order subgroups by how bad their worst AUC is shown to be, the worst first.
+
+    What counts is the upper bound of an interval, so that a few unlucky rows do not come before a
+    subgroup with evidence. Then come subgroups without any interval, by their lowest AUC,
+    then those without any AUC.
+
+    Parameters
+    ----------
+    subgroups : mapping
+        As in `BiasReport.to_dict()["subgroups"]`.
+
+    Returns
+    -------
+    list of str
+        All names.
+
+    Examples
+    --------
+    >>> cell = {"value": 0.9, "low": 0.85, "high": 0.93}
+    >>> aucs = dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), cell)
+    >>> low = aucs | {"bpsn_auc": {"value": 0.7, "low": 0.6, "high": 0.8}}
+    >>> worst_first({"gay": aucs, "muslim": low})
+    ['muslim', 'gay']
+    """
+
+    def badness(name: str) -> tuple[bool, float, float]:
+        cells = [subgroups[name][metric] for metric in _AUCS]
+        bounds = [cell["high"] for cell in cells if cell.get("high") is not None]
+        values = [cell["value"] for cell in cells if cell["value"] is not None]
+        return not bounds, min(bounds, default=1.0), min(values, default=2.0)
+
+    return sorted(subgroups, key=badness)
 
 
 def _with_interval(

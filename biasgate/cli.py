@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,8 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
-from biasgate.telling import CRASH, EXIT_CODES, USAGE, errors_told
+from biasgate.telling import CRASH, USAGE, errors_told, say
+from tasks.outcomes import word_of
 
 app = typer.Typer(
     name="biasgate",
@@ -49,6 +51,15 @@ TaskRunnerOptions = Annotated[
         help="""Its options, as '{"address": "tcp://host:8786"}'.""",
     ),
 ]
+OutcomeOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--candidate",
+        metavar="NAME",
+        help="Candidate whose outcome decides the exit code; may be given more than once. "
+        "Default what `outcome_of` in CONFIG names, else all.",
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
 
 
@@ -56,7 +67,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's l
 def start(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,  # noqa: FBT002
 ) -> None:
-    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input."""
+    """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input.
+
+    Several candidates: error, else blocked, else not enough evidence, else passed.
+    """
     if version:
         typer.echo(f"biasgate {__version__}")
         raise typer.Exit
@@ -70,19 +84,26 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    outcome_of: OutcomeOf = None,
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Measure candidates, judge them by the policy, promote the ones that pass."""
-    with errors_told(verbose=verbose):
-        _check(config)
+    """Measure candidates, judge them by the policy, promote the best that passes."""
+    with errors_told(verbose=verbose, quiet=as_json):
+        _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
-            str(config), str(output), str(store.resolve()), submission=submission, return_state=True
+            str(config),
+            str(output),
+            str(store.resolve()),
+            submission=submission,
+            outcome_of=outcome_of,
+            return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
 
@@ -95,7 +116,8 @@ def train(
 ) -> None:
     """Train and register the candidates that an evaluation file says how to train."""
     with errors_told(verbose=verbose):
-        _check(config)
+        _check(config, None, store)
+        say("starting Prefect")
         from flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
@@ -110,23 +132,40 @@ def nightly(
     cron: Annotated[
         str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
     ] = None,
+    fail_when_blocked: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--fail-when-blocked", help="Prefect shows a night without a pass as Failed."),
+    ] = False,
+    outcome_of: OutcomeOf = None,
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named by the date, once or on a schedule."""
     with errors_told(verbose=verbose or cron is not None):
-        _check(config)
+        _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from deployments.nightly import serve  # noqa: PLC0415
 
-            serve(config, output, store.resolve(), cron)
+            say(f"asking Prefect to schedule {config}")
+            options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
+            serve(config, output, store.resolve(), cron, options)
             return
+        say("starting Prefect")
         from flows.nightly import nightly as flow  # noqa: PLC0415
 
-        state: Any = flow(str(config), str(output), str(store.resolve()), return_state=True)
-        summary = state.result()
+        state: Any = flow(
+            str(config),
+            str(output),
+            str(store.resolve()),
+            outcome_of=outcome_of,
+            fail_when_blocked=fail_when_blocked,
+            return_state=True,
+        )
+        summary = state.result(raise_on_failure=False)
+        if not isinstance(summary, dict):  # it crashed
+            summary = state.result()
         _conclude(summary, Path(summary["output"]), store)
 
 
@@ -147,6 +186,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose):
+        say("starting Prefect")
         from flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
@@ -161,7 +201,7 @@ def demo(
 @app.command()
 def ui(
     store: Store = DEFAULT_STORE,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
 ) -> None:
     """Open MLflow on the store, on this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -171,13 +211,21 @@ def ui(
     if not store.is_dir():
         print_error(f"store {store} must be a folder that an evaluation wrote; there is none.")
         raise typer.Exit(USAGE)
-    gateway = Gateway.of_store(store)
-    if gateway.uri.startswith("http"):
-        print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")
-        raise typer.Exit(USAGE)
+    with errors_told(verbose=False):
+        gateway = Gateway.of_store(store)
+        if gateway.uri.startswith("http"):
+            print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")
+            raise typer.Exit(USAGE)
+        if _is_used(port):
+            print_error(
+                f"port {port} of 127.0.0.1 must be free; a program uses it, perhaps MLflow on "
+                f"another store. Stop that, or choose a port: --port {_free_port()}"
+            )
+            raise typer.Exit(USAGE)
+        experiments = gateway.experiments()
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"MLflow starts on {address} in about 20 seconds (stop with Ctrl-C). Runs of")
-    for name, experiment_id in gateway.experiments().items():
+    for name, experiment_id in experiments.items():
         typer.echo(f"  {name}: {address}/{runs_page(experiment_id)}")
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
@@ -189,11 +237,35 @@ def ui(
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
 
 
-def _check(config: Path) -> None:
-    """Refuse a wrong configuration at once, before Prefect takes its seconds to start."""
+def _check(
+    config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
+) -> None:
+    """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
+    say(f"reading {config}")
     from tasks.evaluation import read_evaluation  # noqa: PLC0415
+    from tasks.files import require_writable  # noqa: PLC0415
 
-    read_evaluation(config)
+    for what, folder in (("output", output), ("store", store)):
+        if folder is not None:
+            require_writable(folder.absolute(), what)
+    read_evaluation(config, outcome_of)
+
+
+def _is_used(port: int) -> bool:
+    """Whether a server on this machine has the port already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
@@ -211,7 +283,7 @@ def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bo
         typer.echo(json.dumps(summary, indent=2))
     else:
         _print_results(summary, output, store)
-    raise typer.Exit(EXIT_CODES[summary["outcome"]])
+    raise typer.Exit(word_of(summary).exit_code)
 
 
 def _print_results(summary: dict[str, Any], output: Path, store: Path) -> None:

@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bias_metrics.gate import WORST_FIRST
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from tasks.outcomes import word_of
 
 _WIDTH = 118
 _COLOURS = {
@@ -24,19 +23,15 @@ _COLOURS = {
     "insufficient": "yellow",
     "error": "red",
 }
-_WORDS = {
-    "pass": "PASSED",
-    "fail": "BLOCKED",
-    "insufficient": "NOT ENOUGH EVIDENCE",
-    "error": "ERROR",
-}
 _SENTENCES = 8
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console that keeps tables whole where the output is not a terminal."""
     found = Console(stderr=stderr, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDTH)
+    if found.is_terminal or "COLUMNS" in os.environ:
+        return found
+    return Console(stderr=stderr, highlight=False, width=_WIDTH)
 
 
 def print_error(text: str) -> None:
@@ -45,8 +40,8 @@ def print_error(text: str) -> None:
 
 
 def print_step(text: str) -> None:
-    """Print that a step is done, on standard error."""
-    console(stderr=True).print(f"  [dim]done: {escape(text)}[/]")
+    """Print that a step begins or is done, on standard error."""
+    console(stderr=True).print(f"  [dim]{escape(text)}[/]", soft_wrap=True)
 
 
 def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], Any]) -> None:
@@ -59,19 +54,21 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
     reports : mapping of (str, str) to mapping
         The report of each set and candidate.
     """
+    from biasgate.tables import print_table  # noqa: PLC0415 - numpy, which a message can do without
+
     out = console()
     for verdict in summary["verdicts"]:
         names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
         report = reports[names]
-        out.print(_table(report, verdict))
+        print_table(out, report, verdict, _COLOURS)
         for warning in report["warnings"]:
             out.print(f"[yellow]warning[/]: {escape(warning)}", soft_wrap=True)
         for line in explained(report):
             out.print(escape(line), soft_wrap=True)
         _print_verdict(out, verdict)
     for decision in summary["decisions"]:
-        colour = _COLOURS[decision["outcome"]]
-        word = _WORDS[decision["outcome"]]
+        colour = "cyan" if decision["report_only"] else _COLOURS[decision["outcome"]]
+        word = word_of(decision).text
         name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
@@ -143,38 +140,6 @@ def command() -> str:
     return "biasgate" if same or not Path(typed).exists() else typed
 
 
-def _table(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> Table:
-    bias = report["bias"]
-    failed = {
-        (one["group"], one["metric"]): one["outcome"] if one["action"] == "block" else "warn"
-        for one in verdict["results"]
-        if one["outcome"] not in {"pass", "skipped"}
-    }
-    overall, final = bias["overall"], bias["final_score"]
-    title = (
-        f"{escape(report['candidate']['name'])} on {escape(report['evaluation_set']['name'])}: "
-        f"{overall['n']:,} rows, {overall['n_positive']:,} positive, AUC {_shown(overall['auc'])}, "
-        f"final score {_shown(final)}"
-    )
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("identity")
-    for heading in ("n", "positive", *(name.replace("_", " ") for name in SUBGROUP_METRICS)):
-        table.add_column(heading, justify="right")
-    for name, cells in bias["subgroups"].items():
-        values = [
-            _coloured(
-                _shown(cells[metric], signed=METRICS[metric].is_gap), failed.get((name, metric))
-            )
-            for metric in SUBGROUP_METRICS
-        ]
-        table.add_row(escape(name), f"{cells['n']:,}", f"{cells['n_positive']:,}", *values)
-    means = bias["power_mean"]
-    values = [_shown(means[name]) if name in means else "" for name in SUBGROUP_METRICS]
-    table.add_section()
-    table.add_row(f"power mean (p = {means['power']:g})", "", "", *values)
-    return table
-
-
 def _beside_chance(name: str, found: Mapping[str, Any]) -> str:
     """Return a sum of absolute differences with what chance alone makes of it."""
     if found["value"] is None:
@@ -197,35 +162,20 @@ def _worst_cell(found: Mapping[str, Any]) -> str:
 
 
 def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
+    from bias_metrics.gate import WORST_FIRST  # noqa: PLC0415
+
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
     policy = escape(verdict["policy"]["name"])
     n_skipped = len(verdict["results"]) - len(judged)
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     if not against:
-        out.print(f"Policy {policy}: all {len(judged)} demands are met{skipped}.\n")
+        out.print(f"Policy {policy}: all {len(judged)} checks passed{skipped}.\n")
         return
-    out.print(f"Policy {policy}: {len(against)} of {len(judged)} demands are not met{skipped}:")
+    out.print(f"Policy {policy}: {len(against)} of {len(judged)} checks did not pass{skipped}:")
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
         out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)
     if len(against) > _SENTENCES:
         out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")
     out.print("")
-
-
-def _shown(cell: Mapping[str, Any], *, signed: bool = False) -> str:
-    """Return a value with half the width of its interval."""
-    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    if value is None:
-        return "-"
-    text = f"{value:+.3f}" if signed else f"{value:.3f}"
-    return (
-        text
-        if low is None or high is None
-        else f"{text} ±{(high - low) / 2:.3f}".replace("±0", "±")
-    )
-
-
-def _coloured(text: str, outcome: str | None) -> str:
-    return text if outcome is None else f"[{_COLOURS[outcome]}]{text} ![/]"

@@ -13,13 +13,14 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history
-from biasgate.telling import EXIT_CODES, errors_told
+from biasgate.telling import errors_told, say
+from tasks.outcomes import WORDS, word_of
 
 app = typer.Typer()
 
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
-BLOCKED = EXIT_CODES["fail"]
+BLOCKED = WORDS["fail"].exit_code
 
 
 @app.command()
@@ -35,7 +36,7 @@ def promote(
 
         decision = promote_version(model, version, reason, gateway)
         typer.echo(decision["sentence"])
-        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+        raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command()
@@ -46,7 +47,7 @@ def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None
 
         decision = roll_back(model, reason, gateway)
         typer.echo(decision["sentence"])
-        raise typer.Exit(EXIT_CODES[decision["outcome"]])
+        raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command()
@@ -56,7 +57,7 @@ def history(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """List the promotions and rollbacks of a model, the last first."""
-    with _registry(store) as gateway:
+    with _registry(store, quiet=as_json) as gateway:
         from tasks.registry import history as past  # noqa: PLC0415
 
         entries = past(model, gateway)
@@ -79,7 +80,7 @@ def verify(
 
     Exit codes: 0 everything holds, 3 something does not.
     """
-    with _registry(store) as gateway:
+    with _registry(store, quiet=as_json) as gateway:
         from tasks.registry import verify as check  # noqa: PLC0415
 
         findings = check(model, version, gateway, store)
@@ -91,9 +92,10 @@ def verify(
 
 
 @contextmanager
-def _registry(store: Path) -> Iterator[Any]:
+def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
     """Yield the gateway of a store that exists; what does not hold exits like a block."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=quiet):
+        say("opening the registry")
         from tasks.errors import InputError  # noqa: PLC0415
         from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
         from tasks.registry import NotVerifiedError  # noqa: PLC0415

@@ -11,15 +11,18 @@ import typer
 
 from biasgate.printing import print_error, print_step
 
-# The others are results.
+# The exit codes of results are in `tasks.outcomes`.
 CRASH, USAGE = 1, 2
-EXIT_CODES = {"pass": 0, "fail": 3, "insufficient": 4, "error": CRASH}
+STEPS = "biasgate.steps"  # the logger that `tasks.orchestration` tells finished steps by
 
 
 @contextmanager
-def errors_told(*, verbose: bool) -> Iterator[None]:
-    """Tell a mistake in the input in one sentence; a crash with its traceback if asked."""
-    _set_up_logging(verbose=verbose)
+def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
+    """Report an input error in one sentence; a crash with its traceback if asked.
+
+    Steps are told on standard error, unless `quiet`.
+    """
+    _set_up_logging(verbose=verbose, quiet=quiet)
     from tasks.errors import InputError  # noqa: PLC0415
 
     try:
@@ -36,7 +39,12 @@ def errors_told(*, verbose: bool) -> Iterator[None]:
         raise typer.Exit(CRASH) from error
 
 
-def _set_up_logging(*, verbose: bool) -> None:
+def say(step: str) -> None:
+    """Tell what begins now, on standard error: the first line is there before slow imports."""
+    logging.getLogger(STEPS).info("%s ...", step)
+
+
+def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
     # Read by prefect and mlflow when they are imported: a gate does not call home.
     for name, value in {
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -48,13 +56,13 @@ def _set_up_logging(*, verbose: bool) -> None:
         "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "ERROR",
     }.items():
         os.environ.setdefault(name, value)
-    steps = logging.getLogger("biasgate.steps")
-    steps.setLevel(logging.INFO)
+    steps = logging.getLogger(STEPS)
+    steps.setLevel(logging.CRITICAL if quiet else logging.INFO)
     steps.propagate = False
     steps.handlers = [_StepHandler()]
 
 
 class _StepHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a finished step."""
+        """Print a step."""
         print_step(record.getMessage())

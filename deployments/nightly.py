@@ -1,24 +1,47 @@
 """The cron-scheduled nightly: `biasgate nightly CONFIG --output DIR --cron '0 2 * * *'`.
 
-`serve` needs no work pool: the process that calls it stays, asks the Prefect API for the runs
-that the schedule made, and starts each in a process of its own. For a worker on another
+`serve` needs no work pool: the process that calls it keeps running, asks the Prefect API for the
+runs that the schedule made, and starts each in a process of its own. For a worker on another
 machine use `prefect.yaml` beside this file.
+
+Each evaluation file has a deployment of its own. Prefect replaces a deployment of the same name
+without a word, and ending either process pauses both, so a second process for the same file is
+refused while the first one runs.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
+from prefect import get_client
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
 from flows.nightly import nightly
+from tasks.configuration import read_settings
 from tasks.errors import InputError
+from tasks.evaluation import Evaluation
+from tasks.owners import has_ended, is_of_this_machine, this_process
+
+# A process that serves asks for runs every ten seconds; of one that did not for so long nothing
+# is expected any more.
+SILENCE = timedelta(seconds=60)
+_SERVED_BY = "Served by process "
 
 
-def serve(config: Path, output: Path, store: Path, cron: str) -> None:
-    """Register the deployment `nightly/biasgate` with its schedule and run what falls due.
+def serve(
+    config: Path, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
+) -> None:
+    """Register the evaluation's deployment with its schedule and run what falls due.
 
     Parameters
     ----------
@@ -30,29 +53,91 @@ def serve(config: Path, output: Path, store: Path, cron: str) -> None:
         Folder of sets, scores and, by default, the MLflow store.
     cron : str
         Five fields, in UTC.
+    options : mapping, optional
+        Further parameters of the flow `nightly`, such as `fail_when_blocked`.
 
     Raises
     ------
     InputError
-        If `cron` is not a schedule, or there is no server whose scheduler would make runs.
+        If `cron` is not a schedule, there is no server whose scheduler would make runs, or
+        another process serves this evaluation.
     """
     schedule = _schedule(cron)
-    if not PREFECT_API_URL.value():
-        msg = (
-            "a schedule needs a Prefect server that stays; none is set. Run `prefect server "
-            "start`, and here `export PREFECT_API_URL=http://127.0.0.1:4200/api`."
-        )
-        raise InputError(msg)
-    parameters = {"config": config, "output": output, "store": store}
+    name = deployment_name(config)
+    refuse_second_server(name)
+    paths = {"config": config, "output": output, "store": store}
+    parameters = {key: str(path.resolve()) for key, path in paths.items()}
     nightly.serve(
-        name="biasgate",
+        name=name,
         schedule=schedule,
-        parameters={name: str(path.resolve()) for name, path in parameters.items()},
+        parameters=parameters | dict(options or {}),
+        description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time; and found by module, as the package is installed.
         limit=1,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+
+
+def deployment_name(config: Path) -> str:
+    """Return the evaluation's name in lower case and dashes, with a digest of the file's path.
+
+    Files of the same name in two folders are two evaluations.
+    """
+    path = config.resolve()
+    slug = re.sub(r"[^a-z0-9]+", "-", read_settings(path, Evaluation).name.lower()).strip("-")
+    return f"{slug}-{hashlib.sha256(str(path).encode()).hexdigest()[:6]}"
+
+
+def refuse_second_server(name: str) -> None:
+    """Refuse a deployment that a living process serves.
+
+    A process of this machine is looked up; of another machine it counts what Prefect's server
+    last heard. One that was killed is no obstacle: at once on the same machine, else after a
+    minute.
+
+    Raises
+    ------
+    InputError
+        If the deployment is served, or no Prefect server answers.
+    """
+    url = PREFECT_API_URL.value()
+    if not url:
+        msg = (
+            "a schedule needs a Prefect server that stays; none is set. Run `prefect server "
+            "start`, and here `export PREFECT_API_URL=http://127.0.0.1:4200/api`."
+        )
+        raise InputError(msg)
+    try:
+        with get_client(sync_client=True) as client:
+            found = client.read_deployment_by_name(f"nightly/{name}")
+    except ObjectNotFound:
+        return
+    except httpx.TransportError as error:
+        msg = f"no Prefect server answers at PREFECT_API_URL {url} ({type(error).__name__})."
+        raise InputError(msg) from error
+    process = served_by(found, datetime.now(UTC))
+    if process is not None:
+        msg = (
+            f"deployment nightly/{name} is served already, by {process}. Stop that process first: "
+            "a second one would replace its schedule, and ending either would pause both. (Of a "
+            f"process that was killed on another machine this is known after {SILENCE.seconds} s.)"
+        )
+        raise InputError(msg)
+
+
+def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
+    """Return the process that serves a deployment, in words; None if none does."""
+    process = (deployment.description or "").rpartition(_SERVED_BY)[2]
+    if process and is_of_this_machine(process):
+        machine, pid, _ = process.rsplit(" ", 2)
+        return None if has_ended(process) else f"process {pid} on {machine}"
+    heard = deployment.last_polled
+    # A process that is stopped pauses its deployment.
+    if deployment.paused or heard is None or now - heard > SILENCE:
+        return None
+    machine = process.partition(" ")[0] or "an unknown machine"
+    return f"a process on {machine}, heard of {(now - heard).seconds} s ago"
 
 
 def _schedule(cron: str) -> Schedule:

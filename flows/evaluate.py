@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from flows.judge import judge_candidate
+from flows.judge import judge_candidates
 from flows.score import score_candidates
 from flows.states import conclude
 from flows.train import prepare_candidates
@@ -22,6 +22,7 @@ from tasks.notifying import notify_people
 from tasks.orchestration import task_runner
 from tasks.publishing import (
     RESULTS,
+    check_places,
     make_folder,
     summarise_evaluation,
     write_submission_file,
@@ -39,20 +40,29 @@ from tasks.tracking import close_evaluation_run, evaluation_run
     on_failure=[notify_of_crash],
     on_crashed=[notify_of_crash],
 )
-def evaluate(config: str, output: str, store: str, *, submission: bool = False) -> Any:
+def evaluate(
+    config: str,
+    output: str,
+    store: str,
+    *,
+    submission: bool = False,
+    outcome_of: list[str] | None = None,
+) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
-    1. read and check the file, the policy and the inputs they name
-    2. train the candidates that are trained here; pin registered ones to a version
-    3. freeze the evaluation sets; check that the policy can judge them
+    1. check that results can be written; read and check the file, the policy and the inputs
+       that they name
+    2. freeze the evaluation sets; check that they can be measured, and judged by the policy
+    3. train the candidates that are trained here; pin registered ones to a version
     4. score every candidate, and whom they are compared with, on every set (kept scores
        are reused); on a cluster by all its workers
-    5. measure each identity in a task of its own, then the aggregates; write report, table
+    5. measure the identities in tasks of their own, then the aggregates; write report, table
        and figures
-    6. of each candidate in turn: compare it with the champion of now, decide, log one MLflow
-       run per set, publish `output/<set>/<candidate>/`, move `champion` where it passed on
-       every required set
-    7. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
+    6. compare all candidates with the champion of now, decide, log one MLflow run per set
+       and candidate, publish `output/<set>/<candidate>/`
+    7. move `champion` to the best of those that passed on every required set, if the policy
+       lets it replace the champion
+    8. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
 
     Parameters
     ----------
@@ -64,18 +74,23 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
         Folder of frozen sets, scores and, by default, the MLflow store.
     submission : bool, default=False
         Also write the scores as a Kaggle submission.
+    outcome_of : list of str, optional
+        Candidates whose outcome is that of the evaluation; default what the file says, else
+        all.
 
     Returns
     -------
     dict
-        The summary; the flow's state is Completed, named `Passed`, `Blocked` or `Insufficient`.
+        The summary; the flow's state is Completed, named `Passed`, `Blocked`,
+        `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
-    evaluation = read_evaluation_file(config)
-    candidates = prepare_candidates(evaluation, store)
+    check_places(output, store)
+    evaluation = read_evaluation_file(config, outcome_of)
     sources = evaluation["evaluation_sets"]
     frozen = [freeze_evaluation_set(source, store) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(evaluation, rows, source)
+    candidates = prepare_candidates(evaluation, store)
     rivals = pin_rivals(evaluation, candidates, store).values()
     scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"
@@ -91,11 +106,8 @@ def evaluate(config: str, output: str, store: str, *, submission: bool = False) 
             ]
             for candidate in candidates
         ]
-        judged = [
-            judge_candidate(candidate, on_sets, candidates, evaluation, run, store, work, output)
-            for candidate, on_sets in zip(candidates, measured, strict=True)
-        ]
-        summary = summarise_evaluation(evaluation, judged, run, output)
+        judged = judge_candidates(candidates, measured, evaluation, run, store, work, output)
+        summary = summarise_evaluation(evaluation, *judged, run, output)
         close_evaluation_run(run, summary, store)
     notify_people(evaluation, summary)
     return conclude(summary)
@@ -113,7 +125,7 @@ def measure_candidate(
     """Measure one candidate on one set; return its report, and where its files are.
 
     1. join the kept scores to rows, rank them once
-    2. measure each identity in a task of its own
+    2. measure each identity in a task of its own; many are shared out to 32 tasks
     3. compute overall and aggregate numbers
     4. name each identity's pattern of bias, count errors at thresholds
     5. write the report and its table, draw the figures
@@ -122,9 +134,11 @@ def measure_candidate(
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])
     arrays = make_folder(work, "arrays", source["name"], candidate["name"])
     layout = lay_out_scores(rows, scores, source, arrays)
-    identities = list_identities(layout)
-    measured = measure_identity.map(identities, layout=unmapped(layout)).result()
-    bias = summarise_identities(identities, measured, layout)
+    shares = list_identities(layout)
+    measured = measure_identity.map(
+        list(shares), list(shares.values()), layout=unmapped(layout)
+    ).result()
+    bias = summarise_identities(measured, layout)
     explained = explain_bias(bias, candidate, layout)
     report = write_report(bias, explained, candidate, rows, scores, layout, folder)
     draw_figures(report, layout, folder)

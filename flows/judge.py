@@ -1,54 +1,73 @@
-"""Judge one candidate against the champion of now, and promote it if it passed."""
+"""Judge all candidates against the champion of now, and promote the best of those that passed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tasks.decisions import promote_best
 from tasks.evidence import gather_evidence
 from tasks.gating import decide_candidate
 from tasks.model_card import describe_version, write_model_card
-from tasks.promotion import promote_candidate
 from tasks.publishing import publish_results
 from tasks.resuming import find_promotion
 from tasks.rivals import pin_rivals
 from tasks.scoring.scored import score_candidate
 from tasks.tracking import log_candidate_run
 
-# Every time somebody else promotes while this candidate is judged, it is judged anew.
+# Every time somebody else promotes while the candidates are judged, they are judged again.
 ATTEMPTS = 5
 
 
-def judge_candidate(
-    candidate: dict[str, Any],
-    measured: list[dict[str, Any]],
+def judge_candidates(
     candidates: list[dict[str, Any]],
+    measured: list[list[dict[str, Any]]],
     evaluation: dict[str, Any],
     run: str,
     store: str,
     work: str,
     output: str,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return a candidate's verdict on every set, and what became of `champion`.
+) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return every candidate's verdict on every set, and what became of each candidate.
 
-    1. if this evaluation promoted it before it was killed, leave it at that
+    1. if this evaluation promoted a candidate already (before a kill), leave it at that
     2. look up champion and reference as they are now
-    3. on each set: compare, decide, log one MLflow run
-    4. describe the registered version by its model cards; publish the results
-    5. move `champion` if the candidate passed; if that moved meanwhile, from step 2
+    3. judge each candidate against them, describe its version, publish its results
+    4. move `champion` to the best that passed, if the policy lets it replace the champion;
+       if `champion` moved meanwhile, from step 1
     """
-    promoted = find_promotion(candidate, measured, run, store)
-    if promoted is not None:
-        publish_results(candidate, work, output)
-        return promoted
     for _ in range(ATTEMPTS):
+        promoted = find_promotion(candidates, measured, evaluation, run, store)
+        if promoted is not None:
+            publish_results(candidates, work, output)
+            return promoted
         rivals = pin_rivals(evaluation, candidates, store)
-        verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
-        describe_version(candidate, [one["folder"] for one in measured], store)
-        publish_results(candidate, work, output)
-        decision = promote_candidate(candidate, verdicts, evaluation, store)
-        if not decision["champion_moved"]:
+        verdicts = [
+            judge_candidate(candidate, on_sets, rivals, evaluation, run, store)
+            for candidate, on_sets in zip(candidates, measured, strict=True)
+        ]
+        publish_results(candidates, work, output)
+        decisions = promote_best(candidates, verdicts, evaluation, store)
+        if not any(one["champion_moved"] for one in decisions):
             break
-    return verdicts, decision
+    return verdicts, decisions
+
+
+def judge_candidate(
+    candidate: dict[str, Any],
+    measured: list[dict[str, Any]],
+    rivals: dict[str, dict[str, Any]],
+    evaluation: dict[str, Any],
+    run: str,
+    store: str,
+) -> list[dict[str, Any]]:
+    """Return a candidate's verdict on every set.
+
+    1. on each set: compare, decide, log one MLflow run
+    2. describe the registered version by its model cards
+    """
+    verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
+    describe_version(candidate, [one["folder"] for one in measured], store)
+    return verdicts
 
 
 def judge_on_set(

@@ -12,7 +12,14 @@ from tasks.nightly import folder_of_this_run, show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}")
-def nightly(config: str, output: str, store: str) -> Any:
+def nightly(
+    config: str,
+    output: str,
+    store: str,
+    *,
+    outcome_of: list[str] | None = None,
+    fail_when_blocked: bool = False,
+) -> Any:
     """Evaluate what the file names now, and show the result on Prefect's pages.
 
     1. name a folder after the time of this run
@@ -28,13 +35,17 @@ def nightly(config: str, output: str, store: str) -> Any:
         Folder that gets one folder per run.
     store : str
         As in `evaluate`.
+    outcome_of : list of str, optional
+        As in `evaluate`.
+    fail_when_blocked : bool, default=False
+        End in a state of type Failed where the outcome is not a pass; its name is the same.
 
     Returns
     -------
     dict
-        As `evaluate`; a block is a result, not a failure.
+        As `evaluate`; unless told otherwise, a block is a result, not a failure.
     """
     folder = folder_of_this_run(output)
-    summary: Any = evaluate(config, folder, store)
+    summary: Any = evaluate(config, folder, store, outcome_of=outcome_of)
     show_summary(summary)
-    return conclude(summary | {"output": folder})
+    return conclude(summary | {"output": folder}, fail_when_blocked=fail_when_blocked)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
-NAMES = {"pass": "Passed", "fail": "Blocked", "insufficient": "Insufficient"}
+from tasks.outcomes import word_of
 
 
-def conclude(summary: dict[str, Any]) -> State[Any]:
-    """Return the Completed state that names the outcome and carries the summary."""
-    return Completed(
-        name=NAMES[summary["outcome"]], message=" ".join(summary["sentences"]), data=summary
-    )
+def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> State[Any]:
+    """Return the state that names the outcome and carries the summary.
+
+    It is Completed; with `fail_when_blocked`, Failed where the outcome is not a pass.
+    """
+    state = Failed if fail_when_blocked and summary["outcome"] != "pass" else Completed
+    return state(name=word_of(summary).state, message=" ".join(summary["sentences"]), data=summary)

@@ -14,14 +14,20 @@ from tasks.scoring.training import pin_candidate, train_candidate
 def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:
     """Return the candidates, each registered one pinned to its version.
 
-    1. of each candidate with `train_on`: freeze the training set; train, log and register
-       it, or find the version that this very training made before
-    2. of each `models:/name@alias`: look up the version once, for all that follows
+    1. freeze all training sets, so that a wrong one is refused before any training
+    2. of each candidate with `train_on`: train, log and register it, or find the version that
+       this very training made before
+    3. of each `models:/name@alias`: look up the version once, for all that follows
     """
+    training_sets = {
+        candidate["name"]: freeze_evaluation_set(candidate["train_on"], store)
+        for candidate in evaluation["candidates"]
+        if candidate.get("train_on")
+    }
     return [
         train_candidate(
             candidate,
-            freeze_evaluation_set(candidate["train_on"], store),
+            training_sets[candidate["name"]],
             store,
             evaluation["name"],
             evaluation["registered_model"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -14,7 +14,7 @@ from tasks.errors import InputError
 from tasks.model_card import About
 from tasks.named_thresholds import refuse_missing_thresholds
 from tasks.notifying import Notification, message_of_crash, notify
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.policy import Policy, read_policy
 from tasks.scoring.candidate import CandidateSettings
 from tasks.scoring.kinds import Candidate
@@ -31,7 +31,7 @@ class Evaluation(Settings):
     evaluation_sets : list of SourceSettings
         What the candidates are measured on.
     candidates : list of CandidateSettings
-        What is measured, in the order in which they may become champion.
+        What is measured and judged.
     policy : str
         A shipped policy's name or a path.
     registered_model : str, optional
@@ -42,6 +42,9 @@ class Evaluation(Settings):
         `registered_model`; with that, only how to open it may be said here.
     reference : CandidateSettings, optional
         A fixed model or file of scores that rules with `reference_margin` compare with.
+    outcome_of : list of str, optional
+        The candidates whose outcome is that of the evaluation: of the exit code, the flow's
+        state, notifications and `junit.xml`. Default all.
     notifications : list of Notification, optional
         Whom to tell how it ended.
     model_card : About, optional
@@ -57,6 +60,7 @@ class Evaluation(Settings):
     registered_model: Name | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
+    outcome_of: tuple[Name, ...] = ()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
 
@@ -68,6 +72,11 @@ class Evaluation(Settings):
             if twice:
                 msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
                 raise ValueError(msg)
+        unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
+        if unknown:
+            known = ", ".join(one.name for one in self.candidates)
+            msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {known})"
+            raise ValueError(msg)
         untrained = [one.name for one in self.candidates if one.training() is not None]
         if untrained and self.registered_model is None:
             msg = (
@@ -98,8 +107,15 @@ class Evaluation(Settings):
         return self
 
 
-def read_evaluation(path: Path) -> dict[str, Any]:
+def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict[str, Any]:
     """Read an evaluation file with its policy and check all that can be checked now.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    outcome_of : sequence of str, optional
+        In place of the file's `outcome_of`.
 
     Returns
     -------
@@ -110,17 +126,28 @@ def read_evaluation(path: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a value is wrong, a file is missing or lacks a column.
+        If a value is wrong, a file is missing or lacks a column, or `outcome_of` names what is
+        no candidate.
     """
     path = path.resolve()
     evaluation = read_settings(path, Evaluation)
+    names = [one.name for one in evaluation.candidates]
+    unknown = sorted(set(outcome_of or ()) - set(names))
+    if unknown:
+        msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
+        raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
         part.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        training = candidate.training()
+        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
+            candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
     content = evaluation.model_dump(mode="json", by_alias=True)
+    content |= {"outcome_of": list(outcome_of or evaluation.outcome_of)}
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
 
 
@@ -145,13 +172,20 @@ def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
 
 
 @task(name="read evaluation")
-def read_evaluation_file(path: str) -> dict[str, Any]:
+def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> dict[str, Any]:
     """Read and check an evaluation file. Reads only, safe to retry."""
     file = Path(path)
     if not file.exists():
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
-    return read_evaluation(file)
+    evaluation = read_evaluation(file, outcome_of)
+    candidates, sets = (
+        ", ".join(one["name"] for one in evaluation[key])
+        for key in ("candidates", "evaluation_sets")
+    )
+    policy = evaluation["policy"]["name"]
+    say(f"evaluation {evaluation['name']}: {candidates} on {sets}, judged by policy {policy}")
+    return evaluation
 
 
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:

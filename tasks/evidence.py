@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bias_metrics import (
+    BiasComparison,
     compare_bias,
     compare_rate_gaps,
     equal_error_range,
@@ -29,11 +30,12 @@ from bias_metrics import (
 )
 from bias_metrics.gate import EvidenceKey
 from bias_metrics.metrics import EQUAL_ERRORS
+from bias_metrics.packed import PackedMasks
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from tasks.errors import InputError
 from tasks.files import file_digest, whole_file
-from tasks.layout import Layout, joined_scores, membership
+from tasks.layout import Layout, joined_scores
 from tasks.orchestration import task
 from tasks.scoring.scored import ScoredSet
 
@@ -41,6 +43,16 @@ FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 _RECORD = b"biasgate"
 _SCORE = "score/"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the evidence, as arrays."""
+
+    labels: npt.NDArray[np.bool_]
+    members: PackedMasks
+    clusters: npt.NDArray[Any] | None
+    scores: dict[str, npt.NDArray[np.floating]]
 
 
 @dataclass(frozen=True)
@@ -118,45 +130,35 @@ class EvidenceFile:
     def _measure(
         self, slice_: str | None, confidence: float, thresholds: Mapping[str, Mapping[str, float]]
     ) -> Evidence:
-        rows = self._rows_of(slice_)
-        labels, groups = self.column("label")[rows], self.columns(IDENTITY)
-        members = {name: mask[rows] for name, mask in groups.items()}
-        cluster = None if self._clusters is None else self._clusters[rows]
-        options: dict[str, Any] = {
-            "power_mean_groups": self.record["power_mean_groups"],
-            "confidence": confidence,
-            "clusters": cluster,
-            "background": self.record["choices"]["background"],
-        }
-        scores = {name: score[rows] for name, score in self.columns(_SCORE).items()}
-        candidate = scores.pop("candidate")
-        shared = _shared_background(labels, members, options["background"])
-        compared = {
-            name: compare_bias(labels, candidate, score, members, **options)
-            for name, score in scores.items()
-        }
+        rows = self._rows(slice_)
+        shared = _shared_background(rows.labels, rows.members, self._background)
+        rivals = [name for name in rows.scores if name != "candidate"]
+        options = self._options(rows, confidence)
+        compared = {name: self._compare(rows, name, confidence) for name in rivals}
         first = next((one.first for one in compared.values()), None)
-        report = (first or evaluate_bias(labels, candidate, members, **options)).to_dict()
+        if first is None:
+            first = evaluate_bias(rows.labels, rows.scores["candidate"], rows.members, **options)
+        report = first.to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
         del options["power_mean_groups"]
         for name, of_role in thresholds.items():
             at = of_role["candidate"]
             spans = {role: self._span(name, role, confidence) for role in of_role}
             gaps = rate_gaps(
-                labels,
-                candidate,
-                members,
+                rows.labels,
+                rows.scores["candidate"],
+                rows.members,
                 threshold=at,
                 threshold_range=spans["candidate"],
                 **options,
             )
             report.setdefault("thresholds", {})[name] = gaps.to_dict()
-            for role in of_role.keys() & scores.keys():
+            for role in of_role.keys() & set(rivals):
                 change = compare_rate_gaps(
-                    labels,
-                    candidate,
-                    scores[role],
-                    members,
+                    rows.labels,
+                    rows.scores["candidate"],
+                    rows.scores[role],
+                    rows.members,
                     threshold_a=at,
                     threshold_b=of_role[role],
                     threshold_range_a=spans["candidate"],
@@ -177,6 +179,42 @@ class EvidenceFile:
     def _clusters(self) -> npt.NDArray[Any] | None:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
+    def compare(self, rival: str, confidence: float) -> BiasComparison:
+        """Compare the candidate with a rival on all rows."""
+        return self._compare(self._rows(None), rival, confidence)
+
+    def _compare(self, rows: _Rows, rival: str, confidence: float) -> BiasComparison:
+        scores = rows.scores["candidate"], rows.scores[rival]
+        options = self._options(rows, confidence)
+        return compare_bias(rows.labels, *scores, rows.members, **options)
+
+    @property
+    def _background(self) -> str:
+        return str(self.record["choices"]["background"])
+
+    def _options(self, rows: _Rows, confidence: float) -> dict[str, Any]:
+        return {
+            "power_mean_groups": self.record["power_mean_groups"],
+            "confidence": confidence,
+            "clusters": rows.clusters,
+            "background": self._background,
+        }
+
+    @cached_property
+    def _members(self) -> PackedMasks:
+        names = [one for one in self._table.column_names if one.startswith(IDENTITY)]
+        masks = ((name.removeprefix(IDENTITY), self.column(name)) for name in names)
+        return PackedMasks.of(masks, self._table.num_rows)
+
+    def _rows(self, slice_: str | None) -> _Rows:
+        rows = self._rows_of(slice_)
+        return _Rows(
+            labels=self.column("label")[rows],
+            members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
+            clusters=None if self._clusters is None else self._clusters[rows],
+            scores={name: score[rows] for name, score in self.columns(_SCORE).items()},
+        )
+
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
         if slice_ is None:
             return slice(None)
@@ -194,12 +232,12 @@ class EvidenceFile:
 
 
 def _shared_background(
-    labels: npt.NDArray[np.bool_], members: Mapping[str, npt.NDArray[np.bool_]], background: str
+    labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
 ) -> dict[str, int] | None:
     """Count the rows of a background that all identities share, None where each has its own."""
     if background != "no_identity":
         return None
-    outside = ~np.logical_or.reduce(list(members.values()) or [np.zeros_like(labels)])
+    outside = ~members.any()
     return {
         "positive": int((outside & labels).sum()),
         "negative": int((outside & ~labels).sum()),
@@ -255,8 +293,8 @@ def write_evidence(
             )
             raise InputError(msg)
         columns[_SCORE + name] = scores
-    for identity in record["identities"]:
-        columns[IDENTITY + identity] = membership(layout, identity)
+    for identity, mask in layout.masks().items():
+        columns[IDENTITY + identity] = pa.array(mask)  # a bit a row
     clusters = layout.clusters()
     if clusters is not None:
         columns["cluster"] = clusters
@@ -281,7 +319,7 @@ def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.
     return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
 
 
-@task(name="gather evidence")
+@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
 def gather_evidence(
     layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
 ) -> str:

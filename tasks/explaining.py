@@ -21,10 +21,16 @@ from bias_metrics import (
     threshold_report,
 )
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
-from tasks.layout import CONFIDENCE, Layout, membership
+from tasks.layout import CONFIDENCE, Layout
 from tasks.orchestration import task
 
-N_PERMUTATIONS, SEED = 1000, 0
+N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
+# So many identities have all permutations, however large they are.
+_FEW = 64
+# Memberships that are permuted in all, of more identities: about a minute.
+_MEMBERSHIPS = 10**9
+# Identities that a sentence names.
+_TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
 
 
@@ -52,7 +58,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     """
     record = layout.record
     y_true, y_score = layout.array("y_true"), layout.array("y_score")
-    groups = {name: membership(layout, name) for name in bias.subgroups}
+    groups = layout.masks()
     diagnoses = diagnose_bias(
         y_true,
         y_score,
@@ -71,7 +77,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
             threshold=number,
             groups=record["power_mean_groups"],
             rng=np.random.default_rng(SEED),
-            n_permutations=N_PERMUTATIONS,
+            n_permutations=_affordable(bias),
         ).to_dict()
         | {
             "seed": SEED,
@@ -102,6 +108,14 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
             bias.to_dict(), subgroups, clustered=layout.clusters() is not None
         ),
     }
+
+
+def _affordable(bias: BiasReport) -> int:
+    """Return how often to permute: less often where many identities are large."""
+    if len(bias.subgroups) <= _FEW:
+        return N_PERMUTATIONS
+    memberships = bias.n + sum(one.n for one in bias.subgroups.values())
+    return min(max(_MEMBERSHIPS // memberships, LEAST_PERMUTATIONS), N_PERMUTATIONS)
 
 
 def look_first(
@@ -136,14 +150,15 @@ def look_first(
     value, metric = lowest[first]
     found = diagnoses[first]
     number = f"{metric} {value:.3f}"
-    told = f"No identity is clearly treated differently; the lowest AUC is {number} of {first}."
+    told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
         told = f"Look first at {first} ({number}{named})."
     told += f" {found['sentence']}"
     others = sorted({*clear} - {first}, key=lambda name: lowest[name])
     if others:
-        told += f" Clearly treated differently too: {', '.join(others)}."
+        more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
+        told += f" Clearly treated differently too: {', '.join(others[:_TOLD])}{more}."
     if clustered:
         told += " (Rows are taken as independent here, which those of one cluster are not.)"
     return {"subgroup": first, "metric": metric, "sentence": told}
@@ -153,7 +168,7 @@ def _known(cell: Mapping[str, Any]) -> bool:
     return cell["value"] is not None
 
 
-@task(name="explain bias")
+@task(name="explain bias", task_run_name="explain {layout!m}")
 def explain_bias(bias: BiasReport, candidate: dict[str, Any], layout: str) -> dict[str, Any]:
     """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
     return explain(Layout(Path(layout)), bias, candidate.get("threshold"))

@@ -14,12 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.worst import worst_first
 from tasks.colours import BLUE, ORANGE, UNDEFINED, colour_of
 from tasks.grids import fill_cell, label_grid
-from tasks.layout import Layout, membership
-from tasks.orchestration import task
+from tasks.layout import Layout
+from tasks.orchestration import say, task
 
 _BINS = 40
+# Identities that a picture shows: of more, the worst.
+ROWS, PANELS = 60, 30
 Panel = tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating], npt.NDArray[np.bool_]]
 
 
@@ -28,10 +31,13 @@ def metric_heatmap(report: Mapping[str, Any], *, intervals: bool = True) -> Figu
 
     AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
     subgroup scores higher, blue: lower). Below each value its interval. A cell without
-    evidence, or too little of it for an interval, is grey and says so. Without `intervals`,
+    evidence, or too little of it for an interval, is grey and says so. Of many identities the
+    worst are drawn, and the title says so. Without `intervals`,
     as for published tables, which have none, every value is coloured and stands alone.
     """
-    subgroups = report["bias"]["subgroups"]
+    found = report["bias"]["subgroups"]
+    shown, left_out = shown_identities(found, ROWS)
+    subgroups = {name: found[name] for name in shown}
     height = 1.6 + (0.44 if intervals else 0.3) * max(len(subgroups), 1)
     figure = Figure(figsize=(8.5, height), layout="constrained")
     axes = figure.subplots()
@@ -43,17 +49,24 @@ def metric_heatmap(report: Mapping[str, Any], *, intervals: bool = True) -> Figu
         for name, cells in subgroups.items()
     ]
     label_grid(axes, labels)
-    figure.suptitle(_title(report), fontsize=11, parse_math=False)
+    figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
     return figure
+
+
+def shown_identities(subgroups: Mapping[str, Any], most: int) -> tuple[list[str], str]:
+    """Return the identities that are drawn, and how the title says that others are not."""
+    if len(subgroups) <= most:
+        return list(subgroups), ""
+    return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
 
 
 def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
     """Draw each identity's scores by class over the background's, after Borkan's Table 7."""
-    identities = report["bias"]["subgroups"]
-    groups = {name: membership(layout, name) for name in identities}
+    masks = layout.masks()
+    shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
     return distribution_panels(
-        {name: (layout.array("y_true"), layout.array("y_score"), groups[name]) for name in groups},
-        title=_title(report),
+        {name: (layout.array("y_true"), layout.array("y_score"), masks[name]) for name in shown},
+        title=_title(report) + left_out,
         background=layout.background(),
     )
 
@@ -111,9 +124,10 @@ def distribution_panels(
     return figure
 
 
-@task(name="draw figures")
+@task(name="draw figures", task_run_name="draw {folder!m}")
 def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
     """Write `heatmap.png` and `distributions.png`. Safe to retry."""
+    say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
     score_distributions(report, Layout(Path(layout))).savefig(
         Path(folder) / "distributions.png", dpi=110

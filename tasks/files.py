@@ -6,6 +6,7 @@ import fcntl
 import glob
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tasks.errors import InputError
 from tasks.owners import has_ended, this_process
+
+_PROBE_BYTES = 4096
 
 
 @contextmanager
@@ -58,6 +62,34 @@ def locked(path: Path) -> Iterator[None]:
     with (path.parent / f".{path.name}.lock").open("wb") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def require_writable(folder: Path, what: str) -> None:
+    """Refuse a folder that cannot be created or written to; leave nothing behind.
+
+    Parameters
+    ----------
+    folder : Path
+        May be missing.
+    what : str
+        What it is for, for the message.
+
+    Raises
+    ------
+    InputError
+        With the reason that the system gives.
+    """
+    existing = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:
+            (Path(probe) / "probe").write_bytes(b" " * _PROBE_BYTES)
+    except OSError as error:
+        where = "" if existing == folder else f" ({existing})"
+        msg = (
+            f"{what} {folder} must be a folder that can be written to; got: {error.strerror}"
+            f"{where}. Name another."
+        )
+        raise InputError(msg) from error
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -13,21 +13,24 @@ from typing import Any
 
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
-from bias_metrics.metrics import GIVEN, METRICS, SUBGROUP_METRICS
-from bias_metrics.verdict import Evidence
+from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from bias_metrics.objective import measure_objective
+from bias_metrics.suggestion import did_you_mean
+from bias_metrics.worsening import joint_confidence, worsened
 from tasks.data.evaluation_set import SLICE, EvaluationSet
 from tasks.data.freezing import SOURCES
 from tasks.errors import InputError
 from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
+from tasks.layout import choose_rows
 from tasks.named_thresholds import Thresholds, find_thresholds
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
 
-SCHEMA_VERSION = 2
-# Adjusted p-values below this are told as a change for the worse.
-_ALPHA = 0.05
+SCHEMA_VERSION = 3
+# What verdicts of an earlier schema lack, or computed in another way.
+_CHANGED_IN = {3: ("schema_version", "objective", "worsened")}
 _ROUNDING = 1e-9
 
 
@@ -64,7 +67,7 @@ def build_verdict(
     -------
     dict
         `outcome` (pass, fail, insufficient or error), digests of policy, report and
-        evidence, one result per rule and number, and what got worse.
+        evidence, one result per rule and number, the objective, and what got worse.
 
     Raises
     ------
@@ -77,8 +80,10 @@ def build_verdict(
     try:
         all_rows = (None, rules[0].level)
         thresholds = find_thresholds(rules, evidence, _given(report, rivals))
-        keys = dict.fromkeys([all_rows, *evidence_needed(rules)])
-        measured = evidence.measure(keys, thresholds)
+        confidence = policy.objective_confidence(n_candidates)
+        compared = (None, 2 * confidence - 1)
+        needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
+        measured = evidence.measure(needed, thresholds)
         _refuse_other_numbers(report, measured[all_rows].report)
         decision = decide(
             measured,
@@ -87,6 +92,7 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
+        objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
@@ -108,8 +114,15 @@ def build_verdict(
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
         **decision.to_dict(),
-        "worsened": _worsened(measured[all_rows]),
+        "objective": objective.to_dict(),
+        "worsened": _worsened(evidence, report),
     }
+
+
+def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """Return what a verdict has in common with those of an earlier schema."""
+    changed = {key for since, keys in _CHANGED_IN.items() if version < since for key in keys}
+    return {key: value for key, value in verdict.items() if key not in changed}
 
 
 def _identified(
@@ -162,6 +175,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                 msg = (
                     f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
                     f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                    f"{did_you_mean(unknown[0], known)}"
                 )
                 raise InputError(msg)
 
@@ -195,25 +209,23 @@ def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[s
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
-def _worsened(measured: Evidence) -> list[dict[str, Any]]:
-    """Return what is worse than the champion's, after Holm's correction over all cells."""
-    found: list[dict[str, Any]] = []
-    for group, cells in (measured.champion or {"subgroups": {}})["subgroups"].items():
-        for metric, cell in cells.items():
-            gap = METRICS[metric].is_gap
-            if cell["p_holm"] is not None and cell["p_holm"] < _ALPHA:
-                worse = abs(cell["first"]) > abs(cell["second"]) if gap else cell["value"] < 0
-                keys = ("first", "second", "p_holm", "p_bh")
-                change = {"metric": metric, "group": group} | {key: cell[key] for key in keys}
-                found += [change] if worse else []
-    return found
+def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is shown to be worse than the champion's, over all cells together."""
+    if "champion" not in evidence.record["scores"]:
+        return []
+    level = joint_confidence(len(report["bias"]["subgroups"]))
+    return worsened(evidence.compare("champion", level).to_dict())
 
 
-@task(name="check policy")
+@task(name="check policy", task_run_name="check policy for {source[name]}")
 def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
-    """Refuse, before anything is scored, a policy that cannot judge the set. Reads only."""
-    frozen = EvaluationSet.load(Path(set_folder))
-    identities = SOURCES.validate_python(source).measured_identities(frozen.identities)
+    """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
+
+    Reads only.
+    """
+    frozen, settings = EvaluationSet.load(Path(set_folder)), SOURCES.validate_python(source)
+    choose_rows(frozen, settings)
+    identities = settings.measured_identities(frozen.identities)
     slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
     refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
 
@@ -222,7 +234,7 @@ def _required(evaluation: Mapping[str, Any]) -> set[str]:
     return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
 
 
-@task(name="decide")
+@task(name="decide", task_run_name="decide {folder!m}")
 def decide_candidate(
     report: dict[str, Any],
     evidence: str,
@@ -244,6 +256,8 @@ def decide_candidate(
         today=datetime.now(UTC).date(),
         required=report["evaluation_set"]["name"] in _required(evaluation),
     )
+    of = f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
     signature = sign(verdict_digest(verdict))
     if signature is not None:
         verdict["signature"] = signature

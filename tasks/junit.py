@@ -1,13 +1,14 @@
 """The summary as JUnit XML: what CI systems show of a run, one test case per rule result.
 
 The file is red exactly where the command does not exit with 0: what is waived, only warns,
-was skipped, or stands on a set that is not required is a skipped case with its sentence.
+was skipped, is on a set that is not required, or of a candidate whose outcome does not count
+(`outcome_of`) is a skipped case with its sentence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,6 +18,7 @@ from tasks.files import whole_file
 # XML 1.0 has no way to write the other characters below space, nor lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"fail": "failure", "insufficient": "failure", "error": "error"}
+_NOT_COUNTED = "its outcome does not count"
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
@@ -35,12 +37,16 @@ def junit_xml(summary: Mapping[str, Any]) -> bytes:
         `decisions` with what became of each candidate.
     """
     root = ET.Element("testsuites", {"name": _text(summary["evaluation"])})
+    counted = summary["outcome_of"]
     for verdict in summary["verdicts"]:
-        _add_verdict(root, verdict)
+        _add_verdict(root, verdict, counted)
     decisions = ET.SubElement(root, "testsuite", {"name": "decisions"})
     for decision in summary["decisions"]:
         case = _case(decisions, "decisions", decision["candidate"])
-        _add_outcome(case, decision["outcome"], decision["sentence"])
+        if decision["outcome"] != "pass" and decision["candidate"] not in counted:
+            _add(case, "skipped", f"{_NOT_COUNTED}: {decision['sentence']}")
+        else:
+            _add_outcome(case, decision["outcome"], decision["sentence"])
     for suite in root:
         _count(suite, suite.findall("testcase"))
     _count(root, list(root.iter("testcase")))
@@ -54,7 +60,7 @@ def write_junit(path: Path, summary: Mapping[str, Any]) -> None:
         temporary.write_bytes(junit_xml(summary))
 
 
-def _add_verdict(root: ET.Element, verdict: Mapping[str, Any]) -> None:
+def _add_verdict(root: ET.Element, verdict: Mapping[str, Any], counted: Collection[str]) -> None:
     name = f"{verdict['evaluation_set']['name']}/{verdict['candidate']['name']}"
     suite = ET.SubElement(root, "testsuite", {"name": _text(name)})
     for result in verdict["results"]:
@@ -62,7 +68,7 @@ def _add_verdict(root: ET.Element, verdict: Mapping[str, Any]) -> None:
         words += [result["group"]] if result["group"] else []
         words += [f"on {result['slice']}"] if result["slice"] else []
         case = _case(suite, name, " ".join(words))
-        excuse = _excuse(result, verdict)
+        excuse = _excuse(result, verdict, counted)
         if result["outcome"] == "skipped":
             _add(case, "skipped", result["sentence"])
         elif result["outcome"] != "pass" and excuse:
@@ -71,7 +77,9 @@ def _add_verdict(root: ET.Element, verdict: Mapping[str, Any]) -> None:
             _add_outcome(case, result["outcome"], result["sentence"])
 
 
-def _excuse(result: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None:
+def _excuse(
+    result: Mapping[str, Any], verdict: Mapping[str, Any], counted: Collection[str]
+) -> str | None:
     """Return why a result does not fail the run, or None if it does."""
     if result["waived_by"]:
         return f"waived by {result['waived_by']}"
@@ -79,6 +87,8 @@ def _excuse(result: Mapping[str, Any], verdict: Mapping[str, Any]) -> str | None
         return "warning"
     if verdict["policy"]["report_only"]:
         return "reported only"
+    if verdict["candidate"]["name"] not in counted:
+        return _NOT_COUNTED
     return None if verdict["evaluation_set"]["required"] else "set not required"
 
 

@@ -7,6 +7,7 @@ task.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from bias_metrics import SortedClasses, SortedScores
 from bias_metrics.evaluation import Members, RankedRows, rank_rows
+from bias_metrics.packed import PackedMasks, bytes_of
+from bias_metrics.suggestion import did_you_mean
 from tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from tasks.data.source import SourceSettings
 from tasks.errors import InputError
@@ -41,7 +43,7 @@ class Layout:
 
     @property
     def record(self) -> dict[str, Any]:
-        """`identities`, `identity_threshold`, `choices` and the set's folder."""
+        """`identities`, `power_mean_groups` and `choices`."""
         return dict(json.loads((self.folder / "layout.json").read_text("utf-8")))
 
     def array(self, name: str) -> npt.NDArray[Any]:
@@ -54,6 +56,12 @@ class Layout:
             SortedScores(self.array("positive")), SortedScores(self.array("negative"))
         )
         return RankedRows(classes, self.array("y_true"), self.array("position"))
+
+    def masks(self) -> PackedMasks:
+        """Return which measured rows mention each identity."""
+        record = self.record
+        n_measured = record["choices"]["n_rows_measured"]
+        return PackedMasks(record["identities"], self.array("members"), n_measured)
 
     def clusters(self) -> npt.NDArray[np.intp] | None:
         """Return the cluster of each measured row as a number, None without clusters."""
@@ -98,20 +106,8 @@ def lay_out(
     """
     y_score = joined_scores(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
-    _refuse_unknown_groups(source, identities)
-    rated = _rated(evaluation_set, identities)
-    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
-    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: dict[str, Any] = {
-        "label_threshold": source.label_threshold,
-        "identity_threshold": source.identity_threshold,
-        "identity_rows": source.identity_rows,
-        "background": source.background,
-        "n_rows": evaluation_set.n_rows,
-        "n_rows_rated": int(rated.sum()),
-        "n_rows_measured": int(measured.sum()),
-    }
-    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
+    measured, labels, choices = choose_rows(evaluation_set, source, rated)
     ranked = rank_rows(labels[measured], y_score[measured])
     clusters = _cluster_codes(evaluation_set, measured)
     choices["confidence"] = CONFIDENCE
@@ -128,16 +124,12 @@ def lay_out(
         if clusters is not None:
             arrays["cluster"] = clusters
         if source.background == "no_identity" and identities:
-            mentions = [
-                mentions_of(evaluation_set, name, source.identity_threshold) for name in identities
-            ]
-            arrays["mentioned"] = np.any(mentions, axis=0)[measured]
+            arrays["mentioned"] = mentions.any()[measured]
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
+        _save_members(mentions, measured, temporary / "members.npy")
         record = {
-            "set_folder": str(evaluation_set.folder),
             "identities": identities,
-            "identity_threshold": source.identity_threshold,
             "power_mean_groups": source.power_mean_groups,
             "choices": choices,
         }
@@ -145,20 +137,81 @@ def lay_out(
     return Layout(folder)
 
 
-def mentions_of(
-    evaluation_set: EvaluationSet, identity: str, threshold: float
-) -> npt.NDArray[np.bool_]:
-    """Say which rows mention an identity: fraction >= threshold, null counts as no."""
-    fractions = evaluation_set.column(IDENTITY + identity).to_numpy()
-    return np.asarray(fractions >= threshold, dtype=np.bool_)
+def choose_rows(
+    evaluation_set: EvaluationSet,
+    source: SourceSettings,
+    rated: npt.NDArray[np.bool_] | None = None,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+    """Say which rows are measured, which are positive, and by what choices.
+
+    Returns
+    -------
+    tuple
+        Two arrays of shape (n,) over all rows of the set, and the choices for the report.
+
+    Raises
+    ------
+    InputError
+        If `power_mean_groups` names what is not measured, no row was rated, or a class is empty.
+    """
+    identities = source.measured_identities(evaluation_set.identities)
+    _refuse_unknown_groups(source, identities)
+    if rated is None:
+        rated = _rated(evaluation_set, identities)
+    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
+    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
+    choices: dict[str, Any] = {
+        "label_threshold": source.label_threshold,
+        "identity_threshold": source.identity_threshold,
+        "identity_rows": source.identity_rows,
+        "background": source.background,
+        "n_rows": evaluation_set.n_rows,
+        "n_rows_rated": int(rated.sum()),
+        "n_rows_measured": int(measured.sum()),
+    }
+    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    return measured, labels, choices
 
 
-def membership(layout: Layout, identity: str) -> npt.NDArray[np.bool_]:
-    """Say which measured rows mention an identity."""
-    record = layout.record
-    rows = EvaluationSet(Path(record["set_folder"]), {})
-    measured: npt.NDArray[np.bool_] = layout.array("measured")
-    return mentions_of(rows, identity, record["identity_threshold"])[measured]
+def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
+    """Say which rows were rated for all identities."""
+    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+    for column in evaluation_set.each_column([IDENTITY + name for name in identities]):
+        if column.null_count:
+            np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
+    return rated
+
+
+def _read_identities(
+    evaluation_set: EvaluationSet, identities: list[str], threshold: float
+) -> tuple[npt.NDArray[np.bool_], PackedMasks]:
+    """Say which rows were rated for all identities, and which mention each.
+
+    A row mentions an identity where its fraction is at least the threshold; null is no mention.
+    """
+    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+
+    def each() -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+        columns = evaluation_set.each_column([IDENTITY + name for name in identities])
+        for name, column in zip(identities, columns, strict=True):
+            if column.null_count:
+                np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
+            yield name, np.asarray(column.to_numpy() >= threshold, dtype=np.bool_)
+
+    mentions = PackedMasks.of(each(), evaluation_set.n_rows)
+    return rated, mentions
+
+
+def _save_members(mentions: PackedMasks, measured: npt.NDArray[np.bool_], path: Path) -> None:
+    """Write which of the measured rows mention each identity, a bit each."""
+    shape = (len(mentions), bytes_of(int(measured.sum())))
+    if not mentions:
+        np.save(path, np.zeros(shape, dtype=np.uint8))
+        return
+    packed = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+    for at, mask in enumerate(mentions.values()):
+        packed[at] = np.packbits(mask[measured])
+    packed.flush()
 
 
 def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
@@ -193,20 +246,13 @@ def _cluster_codes(
     return np.asarray(pd.factorize(names)[0], dtype=np.intp)
 
 
-def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
-    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
-    for identity in identities:
-        column: pa.ChunkedArray = evaluation_set.column(IDENTITY + identity)
-        rated &= column.is_valid().to_numpy()
-    return rated
-
-
 def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
     unknown = [name for name in source.power_mean_groups or () if name not in identities]
     if unknown:
         msg = (
             f"`power_mean_groups` of evaluation set {source.name!r} must be measured identities; "
             f"got {', '.join(unknown)} (known: {', '.join(identities)})."
+            f"{did_you_mean(unknown[0], identities)}"
         )
         raise InputError(msg)
 

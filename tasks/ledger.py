@@ -25,6 +25,7 @@ from tasks.owners import has_ended, this_process
 from tasks.verdicts import sign
 
 State = Literal["open", "done", "abandoned"]
+LEDGER_SUFFIX = "-promotions"
 # A promoter that has not finished by then is taken for dead.
 LEASE = timedelta(minutes=5)
 _POLL = 0.2
@@ -42,8 +43,10 @@ class Entry:
     number : int
         Its place in the order.
     content : mapping
-        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `reason`,
-        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`.
+        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `rule` (first,
+        newer, better or by hand) and `reason`, `passed_over` (versions that passed as well),
+        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`. Entries of
+        earlier releases have neither `rule` nor `passed_over`.
     state : {"open", "done", "abandoned"}
         Open until its owner, or whoever heals it, has closed it.
     note : str
@@ -98,7 +101,7 @@ class Ledger:
     @property
     def name(self) -> str:
         """The registered model whose versions are the entries."""
-        return f"{self.model}-promotions"
+        return f"{self.model}{LEDGER_SUFFIX}"
 
     def entries(self) -> list[Entry]:
         """Return every entry, the first first."""

@@ -1,34 +1,63 @@
-"""Third step: bias metrics, one task per identity over arrays that are shared as files.
+"""Third step: bias metrics, a task per identity over arrays that are shared as files.
 
-Each identity's task maps the arrays of a layout into memory and reads one more column, its own
-membership.
+Many identities are shared out to a bounded number of tasks. Each maps the arrays of a layout
+into memory and unpacks the memberships of its own identities, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bias_metrics import BiasReport, SubgroupBias
-from bias_metrics.evaluation import measure_members, summarise_bias, with_intervals
+from bias_metrics.evaluation import (
+    measure_members,
+    members_of,
+    summarise_bias,
+    with_intervals,
+)
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.freezing import SOURCES
-from tasks.layout import CONFIDENCE, Layout, lay_out, membership
-from tasks.orchestration import task
+from tasks.layout import CONFIDENCE, Layout, lay_out
+from tasks.orchestration import say, task
 from tasks.scoring.scored import ScoredSet
 
-# All AUCs this close to chance: see `warn_of_misjoin`.
-_CHANCE = 0.05
+# Tasks that measure identities: enough for the cores of a large machine.
+MAX_TASKS = 32
 
 
 def measure_one(layout: Layout, identity: str) -> SubgroupBias:
     """Measure one identity."""
-    ranked = layout.ranked()
-    members = ranked.members(np.flatnonzero(membership(layout, identity)), layout.others(ranked))
-    return measure_members(members, CONFIDENCE)
+    return measure_some(layout, [identity])[identity]
+
+
+def measure_some(layout: Layout, identities: Sequence[str]) -> dict[str, SubgroupBias]:
+    """Measure some identities, one after the other."""
+    ranked, masks = layout.ranked(), layout.masks()
+    others = layout.others(ranked)
+    return {
+        name: measure_members(ranked.members(np.flatnonzero(masks[name]), others), CONFIDENCE)
+        for name in identities
+    }
+
+
+def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
+    """Share identities out to `MAX_TASKS` tasks at most; one to each where there are few.
+
+    Returns
+    -------
+    dict of str to list of str
+        By what is measured, as in `muslim` or `500 identities, part 3`: the identities.
+    """
+    if len(identities) <= MAX_TASKS:
+        return {name: [name] for name in identities}
+    return {
+        f"{len(identities):,} identities, part {part + 1}": list(identities[part::MAX_TASKS])
+        for part in range(MAX_TASKS)
+    }
 
 
 def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
@@ -41,29 +70,13 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
         confidence=CONFIDENCE,
         background=layout.record["choices"]["background"],
     )
-    others = layout.others(ranked)
-    members = {
-        name: ranked.members(np.flatnonzero(membership(layout, name)), others) for name in measured
-    }
+    members = members_of(ranked, layout.masks(), layout.others(ranked))
     return with_intervals(
         report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
     )
 
 
-def warn_of_misjoin(report: BiasReport) -> str | None:
-    """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
-    values = [report.overall_auc.value]
-    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
-    known = [value for value in values if value is not None]
-    if any(abs(value - 0.5) > _CHANCE for value in known):
-        return None
-    return (
-        f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
-        "these rows? Check that the ids of scores and evaluation set mean the same comments."
-    )
-
-
-@task(name="lay out scores")
+@task(name="lay out scores", task_run_name="lay out {work!m}")
 def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
     """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
     scored = ScoredSet.open(scores_folder)
@@ -72,20 +85,32 @@ def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], 
     return str(lay_out(frozen, scored, settings, Path(work)).folder)
 
 
-def list_identities(layout: str) -> list[str]:
-    """Read which identities to measure."""
-    return list(Layout(Path(layout)).record["identities"])
+def list_identities(layout: str) -> dict[str, list[str]]:
+    """Read which identities to measure, shared out to tasks by what each measures."""
+    return share_out_identities(Layout(Path(layout)).record["identities"])
 
 
-@task(name="measure identity", task_run_name="measure {identity}")
-def measure_identity(identity: str, layout: str) -> SubgroupBias:
-    """Map the arrays into memory and measure one identity. Writes nothing, safe to retry."""
-    return measure_one(Layout(Path(layout)), identity)
+@task(name="measure identity", task_run_name="measure {identity} of {layout!m}")
+def measure_identity(identity: str, identities: list[str], layout: str) -> dict[str, SubgroupBias]:
+    """Map the arrays into memory and measure one identity, or a part of many.
+
+    Writes nothing, safe to retry.
+    """
+    del identity  # the name of the task's run
+    return measure_some(Layout(Path(layout)), identities)
 
 
-@task(name="summarise bias")
-def summarise_identities(
-    identities: list[str], measured: list[SubgroupBias], layout: str
-) -> BiasReport:
+@task(name="summarise bias", task_run_name="summarise {layout!m}")
+def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: str) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
-    return summarise(Layout(Path(layout)), dict(zip(identities, measured, strict=True)))
+    opened = Layout(Path(layout))
+    by_name = {name: bias for part in measured for name, bias in part.items()}
+    found = summarise(opened, {name: by_name[name] for name in opened.record["identities"]})
+    of = f"{Path(layout).name} on {Path(layout).parent.name}"
+    auc, final = (one.value for one in (found.overall_auc, found.final_score))
+    numbers = ", ".join(
+        f"{name} {'undefined' if value is None else f'{value:.3f}'}"
+        for name, value in (("AUC", auc), ("final score", final))
+    )
+    say(f"measured {of}: {numbers}; identities: {len(by_name)}")
+    return found

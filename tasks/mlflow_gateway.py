@@ -18,14 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-import mlflow.artifacts
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag, ViewType
-from mlflow.exceptions import MlflowException
-
 from tasks.errors import InputError
-from tasks.mlflow_registry import Registry
+from tasks.mlflow_registry import Registry, fetched
+from tasks.mlflow_store import ARTIFACTS, DATABASE, follow_move
 from tasks.owners import this_process
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
@@ -71,16 +66,22 @@ class Gateway(Registry):
 
     @classmethod
     def of_store(cls, store: Path) -> Gateway:
-        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store."""
+        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store.
+
+        A store that was moved or copied is made to name its own place first.
+        """
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri:
             return cls(uri)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
-        return cls(f"sqlite:///{store / 'mlflow.db'}", (store / "mlartifacts").as_uri())
+        follow_move(store)
+        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, created where it is missing."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         found = self.client.get_experiment_by_name(name)
         if found is not None:
             return str(found.experiment_id)
@@ -128,9 +129,7 @@ class Gateway(Registry):
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""
-        found = self.client.search_runs(
-            [experiment_id], f"tags.`{KEY}` = '{key}'", ViewType.ACTIVE_ONLY, max_results=1
-        )
+        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
         return str(found[0].info.run_id) if found else None
 
     def running(self, experiment_id: str) -> list[Running]:
@@ -143,6 +142,8 @@ class Gateway(Registry):
 
     def parent_of(self, run_id: str) -> str | None:
         """Return the id of the run that a run is nested under; None if it is not, or is gone."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
         except MlflowException as error:
@@ -161,6 +162,8 @@ class Gateway(Registry):
         step: int = 0,
     ) -> None:
         """Log parameters, metrics (of a step) and tags, in batches that servers accept."""
+        from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
+
         now = _now()
         values = [Metric(key, value, now, step) for key, value in (metrics or {}).items()]
         for start in range(0, len(values), _METRICS_A_BATCH):
@@ -175,6 +178,8 @@ class Gateway(Registry):
         self, run_id: str, *, name: str, digest: str, source: str, profile: str
     ) -> None:
         """Log the evaluation set as the run's dataset input; MLflow shortens no digest itself."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
+
         dataset = Dataset(
             name=name,
             digest=digest[:_DIGEST_LENGTH],
@@ -195,8 +200,10 @@ class Gateway(Registry):
         Raises
         ------
         InputError
-            If there is no such run.
+            If there is no such run, or its files are not where it says.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             uri = self.client.get_run(run_id).info.artifact_uri
         except MlflowException as error:
@@ -204,7 +211,7 @@ class Gateway(Registry):
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+        return fetched(uri, self.uri)
 
     def read_json(self, run_id: str, name: str) -> dict[str, Any]:
         """Read one JSON file of a run's artifacts."""

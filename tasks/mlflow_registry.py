@@ -1,26 +1,27 @@
 """The registry of MLflow's server: versions, their tags and aliases.
 
-`mlflow_gateway` adds the runs, and is what the rest of the package uses.
+`mlflow_gateway` adds the runs, and is what the rest of the package uses. MLflow takes seconds to
+import, so both import it when they first call it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-
-import mlflow.artifacts
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
+from typing import TYPE_CHECKING, Any
 
 from tasks.errors import InputError
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 _VERSIONS_A_PAGE = 1000
+_OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,23 @@ class Registry:
 
     @cached_property
     def client(self) -> MlflowClient:
-        """The client, for tracking and registry."""
-        return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        """The client, for tracking and registry.
+
+        Raises
+        ------
+        InputError
+            If the database has the schema of another version of MLflow.
+        """
+        from mlflow import MlflowClient  # noqa: PLC0415
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        except MlflowException as error:
+            found = _OTHER_SCHEMA.search(error.message)
+            if found is None:
+                raise
+            raise InputError(_schema_problem(self.uri, found[1])) from error
 
     def register(
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
@@ -75,6 +91,8 @@ class Registry:
         return ModelVersion(name, str(made.version), run_id, tags)
 
     def _create_model(self, name: str) -> None:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             self.client.create_registered_model(name)
         except MlflowException as error:
@@ -108,6 +126,17 @@ class Registry:
             if not token:
                 return sorted(found, key=lambda one: int(one.version))
 
+    def models(self) -> list[str]:
+        """Return the names of the registered models."""
+        found: list[str] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_registered_models(page_token=token)
+            found += [str(one.name) for one in page]
+            token = page.token
+            if not token:
+                return found
+
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
         """Return the newest version that carries a tag, or None."""
         found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
@@ -122,6 +151,8 @@ class Registry:
         InputError
             If there is no such model, version or alias.
         """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         path = uri.removeprefix("models:/")
         try:
             if "@" in path:
@@ -139,6 +170,8 @@ class Registry:
 
     def alias(self, name: str, alias: str) -> ModelVersion | None:
         """Return the version that an alias names, or None."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
         try:
             return _version(self.client.get_model_version_by_alias(name, alias))
         except MlflowException as error:
@@ -162,7 +195,48 @@ class Registry:
     def download(self, model: ModelVersion) -> Path:
         """Return a local folder with the version's files."""
         uri = self.client.get_model_version_download_uri(model.name, model.version)
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, tracking_uri=self.uri))
+        return fetched(uri, self.uri)
+
+
+def fetched(uri: str, tracking_uri: str) -> Path:
+    """Return a local folder with the artifacts at a URI.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        folder = download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
+    except (OSError, MlflowException) as error:
+        if isinstance(error, MlflowException) and "No such artifact" not in error.message:
+            raise
+        msg = (
+            f"artifacts must be at {uri}; they are not. Were they deleted, or was the database "
+            "copied without them?"
+        )
+        raise InputError(msg) from error
+    return Path(folder)
+
+
+def _schema_problem(uri: str, revision: str) -> str:
+    """Say what to do about a database that another version of MLflow made."""
+    import mlflow  # noqa: PLC0415
+    from mlflow.store import db_migrations  # noqa: PLC0415
+
+    ours = Path(db_migrations.__path__[0]) / "versions"
+    if list(ours.glob(f"{revision}_*.py")):
+        return (
+            f"{uri} must have the schema of MLflow {mlflow.__version__}; it has an older one. Make "
+            f"a copy of the database, then run: mlflow db upgrade {uri}"
+        )
+    return (
+        f"{uri} must have the schema of MLflow {mlflow.__version__} or older; a newer MLflow made "
+        "it. Install the biasgate and MLflow that wrote it, or use another store: `--store`."
+    )
 
 
 def _version(found: Any) -> ModelVersion:

@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.objective import Objective
+from bias_metrics.worst import worst_first
 from tasks.files import whole_file
 from tasks.orchestration import task
+from tasks.outcomes import WORDS
 from tasks.scoring.candidate import Workplace
 from tasks.settings import Settings
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
+# Identities, and unmet rules, that a card lists: of more, the worst.
+_LINES = 60
 _DESCRIPTION = 5000  # characters that MLflow's registry keeps
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
@@ -43,7 +48,9 @@ class About(Settings):
     contact: str | None = None
 
 
-def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: About) -> str:
+def model_card(
+    report: Mapping[str, Any], verdict: Mapping[str, Any], about: About, promote: str = "newer"
+) -> str:
     """Return the card of one candidate on one set.
 
     Parameters
@@ -52,6 +59,8 @@ def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: Abo
         As in `report.json` and `verdict.json`.
     about : About
         What the owner says.
+    promote : str, default="newer"
+        What the policy lets replace the champion.
 
     Returns
     -------
@@ -66,7 +75,7 @@ def model_card(report: Mapping[str, Any], verdict: Mapping[str, Any], about: Abo
             "",
             f"Out of scope: {about.out_of_scope or MISSING.format('out_of_scope')}",
         ],
-        "Verdict": list(_verdict(verdict)),
+        "Verdict": list(_verdict(verdict, promote)),
         "Factors": list(_factors(report["bias"])),
         "Metrics": list(_metrics(report["bias"])),
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
@@ -89,25 +98,42 @@ def _details(candidate: Mapping[str, Any], about: About) -> list[str]:
     return [about.details or MISSING.format("details"), "", *lines]
 
 
-def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
+def _verdict(verdict: Mapping[str, Any], promote: str) -> Iterator[str]:
     policy = verdict["policy"]
-    yield f"**{verdict['outcome']}** by policy `{policy['name']}`, on {verdict['decided_on']}."
+    word = WORDS[verdict["outcome"]].text
+    yield f"**{word}** by policy `{policy['name']}`, on {verdict['decided_on']}."
     champion = verdict.get("champion")
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
     yield ""
     unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
-    for one in unmet:
+    for one in unmet[:_LINES]:
         waived = f" Waived by {one['waived_by']}." if one["waived_by"] else ""
         warns = " (only warns)" if one["action"] == "warn" else ""
         yield f"- {_cell(one['outcome'] + warns)}: {_cell(one['sentence'] + waived)}"
+    if len(unmet) > _LINES:
+        yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
     if not unmet:
-        yield "All demands are met."
+        yield "All checks passed."
+    yield ""
+    yield f"What replaces a champion: `promote: {promote}`."
+    yield f"Objective: {_cell(_objective(verdict))}."
+
+
+def _objective(verdict: Mapping[str, Any]) -> str:
+    """Return what tells it from others that pass: the objective, beside the champion's."""
+    objective = Objective(**verdict["objective"])
+    if verdict["champion"]:
+        return f"compared with the champion's, {objective.comparison}"
+    value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+    return f"{objective.name} is {value}; there was no champion to compare with"
 
 
 def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
-    names = ", ".join(_cell(name) for name in bias["subgroups"]) or "none"
-    yield f"Identities that comments mention: {names}."
+    known = list(bias["subgroups"])
+    names = ", ".join(_cell(name) for name in known[:_LINES]) or "none"
+    more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
+    yield f"Identities that comments mention: {names}{more}."
     others = "mention none of them" if bias["background"] == "no_identity" else "do not mention it"
     yield f"Each is compared with the comments that {others}."
 
@@ -118,9 +144,18 @@ def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
     yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)
-    for name, cells in bias["subgroups"].items():
+    subgroups = bias["subgroups"]
+    shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
+    for name in shown:
+        cells = subgroups[name]
         numbers = " | ".join(_number(cells[metric]) for metric in SUBGROUP_METRICS)
         yield f"| {_cell(name)} | {cells['n']} | {cells['n_positive']} | {numbers} |"
+    if len(shown) < len(subgroups):
+        yield ""
+        yield (
+            f"These are the worst {len(shown)} of {len(subgroups):,} identities; all are in "
+            "`bias_metrics.csv`."
+        )
 
 
 def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[str]:
@@ -133,8 +168,10 @@ def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> It
     for one in verdict["results"]:
         if one["outcome"] == "insufficient" and one["group"]:
             found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
-    for name, reasons in found.items():
+    for name, reasons in list(found.items())[:_LINES]:
         yield f"- {_cell(name)}: {_cell('; '.join(dict.fromkeys(reasons)))}"
+    if len(found) > _LINES:
+        yield f"- and {len(found) - _LINES:,} more in `verdict.json`"
     if not found:
         yield "None."
 
@@ -172,17 +209,18 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
 
 
-@task(name="write model card")
+@task(name="write model card", task_run_name="write model card of {folder!m}")
 def write_model_card(
     report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
 ) -> None:
     """Write `model_card.md`. Safe to retry."""
-    card = model_card(report, verdict, About.model_validate(evaluation["model_card"]))
+    about = About.model_validate(evaluation["model_card"])
+    card = model_card(report, verdict, about, evaluation["policy"]["promote"])
     with whole_file(Path(folder) / FILE) as temporary:
         temporary.write_text(card, "utf-8")
 
 
-@task(name="describe version")
+@task(name="describe version", task_run_name="describe {candidate[name]}")
 def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
     """Make its cards, one per set, the description of a registered version. Safe to retry."""
     if candidate.get("model"):

@@ -21,10 +21,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from tasks.orchestration import notify_by_block, task
+from tasks.outcomes import WORDS, Occasion, word_of
 from tasks.settings import Settings
 
-Occasion = Literal["pass", "block", "insufficient", "error"]
-OCCASIONS: dict[str, Occasion] = {"fail": "block"}
 SECONDS = 10.0
 """How long one message may take altogether."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -94,7 +93,7 @@ class UnusableAddressError(ValueError):
 
 
 def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is told of a summary: outcome, decisions, demands that are not met."""
+    """Return what is told of a summary: outcome, decisions, checks that did not pass."""
     unmet = [
         f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
         for verdict in summary["verdicts"]
@@ -104,7 +103,7 @@ def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     kept = ("candidate", "outcome", "promoted", "sentence")
     return {
         "evaluation": summary["evaluation"],
-        "outcome": OCCASIONS.get(summary["outcome"], summary["outcome"]),
+        "outcome": word_of(summary).occasion,
         "run_id": summary["run_id"],
         "decisions": [{key: one[key] for key in kept} for one in summary["decisions"]],
         "n_unmet": len(unmet),
@@ -134,7 +133,8 @@ def slack_text(message: Mapping[str, Any]) -> str:
 
 
 def _subject(message: Mapping[str, Any]) -> str:
-    return f"biasgate {message['evaluation']}: {message['outcome']}"
+    texts = {one.occasion: one.text.lower() for one in WORDS.values()}
+    return f"biasgate {message['evaluation']}: {texts[message['outcome']]}"
 
 
 def notify(

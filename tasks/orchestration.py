@@ -3,6 +3,9 @@
 Every step is made with it, so that all of them retry alike and none is cached by Prefect:
 what is worth keeping (evaluation sets, scores) is kept as files keyed by digests of what it
 was made from, which survive Prefect's own store and can be checked.
+
+Prefect takes seconds to import, so it is imported when the first step runs: a command that
+only reads a file does not wait for it.
 """
 
 from __future__ import annotations
@@ -11,30 +14,35 @@ import importlib
 import json
 import logging
 import os
+import string
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from functools import cache, update_wrapper
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
-import prefect
-from prefect import Task
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    update_progress_artifact,
-)
-from prefect.blocks.core import Block
-from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext, TaskRunContext
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from tasks.errors import CandidateStoppedError, InputError
 
-from tasks.errors import InputError
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.task_runners import TaskRunner
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # A second try cannot mend these; anything else (a server that restarts, a full queue) it may.
-_NOT_RETRIED = (InputError, ValueError, TypeError, KeyError, AttributeError, AssertionError)
+_NOT_RETRIED = (
+    InputError,
+    CandidateStoppedError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+)
 
 
 async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
@@ -48,11 +56,82 @@ async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
 
 
 _steps = logging.getLogger("biasgate.steps")
+_making = threading.Lock()
 
 
-def _tell(done: Task[..., Any], _run: Any, _state: Any) -> None:
-    if done.task_run_name is None:  # the many runs of a mapped task are not told one by one
-        _steps.info("%s", done.name)
+class _Step:
+    """A Prefect task that is made at its first use."""
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.fn, self.name = function, options["name"]
+        self._options = options
+        self._made: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._task()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_made":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self._task(), name)
+
+    def _task(self) -> Any:
+        with _making:
+            if self._made is None:
+                from prefect import Task  # noqa: PLC0415
+                from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
+
+                self._made = Task(fn=self.fn, cache_policy=NO_CACHE, **self._options)
+        return self._made
+
+
+class _RunNames(string.Formatter):
+    """Formats names of task runs out of parameters, of which many are folders."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        """Return of a folder what it is of.
+
+        `{set_folder!e}` is the evaluation set of a frozen one, `{folder!m}` candidate and set of
+        a folder that measurements of these are in.
+        """
+        if conversion == "e":
+            return PurePath(value).name.rpartition("-")[0]
+        if conversion == "m":
+            return f"{PurePath(value).name} on {PurePath(value).parent.name}"
+        return super().convert_field(value, conversion)
+
+
+def run_name(template: str, parameters: Mapping[str, Any]) -> str:
+    """Return the name of one task run, as in `decide words on comments`."""
+    return _RunNames().vformat(template, (), parameters)
+
+
+def say(sentence: str, *, aside: bool = False) -> None:
+    """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
+
+    It never holds a comment's text. The command mutes Prefect's own log in the terminal, which
+    mutes it on the server, too; what is said here arrives there all the same.
+    """
+    if not aside:
+        _steps.info("%s", sentence)
+    if not is_in_run():
+        return
+    import prefect  # noqa: PLC0415
+
+    log: Any = prefect.get_run_logger()
+    (log if log.isEnabledFor(logging.INFO) else _server_log()).info("%s", sentence)
+
+
+@cache
+def _server_log() -> logging.Logger:
+    from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
+
+    log = logging.getLogger("biasgate.run")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(APILogHandler())
+    return log
 
 
 def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P, R]], Task[P, R]]:
@@ -63,23 +142,37 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     name : str
         A verb and its object, as Prefect shows it.
     task_run_name : str, optional
-        Name of one run, with parameters in braces, as in `measure {identity}`.
+        Name of one run, with parameters in braces, as in `measure {identity}`; folders as
+        `run_name` writes them.
 
     Returns
     -------
     callable
         The decorator.
     """
-    return prefect.task(
-        name=name,
-        task_run_name=task_run_name,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-        retries=2,
-        retry_delay_seconds=[1, 5],
-        on_completion=[_tell],
-        retry_condition_fn=_may_pass_next_time,
-    )
+    options = {
+        "name": name,
+        "task_run_name": _named(task_run_name),
+        "persist_result": False,
+        "retries": 2,
+        "retry_delay_seconds": [1, 5],
+        "retry_condition_fn": _may_pass_next_time,
+    }
+
+    def decorate(function: Callable[P, R]) -> Task[P, R]:
+        return cast("Task[P, R]", _Step(function, options))
+
+    return decorate
+
+
+def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:
+    if template is None:
+        return None
+
+    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect hands them over
+        return run_name(template, parameters)
+
+    return named
 
 
 def task_runner() -> TaskRunner[Any] | None:
@@ -114,6 +207,9 @@ def task_runner() -> TaskRunner[Any] | None:
 
 def is_spread() -> bool:
     """Whether the tasks of this flow run elsewhere than in threads of its process."""
+    from prefect.context import FlowRunContext  # noqa: PLC0415
+    from prefect.task_runners import ThreadPoolTaskRunner  # noqa: PLC0415
+
     flow = FlowRunContext.get()
     return flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
 
@@ -132,11 +228,17 @@ def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
 
 def publish_markdown(key: str, markdown: str, description: str) -> None:
     """Publish Markdown as a Prefect artifact; keys have lower case letters, digits and `-`."""
+    from prefect.artifacts import create_markdown_artifact  # noqa: PLC0415
+
     create_markdown_artifact(key=key, markdown=markdown, description=description)
 
 
 def is_in_run() -> bool:
     """Whether this is called in a flow or a task, to which artifacts can belong."""
+    if "prefect" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext  # noqa: PLC0415
+
     return FlowRunContext.get() is not None or TaskRunContext.get() is not None
 
 
@@ -155,6 +257,11 @@ class ProgressArtifact:
 
     def tell(self, percent: float, description: str) -> None:
         """Publish how much is done."""
+        from prefect.artifacts import (  # noqa: PLC0415
+            create_progress_artifact,
+            update_progress_artifact,
+        )
+
         if self._id is None:
             made: Any = create_progress_artifact(percent, self._key, description)
             self._id = made
@@ -164,5 +271,7 @@ class ProgressArtifact:
 
 def notify_by_block(name: str, body: str, subject: str) -> None:
     """Send a message by a Prefect notification block, named `TYPE/NAME`."""
+    from prefect.blocks.core import Block  # noqa: PLC0415
+
     block: Any = Block.load(name)
     block.notify(body, subject)

@@ -15,7 +15,16 @@ from pydantic import (
 )
 
 from bias_metrics.intervals import MIN_CLUSTERS
-from bias_metrics.rules import Action, Mode, Rule, Waiver, correct_for_candidates
+from bias_metrics.objective import Metric
+from bias_metrics.rules import (
+    Action,
+    Mode,
+    Rule,
+    Waiver,
+    correct_for_candidates,
+    corrected_confidence,
+)
+from bias_metrics.suggestion import did_you_mean
 from tasks.configuration import read_settings
 from tasks.errors import InputError
 from tasks.files import json_digest
@@ -27,6 +36,9 @@ Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
+Promote = Literal["newer", "better", "never"]
+# Keys that policies did not have at first: at their defaults they leave the digest as it was.
+_ADDED = {"promote": "newer", "objective": "final_score"}
 
 
 class RuleSettings(Settings):
@@ -141,6 +153,12 @@ class Policy(Settings):
         What it is for.
     allow_first : bool
         Whether a candidate may become champion where there is none yet.
+    promote : {"newer", "better", "never"}
+        Which passing version replaces the champion: one that was registered later and whose
+        objective is not shown to be lower; one whose objective is shown to be higher; none.
+    objective : str
+        The metric that tells which of several passing versions is better: `final_score`,
+        `auc`, or the power mean of `subgroup_auc`, `bpsn_auc` or `bnsp_auc`.
     report_only : bool
         Whether verdicts are written but neither move `champion` nor fail a command.
     confidence : float
@@ -157,6 +175,8 @@ class Policy(Settings):
     name: Name
     description: str = ""
     allow_first: bool = False
+    promote: Promote = "newer"
+    objective: Metric = "final_score"
     report_only: bool = False
     confidence: Confidence = 0.95
     correction: Literal["none", "bonferroni"] = "none"
@@ -175,19 +195,31 @@ class Policy(Settings):
             raise ValueError(msg)
         unknown = sorted({one.rule for one in self.waivers} - set(names))
         if unknown:
-            msg = f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
+            msg = (
+                f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
+                f"{did_you_mean(unknown[0], names)}"
+            )
             raise ValueError(msg)
         return self
 
     @property
     def digest(self) -> str:
         """SHA-256 of the policy's content, written into every verdict."""
-        return json_digest(self.model_dump(mode="json"))
+        content = self.model_dump(mode="json")
+        kept = {key: value for key, value in content.items() if _ADDED.get(key) != value}
+        return json_digest(kept)
 
     def decision_rules(self, n_candidates: int = 1) -> list[Rule]:
         """Return the rules, corrected for the candidates on one set where the policy says so."""
         rules = [one.rule(self.confidence) for one in self.rules]
-        return correct_for_candidates(rules, n_candidates if self.correction != "none" else 1)
+        return correct_for_candidates(rules, self._share(n_candidates))
+
+    def objective_confidence(self, n_candidates: int = 1) -> float:
+        """Return the one-sided confidence at which the objective is compared."""
+        return corrected_confidence(self.confidence, self._share(n_candidates))
+
+    def _share(self, n_candidates: int) -> int:
+        return n_candidates if self.correction != "none" else 1
 
 
 def policy_schema() -> dict[str, Any]:
@@ -219,7 +251,10 @@ def read_policy(reference: str, folder: Path) -> Policy:
     shipped = SHIPPED / f"{reference}.yaml"
     path = shipped if shipped.exists() else folder / Path(reference).expanduser()
     if not path.exists():
-        names = ", ".join(sorted(one.stem for one in SHIPPED.glob("*.yaml")))
-        msg = f"`policy` must be a file or one of {names}; got {reference} (looked at {path})."
+        names = sorted(one.stem for one in SHIPPED.glob("*.yaml"))
+        msg = (
+            f"`policy` must be a file or one of {', '.join(names)}; got {reference} (looked at "
+            f"{path}).{did_you_mean(reference, names)}"
+        )
         raise InputError(msg)
     return read_settings(path, Policy)

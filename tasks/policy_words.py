@@ -56,12 +56,9 @@ def warn_of_policy(policy: Policy, today: date) -> list[str]:
 
 
 def _warnings(policy: Policy, today: date) -> Iterator[str]:
-    for waiver in policy.waivers:
-        what = f"the waiver of {waiver.rule} for {waiver.group or 'all'}"
-        if waiver.expires < today:
-            yield f"{what} expired on {waiver.expires.isoformat()} and has no effect."
-        elif waiver.expires < today + _SOON:
-            yield f"{what} expires on {waiver.expires.isoformat()}."
+    yield from _ending_waivers(policy, today)
+    if policy.promote == "never" and policy.allow_first:
+        yield "`allow_first` has no effect, since `promote: never` promotes no version by itself."
     rules = policy.decision_rules()
     blocking = [rule for rule in rules if rule.action == "block"]
     if not any(rule.floor is not None or rule.ceiling is not None for rule in blocking):
@@ -82,6 +79,15 @@ def _warnings(policy: Policy, today: date) -> Iterator[str]:
             yield f"rule {rule.name} asks for a perfect {rule.metric}: it can never be proven."
     if len({rule.confidence for rule in rules}) > 1:
         yield "rules have different confidences; the evidence is measured once for each."
+
+
+def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:
+    for waiver in policy.waivers:
+        what = f"the waiver of {waiver.rule} for {waiver.group or 'all'}"
+        if waiver.expires < today:
+            yield f"{what} expired on {waiver.expires.isoformat()} and has no effect."
+        elif waiver.expires < today + _SOON:
+            yield f"{what} expires on {waiver.expires.isoformat()}."
 
 
 def _rule(rule: Rule) -> str:
@@ -124,6 +130,27 @@ def _demands(rule: Rule) -> Iterator[str]:
             yield f"{be} no {worse} than the {rival}'s by {margin:g} or more{proven}"
 
 
+def _succession(policy: Policy) -> str:
+    """Say which of several passing versions becomes champion."""
+    of = f"power mean of {policy.objective}"
+    name = policy.objective if policy.objective in {"auc", "final_score"} else of
+    if policy.promote == "never":
+        return "No version becomes champion by itself (`promote: never`)."
+    rule = (
+        f"A passing version replaces the champion if it is newer and its {name} is not shown to "
+        "be lower (`promote: newer`)."
+    )
+    if policy.promote == "better":
+        rule = (
+            f"A passing version replaces the champion if its {name} is shown to be higher, with "
+            f"{100 * policy.confidence:g} % confidence on every required set (`promote: better`)."
+        )
+    return (
+        f"{rule} Of several, the one with the highest {name} does. A version that was champion "
+        "or was left aside for another does not come back by itself."
+    )
+
+
 def _consequences(policy: Policy) -> Iterator[str]:
     if policy.report_only:
         yield "Reports only: `champion` never moves, and no command fails."
@@ -133,6 +160,7 @@ def _consequences(policy: Policy) -> Iterator[str]:
             "What is neither shown to be met nor shown to be missed is not enough evidence, and "
             "blocks as well."
         )
+        yield _succession(policy)
     first = "are skipped" if policy.allow_first else "block"
     yield f"Where there is no champion yet, rules that compare with it {first}."
     if policy.correction == "bonferroni":

@@ -28,7 +28,9 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(what: str, *, total: float | None = None, unit: str = "rows") -> Iterator[Advance]:
+def progress(
+    what: str, *, total: float | None = None, unit: str = "rows", always: bool = False
+) -> Iterator[Advance]:
     """Show what is going on, how fast, and how long it will take.
 
     Parameters
@@ -39,13 +41,15 @@ def progress(what: str, *, total: float | None = None, unit: str = "rows") -> It
         Expected number of steps, if known.
     unit : str
         What is counted; bytes are shown in MB.
+    always : bool, default=False
+        Have an artifact on Prefect's server even if it takes no longer than a few seconds.
 
     Yields
     ------
     Advance
         To be called with the number of steps done since the last call.
     """
-    with Reporter(what, total, unit) as reporter, _bar(what, total, unit) as show:
+    with Reporter(what, total, unit, always=always) as reporter, _bar(what, total, unit) as show:
 
         def advance(n: int, *, total: float | None = None) -> None:
             reporter.advance(n, total)

@@ -1,4 +1,4 @@
-"""Last step: the `champion` alias, which moves only on a pass, one promoter at a time."""
+"""The `champion` alias: it moves in a transaction, one promoter at a time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bias_metrics.gate import worst
 from tasks.ledger import Entry, Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
-from tasks.orchestration import task
-from tasks.scoring.candidate import Workplace
-from tasks.verdicts import tags_of, verdict_digest
 
 CHAMPION, PREVIOUS = "champion", "previous_champion"
 
@@ -33,6 +29,10 @@ class Transition:
         `set`, `run_id` and `digest` of each verdict that it rests on.
     reason : str
         Why.
+    rule : str
+        What decided: `newer`, `better`, `first`, or `by hand`.
+    passed_over : sequence of str
+        Versions that passed as well, and stay aside from now on.
     """
 
     action: Literal["promotion", "rollback"]
@@ -40,6 +40,8 @@ class Transition:
     replaces: str | None
     verdicts: Sequence[Mapping[str, Any]]
     reason: str
+    rule: str = "by hand"
+    passed_over: Sequence[str] = ()
 
     def content(self) -> dict[str, Any]:
         """Return what the ledger keeps of it."""
@@ -47,84 +49,11 @@ class Transition:
             "action": self.action,
             "replaces": self.replaces or "",
             "version": self.version.version,
+            "rule": self.rule,
             "reason": self.reason,
+            "passed_over": list(self.passed_over),
             "verdicts": [dict(one) for one in self.verdicts],
         }
-
-
-def promote(
-    verdicts: Sequence[Mapping[str, Any]],
-    version: ModelVersion | None,
-    registered_model: str | None,
-    gateway: Gateway,
-    *,
-    allow_first: bool,
-) -> dict[str, Any]:
-    """Move `champion` to a version whose verdicts allow it; say what was done and why.
-
-    Parameters
-    ----------
-    verdicts : sequence of mapping
-        The candidate's verdicts on the sets that are required.
-    version : ModelVersion or None
-        The registered version behind the candidate.
-    registered_model : str or None
-        The model whose alias is guarded.
-    gateway : Gateway
-        Registry.
-    allow_first : bool
-        Whether there need not be a champion yet.
-
-    Returns
-    -------
-    dict
-        `outcome`, `promoted`, a `sentence`, and `champion_moved`: whether the candidate was
-        compared with what is no longer champion, and is to be judged again.
-    """
-    outcome = worst([verdict["outcome"] for verdict in verdicts])
-    if any(verdict["policy"]["report_only"] for verdict in verdicts):
-        return _decision("pass", f"Reported only: the verdict would be {outcome}.")
-    if version is None or registered_model is None:
-        return _decision(outcome, "Not a registered version: nothing to promote.")
-    if version.name != registered_model:
-        sentence = f"{version.uri} is not a version of {registered_model}: not promoted."
-        return _decision(outcome, sentence)
-    if outcome != "pass":
-        return _decision(outcome, f"{CHAMPION} of {registered_model} stays where it is.")
-    return _replace(verdicts, version, gateway, allow_first=allow_first)
-
-
-def _replace(
-    verdicts: Sequence[Mapping[str, Any]],
-    version: ModelVersion,
-    gateway: Gateway,
-    *,
-    allow_first: bool,
-) -> dict[str, Any]:
-    """Replace the champion that a version was compared with, if it still is champion."""
-    champion = gateway.alias(version.name, CHAMPION)
-    compared = {(verdict["champion"] or {}).get("model") for verdict in verdicts}
-    if compared != {champion.uri if champion else None}:
-        return _moved_meanwhile(version)
-    if champion is not None and champion.version == version.version:
-        return _decision("pass", f"{version.uri} is {CHAMPION} already.")
-    if champion is None and not allow_first:
-        sentence = (
-            f"{version.name} has no {CHAMPION} to compare with, and the policy does not say "
-            "`allow_first: true`."
-        )
-        return _decision("insufficient", sentence)
-    rests_on = [
-        {
-            "set": verdict["evaluation_set"]["name"],
-            "run_id": verdict["run_id"],
-            "digest": verdict_digest(verdict),
-        }
-        for verdict in verdicts
-    ]
-    replaces = champion.version if champion else None
-    reason = "passed on " + ", ".join(one["set"] for one in rests_on)
-    return move_champion(Transition("promotion", version, replaces, rests_on, reason), gateway)
 
 
 def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
@@ -136,7 +65,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
     Returns
     -------
     dict
-        As `promote`.
+        As `tasks.decisions.promote`, without the candidate.
     """
     ledger = Ledger(gateway, transition.version.name)
     runs = [one["run_id"] for one in transition.verdicts]
@@ -146,7 +75,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
             champion = gateway.alias(ledger.model, CHAMPION)
             if (champion.version if champion else None) != transition.replaces:
                 ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
-                return _moved_meanwhile(transition.version)
+                return moved_meanwhile(transition.version)
             ledger.refuse_closed(entry)
             gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
             _read_back(gateway, transition.version)
@@ -154,9 +83,8 @@ def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
         except BaseException as error:
             _close_after(error, ledger, entry)
             raise
-    before = f"before: version {transition.replaces}" if champion else "there was none before"
-    sentence = f"{transition.version.uri} is {CHAMPION} now ({before})."
-    return _decision("pass", sentence, promoted=True)
+    sentence = moved(transition.version, transition.replaces, transition.reason)
+    return decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
 def heal(ledger: Ledger) -> list[Entry]:
@@ -207,42 +135,33 @@ def _read_back(gateway: Gateway, version: ModelVersion) -> None:
         raise RuntimeError(msg)
 
 
-def _moved_meanwhile(version: ModelVersion) -> dict[str, Any]:
+def moved(version: ModelVersion, before: str | None, reason: str) -> str:
+    """Say that the alias has moved, and why."""
+    replaced = f"It replaced version {before}" if before else "There was none before"
+    return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
+
+
+def moved_meanwhile(version: ModelVersion) -> dict[str, Any]:
+    """Return the decision on a version that was compared with what is no longer champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
-    return _decision("insufficient", sentence, champion_moved=True)
+    return decision("insufficient", sentence, champion_moved=True)
 
 
-def _decision(
-    outcome: str, sentence: str, *, promoted: bool = False, champion_moved: bool = False
+def decision(
+    outcome: str,
+    sentence: str,
+    *,
+    promoted: bool = False,
+    champion_moved: bool = False,
+    rule: str | None = None,
+    report_only: bool = False,
 ) -> dict[str, Any]:
+    """Return what became of a candidate, as `tasks.decisions.promote`, without its name."""
     return {
         "outcome": outcome,
         "promoted": promoted,
         "champion_moved": champion_moved,
+        "rule": rule,
+        "report_only": report_only,
         "sentence": sentence,
     }
-
-
-@task(name="promote candidate")
-def promote_candidate(
-    candidate: dict[str, Any],
-    verdicts: list[dict[str, Any]],
-    evaluation: dict[str, Any],
-    store: str,
-) -> dict[str, Any]:
-    """Write the verdicts to the model version, then move the alias if they allow it.
-
-    Safe to retry: a version that is champion already is left alone.
-    """
-    gateway = Workplace.at(store).gateway
-    version = gateway.resolve(candidate["model"]) if candidate.get("model") else None
-    if version is not None:
-        gateway.tag_version(version, tags_of(verdicts))
-    decision = promote(
-        [one for one in verdicts if one["evaluation_set"]["required"]],
-        version,
-        evaluation["registered_model"],
-        gateway,
-        allow_first=evaluation["policy"]["allow_first"],
-    )
-    return {"candidate": candidate["name"]} | decision

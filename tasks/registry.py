@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bias_metrics.suggestion import did_you_mean
 from tasks.errors import InputError
-from tasks.ledger import Ledger
+from tasks.ledger import LEDGER_SUFFIX, Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
 from tasks.promotion import CHAMPION, PREVIOUS, Transition, heal, move_champion
@@ -53,6 +54,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
     InputError
         If there is no champion.
     """
+    require_known(model, gateway)
     findings = verify_champion(model, gateway)
     champion = gateway.resolve(f"models:/{model}@{CHAMPION}")
     if store is not None:
@@ -70,6 +72,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
     InputError
         If there is no champion, or no such version.
     """
+    require_known(model, gateway)
     if version is None:
         findings = verify_champion(model, gateway)
         found = gateway.resolve(f"models:/{model}@{CHAMPION}")
@@ -94,6 +97,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     InputError
         If the version does not exist.
     """
+    require_known(model, gateway)
     heal(Ledger(gateway, model))
     found = gateway.resolve(f"models:/{model}/{version}")
     findings = verify_version(found, gateway)
@@ -130,6 +134,7 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
     InputError
         If there is nothing to go back to.
     """
+    require_known(model, gateway)
     heal(Ledger(gateway, model))
     champion, previous = gateway.alias(model, CHAMPION), gateway.alias(model, PREVIOUS)
     if champion is None or previous is None or champion.version == previous.version:
@@ -145,8 +150,33 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
 
 
 def history(model: str, gateway: Gateway) -> list[dict[str, Any]]:
-    """Return every promotion and rollback of a model, the last first."""
+    """Return every promotion and rollback of a model, the last first.
+
+    Raises
+    ------
+    InputError
+        If there is no such model.
+    """
+    require_known(model, gateway)
     return [one.to_dict() for one in reversed(Ledger(gateway, model).entries())]
+
+
+def require_known(model: str, gateway: Gateway) -> None:
+    """Refuse a model that is not in the registry, and name those that are.
+
+    Raises
+    ------
+    InputError
+        With the most similar name, if one is.
+    """
+    known = gateway.models()
+    if model not in known:
+        shown = [one for one in known if not one.endswith(LEDGER_SUFFIX)]
+        msg = (
+            f"model {model!r} must be in the registry at {gateway.uri}; it is not "
+            f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
+        )
+        raise InputError(msg)
 
 
 def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, str]], set[Any]]:

@@ -20,7 +20,8 @@ _log = logging.getLogger("biasgate.progress")
 class Reporter:
     """Publishes progress from a thread of its own; a server that is away disturbs nothing.
 
-    Nothing is published outside of a flow, nor while the total is unknown.
+    Nothing is published outside of a flow, nor while the total is unknown, nor of a step that
+    ends before the first update is due.
 
     Parameters
     ----------
@@ -30,10 +31,12 @@ class Reporter:
         Steps in all, if known.
     unit : str
         What is counted; bytes are shown in MB.
+    always : bool, default=False
+        Publish it of a short step, too.
     """
 
-    def __init__(self, what: str, total: float | None, unit: str) -> None:
-        self._what, self._total = what, total
+    def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:
+        self._what, self._total, self._always = what, total, always
         self._scale, self._unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
         self._done, self._started = 0.0, time.monotonic()
         self._ended = threading.Event()
@@ -70,12 +73,16 @@ class Reporter:
 
     def _publish(self) -> None:
         artifact = ProgressArtifact(re.sub(r"[^a-z0-9]+", "-", self._what.lower()).strip("-"))
-        has_ended = False
-        while not has_ended:
-            has_ended = self._ended.wait(INTERVAL_S)
+        has_ended = self._ended.wait(INTERVAL_S)
+        if has_ended and not self._always:
+            return
+        while True:
             if self._total:
                 try:
                     artifact.tell(min(100.0, 100 * self._done / self._total), self.said())
                 except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
                     _log.debug("progress is not published any more: %s", type(error).__name__)
                     return
+            if has_ended:
+                return
+            has_ended = self._ended.wait(INTERVAL_S)

@@ -11,11 +11,12 @@ from typing import Any
 from bias_metrics import BiasReport
 from bias_metrics.gate import WORST_FIRST
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS
+from tasks.cautions import cautions
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.files import write_json
 from tasks.layout import Layout
-from tasks.measuring import warn_of_misjoin
 from tasks.orchestration import task
+from tasks.outcomes import WORDS
 from tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
@@ -56,23 +57,24 @@ def build_report(
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
         `look_first` and `warnings`.
     """
-    warning = warn_of_misjoin(bias)
+    choices = {
+        **choices,
+        "split": evaluation_set.record["split"],
+        "source": evaluation_set.record["source"],
+    }
+    unmatched = evaluation_set.record.get("unmatched_terms", {})
     known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
             "name": evaluation_set.name,
             "digest": evaluation_set.digest,
-            "choices": {
-                **choices,
-                "split": evaluation_set.record["split"],
-                "source": evaluation_set.record["source"],
-            },
+            "choices": choices,
         },
         "candidate": known | {"digest": candidate_digest},
         "bias": bias.to_dict(),
         **explained,
-        "warnings": [warning] if warning else [],
+        "warnings": cautions(bias, choices, candidate, unmatched),
     }
 
 
@@ -112,23 +114,25 @@ def metric_csv(report: Mapping[str, Any]) -> str:
 
 
 def verdict_markdown(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as Markdown: the outcome, then the demands that are not met."""
+    """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = verdict["policy"]["name"]
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
-    count = f"{len(unmet)} of {n_results} demands are not met:" if unmet else "all demands are met."
+    count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
     lines = _listed(unmet)
-    return "\n".join([f"**{verdict['outcome']}** by policy {policy}: {count}", "", *lines]).strip()
+    word = WORDS[verdict["outcome"]].text
+    return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
 
 
 def summary_markdown(summary: Mapping[str, Any]) -> str:
-    """Return a summary as Markdown: a table of verdicts, then the demands that are not met."""
-    lines = ["| candidate | set | verdict | demands not met |", "|---|---|---|--:|"]
+    """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
+    lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
     missed = []
     for verdict in summary["verdicts"]:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-        lines.append(f"| {names[0]} | {names[1]} | {verdict['outcome']} | {len(unmet)} |")
+        word = WORDS[verdict["outcome"]].text.lower()
+        lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
         missed += _listed([f"{names[0]} on {names[1]}: {sentence}" for sentence in unmet])
     decisions = [f"- {sentence}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
@@ -159,7 +163,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
-@task(name="write report")
+@task(name="write report", task_run_name="report {folder!m}")
 def write_report(
     bias: BiasReport,
     explained: dict[str, Any],
@@ -170,10 +174,10 @@ def write_report(
     folder: str,
 ) -> dict[str, Any]:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    scored = ScoredSet.open(scores_folder)
+    candidate_digest = ScoredSet.digest_of(scores_folder)
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scored.candidate_digest, explained)
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

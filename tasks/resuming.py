@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.ledger import Ledger
+from tasks.decisions import judged_versions, succession_of, tell
+from tasks.ledger import Entry, Ledger
 from tasks.mlflow_gateway import KEY, OWNER, PARENT, Gateway, Running
-from tasks.mlflow_registry import ModelVersion
 from tasks.orchestration import task
 from tasks.owners import has_ended, is_of_this_machine, this_process
 from tasks.promotion import CHAMPION
@@ -52,23 +52,35 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
             gateway.finish(run.run_id, "KILLED")
 
 
-@task(name="look for earlier promotion")
+@task(
+    name="look for earlier promotion",
+    task_run_name="look for earlier promotion of {candidate[name]}",
+)
 def find_promotion(
-    candidate: dict[str, Any], measured: list[dict[str, Any]], run: str, store: str
-) -> tuple[list[dict[str, Any]], dict[str, Any]] | None:
-    """Return verdicts and decision where this evaluation promoted the candidate before a kill.
+    candidates: list[dict[str, Any]],
+    measured: list[list[dict[str, Any]]],
+    evaluation: dict[str, Any],
+    run: str,
+    store: str,
+) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]] | None:
+    """Return verdicts and decisions where this evaluation promoted a candidate already.
 
-    The files that the verdicts were logged with replace those of the new measurement. Safe to
-    retry.
+    It did so before it was killed, or before its connection was lost. The files that the
+    verdicts were logged with replace those of the new measurement. Safe to retry.
     """
     gateway = Workplace.at(store).gateway
-    version = _promoted(candidate, run, gateway)
-    if version is None:
+    model = evaluation["registered_model"]
+    entry = _own_promotion(model, run, gateway) if model else None
+    if entry is None:
         return None
-    verdicts = [_fetch_verdict(version, one, gateway) for one in measured]
-    sentence = f"{version.uri} is {CHAMPION} now, since before this evaluation was interrupted."
-    decision = {"outcome": "pass", "promoted": True, "champion_moved": False, "sentence": sentence}
-    return verdicts, {"candidate": candidate["name"]} | decision
+    verdicts = [
+        [_fetch_verdict(candidate["name"], one, run, gateway) for one in on_sets]
+        for candidate, on_sets in zip(candidates, measured, strict=True)
+    ]
+    judged = judged_versions(candidates, verdicts, gateway)
+    before = [one for one in Ledger(gateway, model).entries() if one.number < entry.number]
+    replaced = entry.content["replaces"] or None
+    return verdicts, tell(judged, model, replaced, before, succession_of(evaluation))
 
 
 def _is_abandoned(run: Running) -> bool:
@@ -80,27 +92,29 @@ def _is_abandoned(run: Running) -> bool:
     return time.time() - run.started > _LEASE_S
 
 
-def _promoted(candidate: Mapping[str, Any], run: str, gateway: Gateway) -> ModelVersion | None:
-    """Return the candidate's version if it is champion on verdicts that lie under this run."""
-    if not candidate.get("model"):
-        return None
-    version = gateway.resolve(candidate["model"])
-    champion = gateway.alias(version.name, CHAMPION)
-    if champion is None or champion.version != version.version:
-        return None
-    last = Ledger(gateway, version.name).last_done()
-    if last is None or last.content["version"] != version.version:
+def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
+    """Return the last promotion if it rests on verdicts under this run and still stands."""
+    last = Ledger(gateway, model).last_done()
+    champion = gateway.alias(model, CHAMPION)
+    if last is None or champion is None or champion.version != last.content["version"]:
         return None
     parents = {gateway.parent_of(one["run_id"]) for one in last.content["verdicts"]}
-    return version if parents == {run} else None
+    return last if parents == {run} else None
 
 
 def _fetch_verdict(
-    version: ModelVersion, measured: Mapping[str, Any], gateway: Gateway
+    candidate: str, measured: Mapping[str, Any], run: str, gateway: Gateway
 ) -> dict[str, Any]:
-    name, folder = measured["report"]["evaluation_set"]["name"], Path(measured["folder"])
-    run_id = version.tags[f"biasgate.{name}.run_id"]
-    logged = gateway.download_artifacts(run_id)
+    """Return a logged verdict; its files replace those that were made again."""
+    folder = Path(measured["folder"])
+    key = run_key(run, candidate, measured["report"]["evaluation_set"]["name"])
+    run_id = gateway.find_run(gateway.experiment_of(run), key)
+    logged = gateway.download_artifacts(str(run_id))
     shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
     verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text("utf-8"))
     return verdict | {"run_id": run_id}
+
+
+def run_key(run: str, candidate: str, evaluation_set: str) -> str:
+    """Return the key of the run of one candidate on one set."""
+    return f"{run}/{candidate} on {evaluation_set}"

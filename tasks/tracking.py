@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,9 @@ from urllib.parse import quote
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from tasks.files import json_digest, locked
 from tasks.mlflow_gateway import NOTE
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.reporting import metric_table, summary_markdown, verdict_markdown
-from tasks.resuming import EVALUATION, TABLE, settle_abandoned
+from tasks.resuming import EVALUATION, TABLE, run_key, settle_abandoned
 from tasks.scoring.candidate import Workplace
 
 AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
@@ -47,8 +48,8 @@ def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
     for kind, errors in report["thresholds"].items():
         cells += [(f"{name}/{kind}", errors[name]) for name in AT_A_THRESHOLD if name in errors]
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
-    keys = [key for key, _ in cells]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
+    counts = Counter(key for key, _ in cells)
+    twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
         msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
         raise ValueError(msg)
@@ -68,6 +69,7 @@ def open_evaluation_run(
 
     It is found by its key, or because the same evaluation, of the same scores, was killed.
     """
+    say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
     gateway = Workplace.at(store).gateway
     experiment_id = gateway.experiment(evaluation["name"])
     digest = json_digest([evaluation, scores])
@@ -94,7 +96,7 @@ def evaluation_run(
         yield run_id
 
 
-@task(name="log candidate run")
+@task(name="log candidate run", task_run_name="log {folder!m}")
 def log_candidate_run(
     report: dict[str, Any],
     verdict: dict[str, Any],
@@ -108,9 +110,9 @@ def log_candidate_run(
     """
     gateway = Workplace.at(store).gateway
     evaluation_set = report["evaluation_set"]
-    name = f"{report['candidate']['name']} on {evaluation_set['name']}"
-    experiment_id = gateway.experiment_of(parent)
-    run_id = gateway.run(experiment_id, f"{parent}/{name}", name, parent=parent)
+    names = report["candidate"]["name"], evaluation_set["name"]
+    key, name = run_key(parent, *names), " on ".join(names)
+    run_id = gateway.run(gateway.experiment_of(parent), key, name, parent=parent)
     with gateway.failing(run_id):
         gateway.log(
             run_id,

@@ -19,12 +19,13 @@ from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import InputError
 from tasks.evidence import FILE, EvidenceFile
 from tasks.files import json_digest
-from tasks.gating import build_verdict, code_digest
+from tasks.gating import as_of_schema, build_verdict, code_digest
 from tasks.ledger import Entry, Ledger
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
 from tasks.policy import Policy
 from tasks.promotion import CHAMPION, PREVIOUS
+from tasks.succession import Judged, Past, Succession
 from tasks.verdicts import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
 
 _ROUNDING = 1e-9
@@ -38,7 +39,7 @@ class Finding:
     Attributes
     ----------
     what : str
-        Policy, report, evidence, tags, verdict, signature, record, alias, dataset.
+        Policy, report, evidence, tags, verdict, signature, record, rule, alias, dataset.
     holds : bool
         Whether it is as it should be.
     sentence : str
@@ -121,6 +122,7 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
         sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
     )
     yield from _verify_record(last, ledger.gateway)
+    yield from _verify_succession(last, ledger)
     yield from _signature(last.digest, last.signature, f"promotion {last.number}")
 
 
@@ -134,6 +136,32 @@ def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
             holds = False
         text = f"the verdict on {one['set']} is the one that {entry.content['action']} "
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number} rests on.")
+
+
+def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
+    """Say whether the policy's rule let this version replace the one before, as recorded."""
+    rule = entry.content.get("rule", "by hand")  # earlier entries name none
+    if rule == "by hand":
+        return
+    gateway, replaced = ledger.gateway, entry.content["replaces"] or None
+    try:
+        runs = [one["run_id"] for one in entry.content["verdicts"]]
+        verdicts = [gateway.read_json(one, "verdict.json") for one in runs]
+        policies = [Policy.model_validate(gateway.read_json(one, "policy.json")) for one in runs]
+        version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        before = [one for one in ledger.entries() if one.number < entry.number]
+        objections = [
+            Succession(one.promote, allow_first=one.allow_first).objection(
+                Judged("", verdicts, version), replaced, Past.of(before, replaced)
+            )
+            for one in policies
+        ]
+        named = all(rule in {one.promote, "first"} for one in policies)
+        holds = named and (rule == "first") == (replaced is None) and not any(objections)
+    except (InputError, OSError, ValueError, TypeError, KeyError):
+        holds = False
+    text = f"the policy's rule allows promotion {entry.number} ({rule})."
+    yield Finding("rule", holds=holds, sentence=text)
 
 
 def _verify_on_set(
@@ -227,7 +255,8 @@ def _decided_again(
 ) -> Iterator[Finding]:
     try:
         again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
-        differ = sorted(_differences(verdict, again))
+        schema = verdict["schema_version"]
+        differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
         if verdict["code"]["bias_metrics"] != code_digest():
             differ = [one for one in differ if "code" not in one and "sentence" not in one]
         text = f"deciding again on {name} gives the same verdict ({again['outcome']})."

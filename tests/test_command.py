@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+from prefect import get_client
+from prefect.client.schemas.sorting import FlowRunSort
 from typer.testing import CliRunner
 
 from biasgate import __main__ as start
@@ -103,7 +105,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     report = json.loads((folder / "report.json").read_text())
     submission = pd.read_csv(folder / "submission.csv")
     assert result.exit_code == 3  # the default policy blocks it
-    assert "BLOCKED toxic_bert" in said(result)
+    assert "Blocked toxic_bert" in said(result)
     assert report["schema_version"] == 1
     assert report["candidate"]["name"] == "toxic_bert"
     bias = report["bias"]
@@ -148,7 +150,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "distributions.png",
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
-    assert "PASSED file" in said(result)
+    assert "Passed file" in said(result)
 
 
 def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):
@@ -157,14 +159,42 @@ def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evalu
     assert result.stdout == (tmp_path / "out" / "summary.json").read_text("utf-8")
 
 
+def test_the_first_line_says_what_is_done_without_control_characters(biasgate, tmp_path):
+    missing = tmp_path / "missing.yaml"
+    result = biasgate("evaluate", missing, "--output", tmp_path / "out")
+    assert result.stderr.startswith(f"  reading {missing} ...\n")
+    assert "\x1b" not in result.stderr
+
+
+def test_with_json_steps_are_not_told(biasgate, evaluation, tmp_path):
+    result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out", "--json")
+    assert result.exit_code == 0, said(result)
+    assert result.stderr == ""
+
+
+def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
+    biasgate, evaluation, tmp_path
+):
+    rule = "{metric: auc, scope: overall, floor: 1.0}"
+    (tmp_path / "own.yaml").write_text(f"version: 1\nname: own\nrules: [{rule}]")
+    config = evaluation(more="policy: own.yaml")
+    arguments = ["nightly", config, "--output", tmp_path / "out", "--fail-when-blocked"]
+    result = biasgate(*arguments)
+    assert result.exit_code == 3, said(result)
+    assert "BLOCKED file" in said(result)
+    with get_client(sync_client=True) as client:
+        [newest] = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1, offset=1)
+    assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")
+
+
 @pytest.mark.parametrize(
     ("rule", "code", "word"),
     [
-        ("{metric: auc, scope: overall, floor: 1.0}", 3, "BLOCKED"),
+        ("{metric: auc, scope: overall, floor: 1.0}", 3, "Blocked file"),
         (
             "{metric: auc, scope: overall, floor: 0.1, min_positives: 9999}",
             4,
-            "NOT ENOUGH EVIDENCE",
+            "Not enough evidence file",
         ),
     ],
 )
@@ -178,6 +208,76 @@ def test_a_verdict_other_than_pass_has_its_exit_code(
     assert word in said(result)
     suites = ET.parse(tmp_path / "out" / "junit.xml").getroot()  # noqa: S314 - our own
     assert [one.get("failures") for one in suites] == ["1", "1"]
+
+
+def test_a_policy_that_only_reports_does_not_say_that_a_blocked_candidate_passed(
+    biasgate, evaluation, tmp_path
+):
+    rule = "{metric: auc, scope: overall, floor: 1.0}"
+    (tmp_path / "own.yaml").write_text(f"version: 1\nname: own\nreport_only: true\nrules: [{rule}]")
+    config = evaluation(more="policy: own.yaml")
+    result = biasgate("evaluate", config, "--output", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "Reported only file. The verdict is: blocked." in said(result)
+    assert "passed" not in said(result).lower()
+
+
+@pytest.fixture
+def two(evaluation, frame, tmp_path):
+    """An evaluation of a good and an upside-down candidate."""
+
+    def two(more="policy: own.yaml"):
+        rule = "{metric: auc, scope: overall, floor: 0.6}"
+        (tmp_path / "own.yaml").write_text(f"version: 1\nname: own\nrules: [{rule}]")
+        config = evaluation(more=more)
+        frame.assign(prediction=-frame["prediction"])[["id", "prediction"]].to_csv(
+            tmp_path / "bad.csv", index=False
+        )
+        one = "- {name: file, kind: scores, path: scores.csv}"
+        other = "- {name: bad, kind: scores, path: bad.csv}"
+        text = config.read_text("utf-8").replace(one, f"{one}\n  {other}")
+        config.write_text(text, "utf-8")
+        return config
+
+    return two
+
+
+def failures(output):
+    suites = ET.parse(output / "junit.xml").getroot()  # noqa: S314 - our own
+    return int(suites.get("failures")) + int(suites.get("errors"))
+
+
+def test_of_several_candidates_the_worst_outcome_counts(biasgate, two, tmp_path):
+    result = biasgate("evaluate", two(), "--output", tmp_path / "out")
+    assert result.exit_code == 3
+    assert failures(tmp_path / "out") == 2
+
+
+def test_the_candidate_that_is_named_decides_the_exit_code(biasgate, two, tmp_path):
+    options = "--output", tmp_path / "out", "--candidate", "file"
+    result = biasgate("evaluate", two(), *options)
+    assert result.exit_code == 0, said(result)
+    assert "Blocked bad." in said(result)
+    assert failures(tmp_path / "out") == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome_of"] == ["file"]
+
+
+def test_the_file_says_whose_outcome_counts_and_the_command_overrides_it(biasgate, two, tmp_path):
+    config = two("policy: own.yaml\n            outcome_of: [file]")
+    assert biasgate("evaluate", config, "--output", tmp_path / "out").exit_code == 0
+    options = "--output", tmp_path / "more", "--candidate", "bad", "--candidate", "file"
+    assert biasgate("evaluate", config, *options).exit_code == 3
+
+
+def test_a_candidate_that_is_not_in_the_file_is_refused_before_any_work(biasgate, two, tmp_path):
+    options = "--output", tmp_path / "out", "--candidate", "fil"
+    result = biasgate("evaluate", two(), *options)
+    assert result.exit_code == 2
+    assert "`--candidate` must be one of file, bad in" in said(result)
+    result = biasgate("evaluate", two("outcome_of: [fil]"), "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "`outcome_of` must name candidates; got fil (known: file, bad)" in said(result)
+    assert not (tmp_path / "out").exists()
 
 
 def bad_inputs():

@@ -6,11 +6,19 @@ import subprocess
 import sys
 
 import pytest
-from support.promoted import MODEL, artifact, edit_json, frozen_set, judged_version, local
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
 
 import biasgate.deploy
 from biasgate import require_champion
-from tasks.promotion import CHAMPION, promote
+from tasks.promotion import CHAMPION
 
 SCRIPT = """
 import sys
@@ -50,7 +58,7 @@ def deploy(tmp_path):
 
 def promoted(store, folder):
     version, verdict, _ = judged_version(local(store), store, folder)
-    assert promote([verdict], version, MODEL, local(store), allow_first=True)["promoted"]
+    assert promote_one([verdict], version, local(store))["promoted"]
     return version
 
 

@@ -1,25 +1,35 @@
-"""Reading CSV and Parquet files in chunks of rows, with errors that name the file.
+"""Reading CSV, Parquet and JSON lines in chunks of rows, with errors that name the file.
 
 Everything in a CSV file is read as text; `tasks.data.reading` makes it into numbers.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import StringConstraints
 
+from bias_metrics.suggestion import did_you_mean
+from tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
+from tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 from tasks.errors import InputError, place
 from tasks.progress import progress
 
 ROWS_A_CHUNK = 100_000
-_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|Unnamed: \d+")
+# Values that are held at once: a table of thousands of columns is read in fewer rows at a time.
+_VALUES_A_CHUNK = 50_000_000
+Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+_OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
+_LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
 
 
 @dataclass(frozen=True)
@@ -46,39 +56,82 @@ class Chunk:
         return place(file=self.path, column=column, row=self.first_row + offset, id=found)
 
 
-def file_columns(path: Path) -> list[str]:
-    """Return the column names of a CSV (gz too) or Parquet file.
+def file_columns(path: Path, separator: str | None = None) -> list[str]:
+    """Return the column names of a file.
+
+    Parameters
+    ----------
+    path : Path
+        CSV (gz too), Parquet or JSON lines, by its name.
+    separator : str, optional
+        Of a CSV file. Default is a tab where the name says `.tsv`, else a comma.
 
     Raises
     ------
     InputError
         If the file is missing, empty or unreadable.
     """
-    if is_parquet(path):
-        with _named_errors(path):
-            return list(pq.read_schema(path).names)
     with _named_errors(path):
-        return [str(name) for name in pd.read_csv(path, nrows=0, dtype=str).columns]
+        refuse_other_format(path)
+        if is_parquet(path):
+            return list(pq.read_schema(path).names)
+        if is_json_lines(path):
+            return json_columns(path)
+        mark = separator or _separator_by_name(path)
+        # Not as a header, of which pandas would rename a repeated name.
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False)
+        return [str(name) for name in first.iloc[0]]
 
 
-def require_columns(path: Path, wanted: Sequence[str]) -> None:
+def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
     """Refuse a file that lacks a column."""
-    present = file_columns(path)
+    present = file_columns(path, separator)
     missing = [name for name in wanted if name not in present]
+    twice = [name for name in wanted if present.count(name) > 1]
+    if twice:
+        msg = f"file {path} must have the column {twice[0]!r} once; it has it more than once."
+        raise InputError(msg)
     if missing:
         # Without a header the first line is a row, and may be a comment.
-        found = (
+        found = _other_separator(present) or (
             f"it has {', '.join(map(repr, present))}"
             if all(map(_LIKE_A_NAME.fullmatch, present))
             else "its first line is no header of column names, or has names of other characters"
         )
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
-        raise InputError(msg)
+        names = [name for name in present if _LIKE_A_NAME.fullmatch(name.strip())]
+        raise InputError(msg + did_you_mean(missing[0], names))
 
 
-def read_chunks(path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time.
+def _other_separator(present: Sequence[str]) -> str:
+    """Say so if the one column of a file looks like several that something else separates."""
+    for mark, named in _OTHER_SEPARATORS.items():
+        if len(present) == 1 and mark in present[0]:
+            shown = mark.replace("\t", "\\t")
+            return f'its first line has {named}: if that separates, set `separator: "{shown}"`'
+    return ""
+
+
+def read_chunks(
+    path: Path,
+    columns: Sequence[str],
+    size: int = ROWS_A_CHUNK,
+    *,
+    separator: str | None = None,
+) -> Iterator[Chunk]:
+    """Read the named columns, `size` rows at a time; fewer where there are thousands of columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : sequence of str
+        Its columns to read.
+    size : int
+        Rows in a chunk.
+    separator : str, optional
+        As in `file_columns`.
 
     Raises
     ------
@@ -86,19 +139,24 @@ def read_chunks(path: Path, columns: Sequence[str], size: int = ROWS_A_CHUNK) ->
         If a column is missing, or the file is truncated, malformed or not UTF-8.
     """
     wanted = list(dict.fromkeys(columns))
-    require_columns(path, wanted)
+    require_columns(path, wanted, separator)
+    size = min(size, max(_VALUES_A_CHUNK // max(len(wanted), 1), 1))
     first_row = 0
-    read = _parquet if is_parquet(path) else _csv
+    if is_parquet(path):
+        tables = _parquet(path, wanted, size)
+    elif is_json_lines(path):
+        tables = json_tables(path, wanted, size)
+    else:
+        tables = _csv(path, wanted, size, separator or _separator_by_name(path))
     with _named_errors(path), progress(f"reading {path.name}") as advance:
-        for table, share in read(path, wanted, size):
+        for table, share in tables:
             yield Chunk(path, first_row, table)
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether the name says Parquet; anything else is read as CSV."""
-    return path.suffix in {".parquet", ".pq"}
+def _separator_by_name(path: Path) -> str:
+    return "\t" if ".tsv" in path.suffixes[-2:] else ","
 
 
 def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
@@ -112,7 +170,9 @@ def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Tab
             )
 
 
-def _csv(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
+def _csv(
+    path: Path, columns: list[str], size: int, separator: str
+) -> Iterator[tuple[pa.Table, float]]:
     """Yield chunks, and the share of the file's bytes read so far."""
     length = path.stat().st_size
     # All columns are read, not with `usecols`: with it pandas drops surplus fields in silence,
@@ -121,6 +181,7 @@ def _csv(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, 
         path.open("rb") as stream,
         pd.read_csv(
             stream,
+            sep=separator,
             dtype=str,
             keep_default_na=False,
             chunksize=size,
@@ -153,12 +214,40 @@ class _named_errors:  # noqa: N801 - used like a function
 
     def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
         reason = _reason(error)
+        if reason is not None and isinstance(error, FileNotFoundError):
+            reason += _found_instead(self.path)
+        if reason is not None and isinstance(error, UnicodeDecodeError):
+            reason += _first_undecodable(self.path)
         if reason is not None:
             msg = f"file {self.path} {reason}"
             raise InputError(msg) from error
 
 
-def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911 - one line per cause
+def _first_undecodable(path: Path) -> str:
+    """Say which line is not UTF-8, and how to convert the file."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return (
+                    f" Line {number} is not. Convert it with the encoding that it has, as in: "
+                    f"iconv -f LATIN1 -t UTF-8 {path.name}"
+                )
+    return ""
+
+
+def _found_instead(path: Path) -> str:
+    """Say what there is where a file is missing: a link to nothing, or a similar name."""
+    if path.is_symlink():
+        return f" It is a link to {path.readlink()}."
+    if not path.parent.is_dir():
+        return f" Nor does the folder {path.parent}."
+    return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
+
+
+def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause
     match error:
         case None | InputError():
             return None
@@ -168,10 +257,14 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911 -
             return "must be a file; it is a folder."
         case PermissionError():
             return "must be readable; permission is denied."
+        case gzip.BadGzipFile():
+            return "must be compressed with gzip, as its name says; it is not. Rename it."
+        case JsonLinesError() | OtherFormatError():
+            return str(error)
         case pd.errors.EmptyDataError():
             return "must not be empty."
         case UnicodeDecodeError():
-            return f"must be UTF-8; byte {error.start} of a block is not. Convert it first."
+            return "must be UTF-8."
         case EOFError() | zlib.error():
             return "is truncated: its compressed data end too early. Fetch it again."
         case pd.errors.ParserError():

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.errors import InputError, place
+from tasks.errors import InputError, place, shown_id
 from tasks.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
@@ -98,7 +99,7 @@ class EvaluationSet:
     @property
     def columns(self) -> list[str]:
         """Column names of the rows."""
-        return list(pq.read_schema(self.folder / ROWS).names)
+        return list(self._metadata.schema.to_arrow_schema().names)
 
     @property
     def identities(self) -> list[str]:
@@ -112,16 +113,30 @@ class EvaluationSet:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Read one column, whole, in row order."""
-        return pq.read_table(self.folder / ROWS, columns=[name]).column(0)
+        return next(self.each_column([name]))
+
+    @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        """Parsed once: with thousands of columns that takes longer than to read one of them."""
+        return pq.read_metadata(self.folder / ROWS)
+
+    def _open(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata)
+
+    def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
+        """Read some columns one after the other: the file is opened once."""
+        with self._open() as file:
+            for name in names:
+                yield file.read(columns=[name]).column(0)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """Read some columns in row order, at most `size` rows at a time."""
-        with pq.ParquetFile(self.folder / ROWS) as file:
+        with self._open() as file:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
 
     def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
         """Read some columns of at most `n_rows` rows from row `start` on, and little else."""
-        with pq.ParquetFile(self.folder / ROWS) as file:
+        with self._open() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             ends = np.cumsum(sizes)
             first = int(np.searchsorted(ends, start, side="right"))
@@ -138,6 +153,7 @@ def freeze_rows(
     name: str,
     split: str,
     source: Mapping[str, Any],
+    notes: Callable[[], Mapping[str, Any]] = dict,
 ) -> EvaluationSet:
     """Write checked chunks of rows as a frozen set; the folder appears whole or not at all.
 
@@ -153,6 +169,8 @@ def freeze_rows(
         Name of the set; which split of its source it is (part of the digest).
     source : mapping
         What the set was made from, for the record: kind, files with digests, choices.
+    notes : callable, optional
+        Called after the last chunk; what it returns is added to the record.
 
     Returns
     -------
@@ -180,6 +198,7 @@ def freeze_rows(
             "split": split,
             "source": dict(source),
             "file_sha256": file_digest(temporary / ROWS),
+            **notes(),
         }
         write_json(temporary / RECORD, record)
     return EvaluationSet(folder, record)
@@ -195,18 +214,19 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
     columns = sorted((field.name, _type_name(field.type)) for field in schema)
     digest = hashlib.sha256()
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
-    for name, kind in columns:
-        column = pq.read_table(rows, columns=[name]).column(0)
-        for start in range(0, len(order), _ROWS_A_STEP):
-            part = column.take(pa.array(order[start : start + _ROWS_A_STEP])).combine_chunks()
-            digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
-            if kind == "text":
-                part = pc.fill_null(part, "")
-                digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
-                digest.update("".join(part.to_pylist()).encode())
-            else:
-                values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
-                digest.update(values.astype("<f8").tobytes())
+    with pq.ParquetFile(rows) as file:
+        for name, kind in columns:
+            column = file.read(columns=[name]).column(0)
+            for start in range(0, len(order), _ROWS_A_STEP):
+                part = column.take(pa.array(order[start : start + _ROWS_A_STEP])).combine_chunks()
+                digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+                if kind == "text":
+                    part = pc.fill_null(part, "")
+                    digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
+                    digest.update("".join(part.to_pylist()).encode())
+                else:
+                    values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
+                    digest.update(values.astype("<f8").tobytes())
     return digest.hexdigest()
 
 
@@ -242,7 +262,7 @@ def _order_by_id(rows: Path, name: str) -> np.ndarray:
         at = int(np.flatnonzero(same)[0])
         first, second = sorted((int(order[at]), int(order[at + 1])))
         msg = (
-            f"ids of evaluation set {name!r} must be unique; id {in_order[at].as_py()} stands in "
+            f"ids of evaluation set {name!r} must be unique; id {shown_id(in_order[at])} stands in "
             f"rows {first} and {second} ({int(same.sum())} repeated in all)."
         )
         raise InputError(msg)

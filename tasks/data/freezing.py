@@ -13,7 +13,7 @@ from tasks.data.source import SourceSettings
 from tasks.data.table import TableSource
 from tasks.data.templates import TemplatesSource
 from tasks.files import json_digest, locked
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 
 Source = Annotated[
     TableSource | TemplatesSource | CivilCommentsSource, Field(discriminator="source")
@@ -46,11 +46,20 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         if folder.exists():
             return EvaluationSet.load(folder)
         return freeze_rows(
-            source.chunks(), folder, name=source.name, split=source.split_name(), source=provenance
+            source.chunks(),
+            folder,
+            name=source.name,
+            split=source.split_name(),
+            source=provenance,
+            notes=source.notes,
         )
 
 
-@task(name="freeze evaluation set")
+@task(name="freeze evaluation set", task_run_name="freeze {source[name]}")
 def freeze_evaluation_set(source: dict[str, Any], store: str) -> str:
     """Read the source, write the frozen set, return its folder. Safe to retry."""
-    return str(freeze(SOURCES.validate_python(source), Path(store)).folder)
+    say(f"freezing {source['name']}")
+    frozen = freeze(SOURCES.validate_python(source), Path(store))
+    counts = f"{frozen.n_rows:,} rows, identities: {len(frozen.identities)}"
+    say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
+    return str(frozen.folder)

@@ -6,6 +6,7 @@ place and no digit is lost. Error texts never quote a comment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -13,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.data.chunks import Chunk, file_columns, is_parquet, read_chunks, require_columns
+from tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
+from tasks.data.formats import is_parquet
 from tasks.errors import InputError, place
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "file_columns",
     "is_parquet",
     "read_chunks",
+    "refuse_lists",
+    "refuse_words",
     "require_columns",
     "to_fractions",
     "to_ids",
@@ -35,6 +39,15 @@ __all__ = [
 ROW_NUMBER = "row_number"
 _WRONG = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_MOST_WORDS, _LONGEST_WORD = 10, 20
+_NUMERIC = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
 
 
@@ -93,8 +106,14 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
             return raw.cast(pa.float64())
         values = [_number(value) for value in raw.to_pylist()]
         wrong = pa.array([value is _WRONG for value in values])
-        _refuse(chunk, column, wrong, "a value must be a number, true or false", ids)
+        rule = "a value must be a number, true or false"
+        if any(_DECIMAL_COMMA.fullmatch(value or "") for value in raw.to_pylist()):
+            rule = f"{rule}, with a point for decimals"
+        _refuse(chunk, column, wrong, rule, ids, raw if _words(raw) else None)
         return pa.array(values, pa.float64())
+    if not any(one(raw.type) for one in _NUMERIC):
+        msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
+        raise InputError(msg)
     numbers = raw.cast(pa.float64()) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
 
@@ -128,6 +147,56 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     return numbers
 
 
+def refuse_lists(chunk: Chunk, column: str) -> None:
+    """Refuse a column of lists of identities, with two lines that make columns of it.
+
+    Raises
+    ------
+    InputError
+        If it holds lists.
+    """
+    kind = chunk.table.column(column).type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        msg = (
+            f"an identity must have a column of its own, of 0 and 1; got lists "
+            f"{place(file=chunk.path, column=column)}. With the file as `t` in pandas:\n"
+            f'  groups = pd.get_dummies(t["{column}"].explode(), dtype=float).groupby(level=0)\n'
+            f'  t = t.join(groups.max().where(t["{column}"].notna(), axis=0))'
+        )
+        raise InputError(msg)
+
+
+def refuse_words(chunk: Chunk, column: str) -> None:
+    """Refuse a label column of words, such as toxic and nontoxic, and say which it has.
+
+    Raises
+    ------
+    InputError
+        If all its values are few and short, and one is no number.
+    """
+    raw = _one(chunk, column)
+    wrong = [word.strip() for word in _words(raw) if _number(word.strip()) is _WRONG]
+    if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
+        msg = (
+            f"a label must be a fraction, 0 or 1, or true or false; got words such as "
+            f"{', '.join(map(repr, wrong[:4]))} {place(file=chunk.path, column=column)}. Say what "
+            "each word means, as in `label_values: {toxic: 1, nontoxic: 0}`."
+        )
+        raise InputError(msg)
+
+
+def _words(raw: pa.Array) -> list[str]:
+    """Return the values of a column of few short words that repeat; none of any other.
+
+    Only such a column may be quoted: another may hold comments.
+    """
+    if not (pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type)):
+        return []
+    found = [one for one in pc.unique(raw).to_pylist() if one]
+    few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
+    return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
+
+
 def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float]) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
 
@@ -138,13 +207,17 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     """
     raw = _one(chunk, column).cast(pa.string())
     position = pc.index_in(raw, value_set=pa.array(list(values), pa.string()))
-    known = ", ".join(map(repr, values))
-    _refuse(chunk, column, pc.is_null(position), f"a label must be one of {known}", ids)
+    rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
+    _refuse(chunk, column, pc.is_null(position), rule, ids, raw if _words(raw) else None)
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 
 def _one(chunk: Chunk, column: str) -> pa.Array:
     array = chunk.table.column(column).combine_chunks()
+    if pa.types.is_nested(array.type):
+        where = place(file=chunk.path, column=column)
+        msg = f"a column must hold one value in each row; got {array.type} {where}."
+        raise InputError(msg)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 

@@ -66,6 +66,11 @@ class SourceSettings(Settings):
     power_mean_groups: list[str] | None = None
     required: bool = True
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows carry text."""
+        return True
+
     def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
         """Fetch what is not on this machine into `cache`; return the source of local files.
 
@@ -87,6 +92,10 @@ class SourceSettings(Settings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows, in the columns of `tasks.data.evaluation_set`."""
         raise NotImplementedError
+
+    def notes(self) -> dict[str, Any]:
+        """Say what was noticed in the rows, once `chunks` has yielded all; for the set's record."""
+        return {}
 
     def measured_identities(self, available: list[str]) -> list[str]:
         """Return the identities to measure, of those that the frozen set has."""

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
 from tasks.data import reading
+from tasks.data.chunks import Separator
 from tasks.data.evaluation_set import IDENTITY, SLICE
 from tasks.data.source import SourceSettings
 from tasks.data.terms import Matching, TermMatcher
@@ -28,7 +29,9 @@ class TableSource(SourceSettings):
     Attributes
     ----------
     path : Path
-        CSV, gzipped CSV or Parquet.
+        CSV or JSON lines (gz too), or Parquet, by its name.
+    separator : str, optional
+        Of a CSV file; default a tab in `.tsv`, else a comma.
     id : str
         Column of the ids, or `row_number` to number the rows from 0.
     label : str
@@ -54,6 +57,7 @@ class TableSource(SourceSettings):
 
     source: Literal["table"]
     path: ConfigPath
+    separator: Separator | None = None
     id: str = "id"
     label: str = "label"
     label_values: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
@@ -65,11 +69,15 @@ class TableSource(SourceSettings):
     slices: dict[str, str] = Field(default_factory=dict)
     split: Literal["all", "train", "test"] = "all"
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    _matcher: TermMatcher | None = PrivateAttr(default=None)
 
     @field_validator("identities", "slices", mode="before")
     @classmethod
     def _name_columns(cls, value: Any) -> Any:
-        return {name: name for name in value} if isinstance(value, list) else value
+        if isinstance(value, str):
+            msg = f"must be a list of columns, as in [{value}]"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
+        return {str(name): name for name in value} if isinstance(value, list) else value
 
     @field_validator("terms", mode="before")
     @classmethod
@@ -86,6 +94,9 @@ class TableSource(SourceSettings):
         if not self.identities and not self.terms:
             msg = "name the identities: `identities` (columns) or `terms` (found in `text`)"
             raise ValueError(msg)
+        if self.text is not None and self.text == self.id:
+            msg = f"`id` and `text` must be different columns; both are {self.id!r}"
+            raise ValueError(msg)
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
@@ -95,13 +106,23 @@ class TableSource(SourceSettings):
             raise ValueError(msg)
         return self
 
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows carry text."""
+        return self.text is not None
+
     def files(self) -> list[Path]:
         """Return the table's file."""
         return [self.path]
 
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
-        reading.require_columns(self.path, self._columns())
+        reading.require_columns(self.path, self._columns(), self.separator)
+
+    def provenance(self) -> dict[str, Any]:
+        """Say what the frozen rows depend on; a separator only where one is set."""
+        known = super().provenance()
+        return known if self.separator else {k: known[k] for k in known if k != "separator"}
 
     def split_name(self) -> str:
         """Return the part of the rows."""
@@ -110,8 +131,13 @@ class TableSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = TermMatcher(self.terms, self.matching) if self.terms else None
-        for chunk in reading.read_chunks(self.path, self._columns()):
+        self._matcher = matcher
+        for chunk in reading.read_chunks(self.path, self._columns(), separator=self.separator):
             yield self._part(self._converted(chunk, matcher))
+
+    def notes(self) -> dict[str, Any]:
+        """Return the terms that no text matches."""
+        return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 
     def _columns(self) -> list[str]:
         wanted = [self.id, self.label, self.text, self.cluster]
@@ -127,6 +153,7 @@ class TableSource(SourceSettings):
         if self.cluster is not None:
             columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
         for name, column in self.identities.items():
+            reading.refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if matcher is not None:
             found = matcher.mentions(columns["text"].to_pylist()).astype(np.float64)
@@ -140,6 +167,7 @@ class TableSource(SourceSettings):
     def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> pa.Array:
         if self.label_values is not None:
             return reading.to_mapped(chunk, self.label, ids, self.label_values)
+        reading.refuse_words(chunk, self.label)
         return reading.to_fractions(chunk, self.label, ids, nullable=False)
 
     def _part(self, table: pa.Table) -> pa.Table:

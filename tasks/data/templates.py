@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
+from bias_metrics.suggestion import did_you_mean
 from tasks.data import phrases
 from tasks.data.evaluation_set import IDENTITY
 from tasks.data.source import SourceSettings
@@ -76,6 +77,7 @@ class TemplatesSource(SourceSettings):
     rows_without_term: RowCount = 480
     seed: Annotated[int, Field(ge=0)] = 0
     planted_bias: PlantedBias | None = None
+    _matcher: TermMatcher | None = PrivateAttr(default=None)
 
     @field_validator("terms", mode="before")
     @classmethod
@@ -107,7 +109,7 @@ class TemplatesSource(SourceSettings):
         if unknown:
             msg = (
                 f"`planted_bias.terms` must be among `terms`; got {', '.join(unknown)}, "
-                f"and `terms` has {', '.join(self.terms)}"
+                f"and `terms` has {', '.join(self.terms)}.{did_you_mean(unknown[0], self.terms)}"
             )
             raise ValueError(msg)
         return self
@@ -118,9 +120,14 @@ class TemplatesSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the sentences of each part."""
+        self._matcher = TermMatcher(self.terms)
         for part in ("train", "test"):
             if self.part in (part, "all"):
                 yield self._table(list(self._sentences(part)))
+
+    def notes(self) -> dict[str, Any]:
+        """Return the terms that no sentence matches."""
+        return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 
     def _sentences(self, part: Literal["train", "test"]) -> Iterator[_Sentence]:
         fills = {term: (words, self.rows_per_term) for term, words in self.terms.items()}
@@ -130,7 +137,7 @@ class TemplatesSource(SourceSettings):
 
     def _table(self, sentences: list[_Sentence]) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
-        matcher = TermMatcher(self.terms)
+        matcher = self._matcher or TermMatcher(self.terms)
         mentions = matcher.mentions(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:

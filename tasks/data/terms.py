@@ -33,12 +33,15 @@ class TermMatcher:
             msg = "every identity must have terms, and none may be empty"
             raise ValueError(msg)
         self.identities = list(terms)
+        self._terms = {name: list(words) for name, words in terms.items()}
         self.matching = matching
         owners: dict[str, list[int]] = {}
         for position, words in enumerate(terms.values()):
             for word in words:
                 owners.setdefault(_folded(word), []).append(position)
         longest_first = sorted(owners, key=len, reverse=True)
+        self._words = longest_first
+        self._unmatched = set(longest_first)
         self._owners = [owners[word] for word in longest_first]
         # One group a word: which one matched cannot be told from the text, as the case rules
         # of `re` and of `str.lower` differ for letters such as the Turkish dotted I.
@@ -60,10 +63,26 @@ class TermMatcher:
         for row, text in enumerate(texts):
             if self.matching == "longest":
                 for match in self._any.finditer(text):
-                    found[row, self._owners[(match.lastindex or 0) - 1]] = True
+                    at = (match.lastindex or 0) - 1
+                    found[row, self._owners[at]] = True
+                    self._unmatched.discard(self._words[at])
             elif self._any.search(text):
+                self._unmatched -= {
+                    one for one in self._unmatched if _pattern([_spaced(one)]).search(text)
+                }
                 found[row] = [pattern.search(text) is not None for pattern in self._each]
         return found
+
+    def unmatched(self) -> dict[str, list[str]]:
+        """Return the terms that no text so far has matched, by identity.
+
+        With `longest` a term that only occurs within longer ones is among them.
+        """
+        lacking = {
+            name: [word for word in words if _folded(word) in self._unmatched]
+            for name, words in self._terms.items()
+        }
+        return {name: words for name, words in lacking.items() if words}
 
 
 def _folded(word: str) -> str:

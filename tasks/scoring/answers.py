@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tasks.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def positive_scores(
@@ -39,10 +42,13 @@ def positive_scores(
         If it is none of these.
     """
     if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
+        import pandas as pd  # noqa: PLC0415 - slow, and most answers are no tables
+
         predicted = pd.DataFrame(predicted)
-    if isinstance(predicted, pd.DataFrame) and label is not None:
+    is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)
+    if is_table and label is not None:
         predicted = _of_label(predicted, of, output or "score", label)
-    elif isinstance(predicted, pd.DataFrame) and output is not None:
+    elif is_table and output is not None:
         predicted = _column(predicted, of, output)
     try:
         values = np.asarray(predicted)

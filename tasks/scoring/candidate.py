@@ -175,7 +175,7 @@ class CandidateSettings(Settings):
             raise InputError(msg)
         return np.asarray(labels)
 
-    def require_text(self, evaluation_set: EvaluationSet) -> None:
+    def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Refuse a set without text; for kinds that read it."""
         if not evaluation_set.has_text:
             msg = (

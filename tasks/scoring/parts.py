@@ -20,7 +20,7 @@ from tasks.scoring.scored import ScoredSet, score_shards, shards_of
 PARTS = 32
 
 
-@task(name="share out shards")
+@task(name="share out shards", task_run_name="share out {candidate[name]} on {set_folder!e}")
 def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[dict[str, Any]]:
     """Return ranges of shards (`first`, `last`, `scores`: where to) for workers. Reads only.
 
@@ -47,7 +47,7 @@ def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[di
 
 @task(
     name="score shards",
-    task_run_name="score {candidate[name]}, shards {part[first]} to {part[last]}",
+    task_run_name="score {candidate[name]} on {set_folder!e}, shards {part[first]} to {part[last]}",
 )
 def score_part(
     part: dict[str, Any], candidate: dict[str, Any], set_folder: str, store: str
@@ -58,4 +58,5 @@ def score_part(
     numbers = range(part["first"], part["last"] + 1)
     with settings.open(Workplace.at(store)) as scorer:
         shards = shards_of(scorer, evaluation_set, part["scores"])
-        score_shards(scorer, evaluation_set, settings, shards, numbers)
+        which = f", shards {part['first']} to {part['last']}"
+        score_shards(scorer, evaluation_set, settings, shards, numbers, which)

@@ -14,8 +14,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from tasks.data import reading
+from tasks.data.chunks import Separator
 from tasks.data.evaluation_set import EvaluationSet
-from tasks.errors import InputError, place
+from tasks.data.source import SourceSettings
+from tasks.errors import InputError, place, shown_id
 from tasks.files import file_digest, json_digest
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
@@ -31,7 +33,9 @@ class ScoreFile(CandidateSettings):
     Attributes
     ----------
     path : Path
-        CSV (gz too) or Parquet with one row per row of the evaluation set.
+        CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set.
+    separator : str, optional
+        Of a CSV file; default a tab in `.tsv`, else a comma.
     id, score : str
         Its columns; `id: row_number` numbers the rows from 0.
     register_as : str, optional
@@ -43,6 +47,7 @@ class ScoreFile(CandidateSettings):
 
     kind: Literal["scores"]
     path: ConfigPath
+    separator: Separator | None = None
     id: str = "id"
     score: str = Field(default="prediction")
     register_as: Name | None = Field(default=None, alias="register")
@@ -57,7 +62,15 @@ class ScoreFile(CandidateSettings):
     def check(self) -> None:
         """Refuse a file that is missing or lacks a column."""
         wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
-        reading.require_columns(self.path, wanted)
+        reading.require_columns(self.path, wanted, self.separator)
+
+    def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
+        """Accept any set: scores that exist need no text."""
+
+    @property
+    def columns(self) -> list[str]:
+        """What the file is read by: its columns, and its separator where one is set."""
+        return [self.id, self.score, *filter(None, [self.separator])]
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
@@ -84,7 +97,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     ModelVersion
         With tags by which `registered_scores` opens it again.
     """
-    digest = json_digest([file_digest(settings.path), settings.id, settings.score])
+    digest = json_digest([file_digest(settings.path), *settings.columns])
     found = gateway.find_version(model, SCORES_TAG, digest)
     if found is not None:
         return found
@@ -93,7 +106,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
         shutil.copy(settings.path, Path(folder) / settings.path.name)
         gateway.log_folder(run_id, Path(folder), "scores")
-        columns = json.dumps([settings.path.name, settings.id, settings.score])
+        columns = json.dumps([settings.path.name, *settings.columns])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
         # Before there is a version: once there is one, nobody comes back to the run.
         gateway.finish(run_id)
@@ -104,9 +117,10 @@ def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any]
     """Return the settings that open a version which is a file of scores; None if it is a model."""
     if COLUMNS_TAG not in version.tags:
         return None
-    name, id_column, score = json.loads(version.tags[COLUMNS_TAG])
+    name, *columns = json.loads(version.tags[COLUMNS_TAG])
     path = gateway.download(version) / name
-    return {"kind": "scores", "path": str(path), "id": id_column, "score": score}
+    read_by = dict(zip(("id", "score", "separator"), columns, strict=False))
+    return {"kind": "scores", "path": str(path), **read_by}
 
 
 class ScoreTable(Scorer):
@@ -116,11 +130,10 @@ class ScoreTable(Scorer):
 
     def __init__(self, settings: ScoreFile) -> None:
         self.path = settings.path
-        columns = [settings.id, settings.score]
-        self.digest = json_digest(["scores", file_digest(self.path), columns])
-        wanted = [name for name in columns if name != reading.ROW_NUMBER]
+        self.digest = json_digest(["scores", file_digest(self.path), settings.columns])
+        wanted = [name for name in (settings.id, settings.score) if name != reading.ROW_NUMBER]
         ids, scores = [], []
-        for chunk in reading.read_chunks(self.path, wanted):
+        for chunk in reading.read_chunks(self.path, wanted, separator=settings.separator):
             ids.append(reading.to_ids(chunk, settings.id))
             numbers = reading.to_scores(chunk, settings.score, ids[-1])
             scores.append(numbers.to_numpy())
@@ -133,7 +146,7 @@ class ScoreTable(Scorer):
         if repeated.size:
             row = int(repeated[0])
             where = place(file=self.path, row=row, id=self._index[row])
-            msg = f"ids must be unique; got a second {self._index[row]} {where}."
+            msg = f"ids must be unique; got a second {shown_id(self._index[row])} {where}."
             raise InputError(msg)
 
     def check(self, evaluation_set: EvaluationSet) -> None:
@@ -143,7 +156,7 @@ class ScoreTable(Scorer):
         extra = self._index.difference(wanted, sort=False)
         if len(missing) or len(extra):
             parts = [
-                f"{len(ids)} {side}, such as id {ids[0]}"
+                f"{len(ids)} {side}, such as id {shown_id(ids[0])}"
                 for ids, side in (
                     (missing, "of the set have no score"),
                     (extra, "have a score but are not in the set"),

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.errors import CandidateError, InputError, place
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.progress import progress
 from tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from tasks.scoring.kinds import CANDIDATES
@@ -70,6 +70,21 @@ class ScoredSet:
             msg = f"{url} must hold scores; they are gone or were altered. Run again."
             raise InputError(msg)
         return found
+
+    @classmethod
+    def digest_of(cls, url: str) -> str:
+        """Read which candidate gave kept scores, and no score.
+
+        Raises
+        ------
+        InputError
+            If there is no record.
+        """
+        content = Folder(url).read(RECORD)
+        if content is None:
+            msg = f"{url} must hold scores; they are gone. Run again."
+            raise InputError(msg)
+        return cls(url, json.loads(content)).candidate_digest
 
     @property
     def candidate_digest(self) -> str:
@@ -158,10 +173,15 @@ def score_rows(
     if kept is None or not kept.is_of(scorer, evaluation_set):
         n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
         # Two runs that start at different places share the work instead of repeating it.
+        what = f"{candidate.name} on {evaluation_set.name}"
+        say(f"scoring {what}: {evaluation_set.n_rows:,} rows")
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
         score_shards(scorer, evaluation_set, candidate, shards, numbers)
         kept = finish_scores(shards, evaluation_set, n_shards)
+        say(f"scored {what}", aside=True)
+    else:
+        say(f"kept scores of {candidate.name} on {evaluation_set.name} are used", aside=True)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
     return kept
@@ -179,12 +199,16 @@ def score_shards(
     candidate: CandidateSettings,
     shards: Shards,
     numbers: Sequence[int],
+    part: str = "",
 ) -> None:
-    """Make those of some shards that are not there yet; any number of callers at once may."""
+    """Make those of some shards that are not there yet; any number of callers at once may.
+
+    `part` says which shards these are, where they are not all.
+    """
     size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
-    what = f"score {candidate.name} on {evaluation_set.name}"
+    what = f"score {candidate.name} on {evaluation_set.name}{part}"
     total = sum(min(size, n_rows - number * size) for number in numbers)
-    with progress(what, total=total, unit="rows") as advance:
+    with progress(what, total=total, unit="rows", always=True) as advance:
         for number in numbers:
             start = number * size
             ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()
@@ -210,7 +234,7 @@ def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) 
     return ScoredSet(shards.folder.url, record)
 
 
-@task(name="score candidate")
+@task(name="score candidate", task_run_name="score {candidate[name]} on {set_folder!e}")
 def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
     settings = CANDIDATES.validate_python(candidate)

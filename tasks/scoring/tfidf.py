@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-import sklearn
 from pydantic import Field, model_validator
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import FeatureUnion, Pipeline
 
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.data.freezing import Source
@@ -26,6 +23,9 @@ from tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workp
 from tasks.scoring.mlflow_model import ModelUri, refuse_untrusted
 from tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from tasks.scoring.workers import Workers
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do without
+    from sklearn.pipeline import Pipeline
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
 # Invented, neutral, and the same for every model: an input example must leak nothing.
@@ -87,7 +87,7 @@ class Tfidf(CandidateSettings):
             | {"regularization", "class_weight"},
         )
         return json_digest(
-            [options, self.training_threshold(), training_set.digest, sklearn.__version__]
+            [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
         )
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
@@ -101,6 +101,10 @@ class Tfidf(CandidateSettings):
 
     def pipeline(self) -> Pipeline:
         """Return the unfitted scikit-learn pipeline."""
+        from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+        from sklearn.pipeline import FeatureUnion, Pipeline  # noqa: PLC0415
+
         common = {"min_df": self.min_df, "max_features": self.max_features, "sublinear_tf": True}
         words = TfidfVectorizer(ngram_range=self.word_ngrams, **common)
         chars = TfidfVectorizer(analyzer="char_wb", ngram_range=self.char_ngrams, **common)
@@ -132,7 +136,7 @@ class TfidfScorer(Scorer):
         self._settings = settings
         self._folder = folder
         self._has_scored = False
-        major = sklearn.__version__.split(".")[0]
+        major = version_of("scikit-learn").split(".")[0]
         self.digest = json_digest(["tfidf", folder_digest(folder), major])
 
     def check(self, evaluation_set: EvaluationSet) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.data.evaluation_set import EvaluationSet
 from tasks.mlflow_gateway import Gateway
 from tasks.mlflow_registry import ModelVersion
-from tasks.orchestration import task
+from tasks.orchestration import say, task
 from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.kinds import CANDIDATES
 
@@ -78,7 +78,7 @@ def trained_options(version: ModelVersion) -> dict[str, Any] | None:
     return None if found is None else dict(json.loads(found))
 
 
-@task(name="train candidate")
+@task(name="train candidate", task_run_name="train {candidate[name]}")
 def train_candidate(
     candidate: dict[str, Any], set_folder: str, store: str, experiment: str, registered_model: str
 ) -> dict[str, Any]:
@@ -86,6 +86,7 @@ def train_candidate(
 
     Safe to retry: a version with the same training key is reused.
     """
+    say(f"training {candidate['name']}, unless the same training was done before")
     version = train_and_register(
         CANDIDATES.validate_python(candidate),
         EvaluationSet.load(Path(set_folder)),
@@ -93,10 +94,11 @@ def train_candidate(
         experiment=experiment,
         registered_model=registered_model,
     )
+    say(f"trained {candidate['name']}: it is {version.uri}", aside=True)
     return candidate | {"model": version.uri}
 
 
-@task(name="pin candidate")
+@task(name="pin candidate", task_run_name="pin {candidate[name]}")
 def pin_candidate(candidate: dict[str, Any], store: str) -> dict[str, Any]:
     """Look up the version that an alias names now, return the candidate with it. Reads only."""
     version = CANDIDATES.validate_python(candidate).registered(Workplace.at(store))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from tasks.errors import InputError
 
@@ -36,6 +35,8 @@ class Head:
         Computed in single precision, large logits would all become the same score.
         """
         values = logits.astype(np.float64)
+        from scipy.special import expit, softmax  # noqa: PLC0415 - takes a second
+
         if self.activation == "softmax":
             return np.asarray(softmax(values, axis=1)[:, self.column])
         chosen = values[:, self.column]

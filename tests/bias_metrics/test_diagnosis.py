@@ -197,8 +197,9 @@ def test_five_rows_a_class_are_no_evidence_however_large_the_shift():
     found = diagnose(spans((15, 25), (35, 45), 5, 5))
     assert found.pattern == "no evidence"
     assert found.sentence == (
-        'Nothing can be said about comments that mention "muslim": there are 5 toxic ones among '
-        "them and 5 harmless ones among them; 20 are needed."
+        'Too little evidence to name a pattern of bias for comments that mention "muslim": there '
+        "are 5 toxic ones among them and 5 harmless ones among them; 20 are needed. A single "
+        "metric may still be shown to be bad."
     )
     assert found.evidence["bpsn_auc"].value == pytest.approx(7 / 8, abs=0.01)
 

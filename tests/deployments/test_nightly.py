@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +22,9 @@ from prefect.client.schemas.filters import (
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from deployments import nightly
+from flows.states import conclude
 from tasks.errors import InputError
+from tasks.owners import this_process
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "prefect.yaml"
@@ -52,8 +56,46 @@ def config(tmp_path):
 def test_the_cron_of_the_nightly_command_runs_it(config, tmp_path, prefect_services, running):
     command = [*BIASGATE, "nightly", config.name, "--output", "nightly", "--store", "store"]
     process = running([*command, "--cron", EVERY_MINUTE], prefect_services)
-    assert_runs_on_schedule("biasgate", process, tmp_path / "command.log", prefect_services)
+    name = nightly.deployment_name(config)
+    assert_runs_on_schedule(name, process, tmp_path / "command.log", prefect_services)
     assert_results_by_date(tmp_path / "nightly")
+
+
+@pytest.mark.slow
+def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
+    config, tmp_path, prefect_services, running
+):
+    other = tmp_path / "other.yaml"
+    other.write_text(CONFIG.replace("name: nightly", "name: Other one"), "utf-8")
+    names = [nightly.deployment_name(one) for one in (config, other)]
+    processes = []
+    for number, file in enumerate((config, other)):
+        command = [*BIASGATE, "nightly", str(file), "--output", "out", "--cron", "0 2 * * *"]
+        processes.append(running(command, prefect_services, f"serve{number}"))
+        wait_for_deployment(names[number], prefect_services, paused=False)
+    again = subprocess.run(
+        [*BIASGATE, "nightly", str(other), "--output", "out", "--cron", "0 3 * * *"],
+        env=prefect_services,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert again.returncode == 2
+    assert f"is served already, by process {processes[1].pid} on" in again.stderr
+    processes[1].send_signal(signal.SIGINT)
+    processes[1].wait(timeout=60)
+    wait_for_deployment(names[1], prefect_services, paused=True)
+    first = wait_for_deployment(names[0], prefect_services, paused=False)
+    assert first.parameters["config"] == str(config)
+    [schedule] = first.schedules
+    assert schedule.active
+    # One that is killed leaves its schedule active, and is replaced at once.
+    processes[0].kill()
+    processes[0].wait()
+    command = [*BIASGATE, "nightly", str(config), "--output", "out", "--cron", "0 4 * * *"]
+    running(command, prefect_services, "restarted")
+    wait_for_deployment(names[0], prefect_services, paused=False, cron="0 4 * * *")
 
 
 @pytest.mark.slow
@@ -87,15 +129,83 @@ def test_prefect_yaml_deploys_the_nightly_at_two(config, prefect_services):
     }
 
 
-def test_a_schedule_without_a_server_is_refused(monkeypatch, tmp_path):
+def test_a_schedule_without_a_server_is_refused(monkeypatch, config, tmp_path):
     monkeypatch.setattr(nightly, "PREFECT_API_URL", SimpleNamespace(value=lambda: None))
     with pytest.raises(InputError, match="needs a Prefect server that stays; none is set"):
-        nightly.serve(tmp_path, tmp_path, tmp_path, EVERY_MINUTE)
+        nightly.serve(config, tmp_path, tmp_path, EVERY_MINUTE)
 
 
-def test_a_cron_that_is_none_is_refused(tmp_path):
+def test_a_server_that_does_not_answer_is_told_with_its_address():
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(InputError, match=r"no Prefect server answers at PREFECT_API_URL http://"),
+    ):
+        nightly.refuse_second_server("any")
+
+
+def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):
+    (tmp_path / "b").mkdir()
+    names = []
+    for path, name in (
+        (config, "nightly"),
+        (tmp_path / "other.yaml", "nightly"),
+        (tmp_path / "b" / "nightly.yaml", "nightly"),
+        (tmp_path / "b" / "spaced.yaml", "My Evaluation_2 @ night"),
+    ):
+        path.write_text(CONFIG.replace("name: nightly", f"name: {name}"), "utf-8")
+        names.append(nightly.deployment_name(path))
+    assert len(set(names)) == len(names)
+    assert names[3].startswith("my-evaluation-2-night-")
+    assert names[0] == nightly.deployment_name(config)
+
+
+NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+LONG_AGO, JUST_NOW = NOW - timedelta(seconds=61), NOW - timedelta(seconds=5)
+KILLED = this_process().rsplit(" ", 1)[0] + " 0"
+
+
+@pytest.mark.parametrize(
+    ("paused", "process", "heard", "served"),
+    [
+        (False, this_process(), LONG_AGO, "process "),
+        (True, this_process(), JUST_NOW, "process "),  # paused by hand
+        (False, KILLED, JUST_NOW, None),
+        (False, "elsewhere 7 99", JUST_NOW, "a process on elsewhere, heard of 5 s ago"),
+        (False, "elsewhere 7 99", LONG_AGO, None),
+        (False, "elsewhere 7 99", None, None),
+        (True, "elsewhere 7 99", JUST_NOW, None),
+        (False, None, JUST_NOW, "a process on an unknown machine, heard of 5 s ago"),
+    ],
+)
+def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, served):
+    description = None if process is None else f"Evaluates x.\n\nServed by process {process}"
+    deployment = SimpleNamespace(paused=paused, description=description, last_polled=heard)
+    found = nightly.served_by(deployment, NOW)
+    assert (found is None) == (served is None)
+    assert (found or "").startswith(served or "")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fail_when_blocked", "state"),
+    [
+        ("pass", True, ("COMPLETED", "Passed")),
+        ("fail", True, ("FAILED", "Blocked")),
+        ("insufficient", True, ("FAILED", "Insufficient")),
+        ("fail", False, ("COMPLETED", "Blocked")),
+    ],
+)
+def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
+    outcome, fail_when_blocked, state
+):
+    summary = {"outcome": outcome, "sentences": ["So it was."]}
+    found = conclude(summary, fail_when_blocked=fail_when_blocked)
+    assert (found.type.value, found.name) == state
+    assert found.message == "So it was."
+
+
+def test_a_cron_that_is_none_is_refused(config, tmp_path):
     with pytest.raises(InputError, match=r"must be five fields .* got 'every night'"):
-        nightly.serve(tmp_path, tmp_path, tmp_path, "every night")
+        nightly.serve(config, tmp_path, tmp_path, "every night")
 
 
 def test_prefect_yaml_names_no_machine():
@@ -135,7 +245,7 @@ def assert_runs_on_schedule(deployment, process, log, environment):
     assert (run.state.type.value, run.state.name) == ("COMPLETED", "Passed")
     [artifact] = artifacts
     assert artifact.key == "biasgate-nightly"
-    assert "| scores | rows | pass | 0 |" in artifact.data
+    assert "| scores | rows | passed | 0 |" in artifact.data
 
 
 async def finished_run(client, deployment, process):
@@ -156,6 +266,27 @@ def assert_results_by_date(output):
     report = json.loads((folders[0] / "rows" / "scores" / "report.json").read_text("utf-8"))
     assert report["bias"]["overall"]["n"] == 400
     assert (folders[0] / "summary.json").exists()
+
+
+def wait_for_deployment(name, environment, *, paused, cron=None):
+    """Wait until a deployment is paused or not, and perhaps has a schedule; return it."""
+
+    async def read(client):
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            found = await client.read_deployments(
+                deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=[name]))
+            )
+            for one in found:
+                crons = [schedule.schedule.cron for schedule in one.schedules]
+                if one.paused == paused and cron in {None, *crons}:
+                    return one
+            await asyncio.sleep(0.5)
+        return None
+
+    found = ask(read, environment)
+    assert found is not None, name
+    return found
 
 
 def ask(question, environment):

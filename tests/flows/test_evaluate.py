@@ -102,9 +102,9 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
     passed, _, look = notes["words on comments"].partition("\n\n")
-    assert passed == "**pass** by policy fair: all demands are met."
+    assert passed == "**Passed** by policy fair: all checks passed."
     assert look == first.read("comments/words/report.json")["look_first"]["sentence"]
-    assert notes["shifted on comments"].startswith("**fail** by policy fair: ")
+    assert notes["shifted on comments"].startswith("**Blocked** by policy fair: ")
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
     assert "| shifted | comments | fail | " in notes["evaluate small"]
     link = notes["evaluate small"].splitlines()[0]

@@ -202,15 +202,15 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
 ):
     del promoted
     world.gateway.set_alias("toxicity", "champion", "2")
-    real, calls = judge.promote_candidate, []
+    real, calls = judge.promote_best, []
 
-    def promote_late(candidate, verdicts, *options):
-        calls.append(verdicts[0]["champion"]["model"])
+    def promote_late(candidates, verdicts, *options):
+        calls.append(verdicts[0][0]["champion"]["model"])
         if len(calls) == 1:  # somebody else is faster
             world.gateway.set_alias("toxicity", "champion", "1")
-        return real(candidate, verdicts, *options)
+        return real(candidates, verdicts, *options)
 
-    monkeypatch.setattr(judge, "promote_candidate", promote_late)
+    monkeypatch.setattr(judge, "promote_best", promote_late)
     late = challenger | {"name": "late", "regularization": 0.25}
     found = world.evaluate("late", candidates=[late])
     assert calls == ["models:/toxicity/2", "models:/toxicity/1"]
@@ -257,3 +257,47 @@ def test_a_registered_file_of_scores_is_compared_with_as_champion(score_files):
     assert verdict["champion"]["model"] == "models:/filed/1"
     assert verdict["champion"]["kind"] == "scores"
     assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
+
+
+# ------------------------------------------------------------------ two that both pass
+
+
+@pytest.fixture(scope="module")
+def pair(world):
+    """Two files of scores that both pass, evaluated on two nights on which nothing is new."""
+    candidates = []
+    for name, noise in (("finer", 0.4), ("coarser", 0.45)):
+        rows = [
+            f"{row['id']},{0.35 * row['label'] + noise * (int(row['mark'], 16) % 1000) / 1000!r}"
+            for row in world.rows
+        ]
+        (world.folder / f"{name}.csv").write_text("\n".join(["id,prediction", *rows]), "utf-8")
+        one = {"name": name, "kind": "scores", "path": f"{name}.csv", "register": "pair"}
+        candidates.append(one)
+    return [
+        world.evaluate(f"pair_{night}", candidates=candidates, registered_model="pair")
+        for night in range(2)
+    ]
+
+
+def test_of_two_that_pass_the_better_becomes_champion_once(world, pair):
+    first, second = pair
+    assert {one.state.name for one in pair} == {"Passed"}
+    assert world.gateway.alias("pair", "champion").version == "1"
+    finer, coarser = first.read("summary.json")["decisions"]
+    assert finer["promoted"]
+    assert (
+        "passed, but champion of pair is version 1 now: its final_score is" in (coarser["sentence"])
+    )
+    again = second.read("summary.json")["decisions"]
+    assert not any(one["promoted"] for one in again)
+    assert again[1]["sentence"].endswith(
+        "version 2 passed before, and version 1 was promoted instead."
+    )
+
+
+def test_all_candidates_are_compared_with_the_champion_of_now(pair):
+    for night, model in zip(pair, (None, "models:/pair/1"), strict=True):
+        for name in ("finer", "coarser"):
+            champion = night.read(f"comments/{name}/verdict.json")["champion"]
+            assert (champion or {}).get("model") == model

@@ -36,12 +36,12 @@ from mlflow.server.handlers import initialize_backend_stores
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from support.disturbing import be_quiet, kill
-from support.promoted import MODEL, frozen_set, judged_version, local
+from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
 from werkzeug.serving import make_server
 
 from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
-from tasks.promotion import heal, promote
+from tasks.promotion import heal
 from tasks.registry import verify
 from tasks.verdicts import tags_of
 
@@ -82,7 +82,7 @@ class World:
         gateway = local(folder)
         frozen_set(folder)
         first = judged_version(gateway, folder, folder / "first")
-        assert promote([first[1]], first[0], MODEL, gateway, allow_first=True)["promoted"]
+        assert promote_one([first[1]], first[0], gateway)["promoted"]
         _, verdict, _ = judged_version(gateway, folder, folder / "second", champion=first, seed=1)
         assert verdict["outcome"] == "pass"
         gateway.client._tracking_client.store  # noqa: B018 - tables are made
@@ -98,6 +98,7 @@ class World:
 STEPS = (
     "write verdict to version",
     "look up champion",
+    "read the ledger",
     "open entry",
     "look at the queue",
     "look up champion again",
@@ -116,7 +117,7 @@ def promote_second(gateway: Gateway, verdict: dict[str, Any]) -> dict[str, Any]:
     version = gateway.resolve(f"models:/{MODEL}/2")
     _At.armed = True
     gateway.tag_version(version, tags_of([verdict]))
-    return promote([verdict], version, MODEL, gateway, allow_first=True)
+    return promote_one([verdict], version, gateway)
 
 
 class _At:
@@ -144,15 +145,16 @@ class _At:
         number = self.seen[key]
         return {
             ("get_model_version_by_alias", 1): STEPS[1],
-            ("create_model_version", 1): STEPS[2],
-            ("search_model_versions", 1): STEPS[3],
-            ("get_model_version_by_alias", 2): STEPS[4],
-            ("search_model_versions", 2): STEPS[5],
-            ("set champion", 1): STEPS[6],
-            ("get_model_version_by_alias", 3): STEPS[7],
-            ("set previous_champion", 1): STEPS[8],
-            ("biasgate.note", 1): STEPS[9],
-            ("biasgate.state", 1): STEPS[10],
+            ("search_model_versions", 1): STEPS[2],
+            ("create_model_version", 1): STEPS[3],
+            ("search_model_versions", 2): STEPS[4],
+            ("get_model_version_by_alias", 2): STEPS[5],
+            ("search_model_versions", 3): STEPS[6],
+            ("set champion", 1): STEPS[7],
+            ("get_model_version_by_alias", 3): STEPS[8],
+            ("set previous_champion", 1): STEPS[9],
+            ("biasgate.note", 1): STEPS[10],
+            ("biasgate.state", 1): STEPS[11],
         }.get((key, number))
 
 

@@ -33,7 +33,7 @@ from prefect.testing.utilities import prefect_test_harness
 from support.disturbing import be_quiet, kill
 
 from flows.evaluate import evaluate
-from tasks import tracking
+from tasks import publishing, tracking
 from tasks.mlflow_gateway import PARENT, Gateway
 from tasks.registry import verify
 from tasks.scoring.python_function import FunctionScorer
@@ -147,7 +147,7 @@ POINTS: dict[str, Callable[[int], None]] = {
     "tracking: its files are logged": lambda _: before(Gateway, "log_table", 2),
     "tracking: its run has ended": lambda _: after(Gateway, "finish", 3),
     "tracking: the champion has moved": lambda _: after(Gateway, "set_alias"),
-    "tracking: the promotion is done": lambda _: before(Gateway, "run", like="counted on rows"),
+    "tracking: the promotion is done": lambda _: before(publishing, "write_json"),
     "tracking: the evaluation's run is to end": lambda _: before(Gateway, "finish", 4),
 }
 WORKER = "one of two Dask workers, in a shard"

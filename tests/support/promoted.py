@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 
 from bias_metrics import evaluate_bias
 from tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from tasks.decisions import promote
 from tasks.evidence import FILE, EvidenceFile, evidence_table
 from tasks.files import write_json
 from tasks.gating import build_verdict
 from tasks.mlflow_gateway import Gateway
 from tasks.policy import Policy
+from tasks.succession import Judged, Succession
 from tasks.verdicts import sign, tags_of, verdict_digest
 
 MODEL = "toxicity"
@@ -123,6 +125,13 @@ def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
     rival = None if champion is None else (champion[0], champion[2])
     verdict = judge_version(gateway, store, folder / "judged", version, scores, rival)
     return gateway.resolve(version.uri), verdict, scores
+
+
+def promote_one(verdicts, version, gateway, *, model=MODEL, rule="newer", allow_first=True):
+    """Promote one candidate, if its verdicts and the rule allow it."""
+    judged = [Judged("c", verdicts, version)]
+    [decision] = promote(judged, model, gateway, Succession(rule, allow_first=allow_first))
+    return decision
 
 
 def judge_against_now(gateway, store, folder, version, scores):

@@ -29,7 +29,7 @@ def rows(n=4000):
 
 
 @pytest.fixture
-def laid_out(monkeypatch):
+def laid_out():
     """Lay out arrays in memory, as if read from a folder."""
 
     def laid_out(
@@ -41,7 +41,6 @@ def laid_out(monkeypatch):
         clusters=None,
         background="outside_subgroup",
     ):
-        monkeypatch.setattr("tasks.explaining.membership", lambda _layout, name: groups[name])
         arrays = {"y_true": y_true, "y_score": y_score}
         return SimpleNamespace(
             record={
@@ -49,6 +48,7 @@ def laid_out(monkeypatch):
                 "choices": {"background": background},
             },
             array=arrays.__getitem__,
+            masks=lambda: groups,
             clusters=lambda: clusters,
         )
 
@@ -133,7 +133,7 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     unclear = {name: one | {"pattern": "no evidence"} for name, one in said.items()}
     found = look_first({"subgroups": cells}, unclear, clustered=True)
     assert found["subgroup"] == "c"
-    assert found["sentence"].startswith("No identity is clearly treated differently; the lowest")
+    assert found["sentence"].startswith("No identity shows a clear pattern of bias; the lowest")
     assert found["sentence"].endswith("which those of one cluster are not.)")
     empty = {name: {auc: {"value": None} for auc in AUCS} for name in cells}
     assert look_first({"subgroups": empty}, said)["subgroup"] is None

@@ -9,6 +9,7 @@ import pytest
 from bias_metrics.gate import worst
 from tasks.junit import junit_xml, write_junit
 
+NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")
 
 
@@ -32,6 +33,7 @@ def summary_of(*results, required=True, report_only=False, decided=None):
     return {
         "evaluation": "small",
         "outcome": decided,
+        "outcome_of": ["words"],
         "verdicts": [verdict],
         "decisions": [decision],
     }
@@ -90,6 +92,14 @@ def test_what_does_not_count_is_skipped_with_the_reason(changes, options, messag
     case = children(found)["bpsn_auc/each floor gay"]
     text = message + "It is insufficient."
     assert case == [("skipped", text, text)]
+
+
+def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
+    found = children(summary_of(result("fail")) | {"outcome_of": ["another"]})
+    assert found == {
+        "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + "It is fail.",))],
+        "words": [("skipped", *2 * (NOT_COUNTED + "What became of it.",))],
+    }
 
 
 def test_a_rule_without_champion_to_compare_with_is_skipped():

@@ -8,11 +8,17 @@ import pyarrow as pa
 import pytest
 
 from bias_metrics import evaluate_bias
+from tasks.cautions import warn_of_misjoin
 from tasks.data.freezing import SOURCES, freeze
 from tasks.errors import InputError
 from tasks.explaining import explain
-from tasks.layout import lay_out, membership
-from tasks.measuring import measure_one, summarise_identities, warn_of_misjoin
+from tasks.layout import lay_out
+from tasks.measuring import (
+    list_identities,
+    measure_one,
+    measure_some,
+    summarise_identities,
+)
 from tasks.reporting import build_report, metric_csv, metric_table
 from tasks.scoring.kinds import CANDIDATES
 from tasks.scoring.scored import score_rows
@@ -48,9 +54,8 @@ def measure(tmp_path):
         candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         layout = lay_out(rows, scored, source, tmp_path / "layout")
-        identities = layout.record["identities"]
-        measured = [measure_one(layout, one) for one in identities]
-        bias = summarise_identities.fn(identities, measured, str(layout.folder))
+        measured = [measure_some(layout, part) for part in list_identities(layout.folder).values()]
+        bias = summarise_identities.fn(measured, str(layout.folder))
         return rows, scored, layout, bias
 
     return measure
@@ -122,7 +127,7 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
 def test_membership_is_of_measured_rows(frame, measure):
     _, _, layout, _ = measure(frame)
     rated = frame[frame["gay"].notna()]
-    assert membership(layout, "gay").tolist() == (rated["gay"] >= 0.5).tolist()
+    assert layout.masks()["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
 
 
 def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):

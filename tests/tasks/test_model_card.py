@@ -36,6 +36,16 @@ VERDICT = {
     "policy": {"name": "fair"},
     "decided_on": "2026-11-21",
     "champion": {"name": "old", "model": "models:/toxicity/2"},
+    "objective": {
+        "metric": "final_score",
+        "confidence": 0.95,
+        "value": 0.91,
+        "rival": 0.9,
+        "change": 0.01,
+        "low": 0.004,
+        "high": 0.016,
+        "reason": None,
+    },
     "results": [
         {
             "rule": "bpsn_auc/each",
@@ -78,9 +88,20 @@ def test_metrics_stand_with_intervals_and_undefined_ones_with_a_dash():
 
 def test_the_verdict_stands_with_its_reasons():
     found = sections()["Verdict"]
-    assert found.startswith("**insufficient** by policy `fair`, on 2026-11-21.")
+    assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
     assert "Compared with `models:/toxicity/2`." in found
     assert "- insufficient: Too few rows. Waived by Ada until 2100-01-01: few." in found
+
+
+def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
+    found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
+    assert "What replaces a champion: `promote: better`." in found
+    assert "Objective: compared with the champion's, final_score is higher by 0.0100 (95 %" in found
+    first = VERDICT | {"champion": None}
+    alone = VERDICT["objective"] | dict.fromkeys(("rival", "change", "low", "high"))
+    for value, word in ((0.91, "0.9100"), (None, "undefined")):
+        card = model_card(REPORT, first | {"objective": alone | {"value": value}}, About())
+        assert f"Objective: final_score is {word}; there was no champion to compare with." in card
 
 
 def test_groups_without_evidence_are_named_with_what_is_missing():

@@ -70,7 +70,7 @@ def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
         assert notify([SLACK], message_of(SUMMARY)) == []
     [payload] = arrived
     assert payload == {
-        "text": "biasgate small: block\nwords: champion stays.\n"
+        "text": "biasgate small: blocked\nwords: champion stays.\n"
         "- words on comments: 0.6 &lt; 0.8 &amp; far."
     }
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from tasks.errors import InputError
 from tasks.evidence import FILE
+from tasks.files import json_digest
 from tasks.policy import SHIPPED, Policy, policy_schema, read_policy
 from tasks.policy_advice import advise, suggested_policy
 from tasks.policy_words import explain_policy, warn_of_policy
@@ -93,8 +94,46 @@ def test_a_policy_is_told_in_words():
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "if it is newer and its final_score is not shown to be lower (`promote: newer`)"),
+        (
+            {"promote": "better", "objective": "auc", "confidence": 0.9},
+            "if its auc is shown to be higher, with 90 % confidence on every required set",
+        ),
+        ({"objective": "bpsn_auc"}, "the one with the highest power mean of bpsn_auc does"),
+        ({"promote": "never"}, "No version becomes champion by itself (`promote: never`)."),
+    ],
+)
+def test_what_replaces_a_champion_is_told_in_words(options, words):
+    assert words in "\n".join(explain_policy(policy(RULE, **options)))
+
+
+@pytest.mark.parametrize("key", ["promote", "objective"])
+def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_path, key):
+    file = tmp_path / "own.yaml"
+    rule = "{metric: auc, scope: overall, floor: 0.5}"
+    file.write_text(f"version: 1\nname: p\n{key}: best\nrules: [{rule}]", "utf-8")
+    result = command("check", file)
+    assert result.exit_code == 2
+    assert f"{key}: Input should be '" in result.stderr
+    assert "(got 'best')" in result.stderr
+
+
+def test_the_defaults_leave_the_digests_of_policies_as_they_were():
+    plain = policy(RULE)
+    content = plain.model_dump(mode="json")
+    assert plain.digest == json_digest(
+        {key: value for key, value in content.items() if key not in {"promote", "objective"}}
+    )
+    others = [policy(RULE, promote="better"), policy(RULE, objective="auc"), plain]
+    assert len({one.digest for one in others}) == 3
+
+
+@pytest.mark.parametrize(
     ("rule", "options", "words"),
     [
+        (RULE, {"promote": "never", "allow_first": True}, "`allow_first` has no effect"),
         ({"metric": "auc", "scope": "overall", "margin": 0.1}, {}, "without a champion nothing"),
         (RULE | {"margin": 0.1}, {}, "a margin at a time"),
         (RULE | {"mode": "estimate"}, {}, "by luck half the time"),

@@ -1,20 +1,25 @@
 """Versions of a real registry, and the alias that moves only on a pass."""
 
 import pytest
+from support.promoted import promote_one
 
 from tasks.errors import InputError
 from tasks.mlflow_gateway import KEY, Gateway
-from tasks.promotion import promote
 
 
-def verdict(outcome="pass", champion=None, *, report_only=False):
-    """A verdict of a comparison with one version, or with none."""
+def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
+    """A verdict of a comparison with one version, or with none; a change is known to .005."""
     compared = None if champion is None else {"model": champion.uri}
+    objective = {"metric": "final_score", "confidence": 0.95, "value": value}
+    if champion is not None:
+        ends = {"change": change, "low": change - 0.005, "high": change + 0.005}
+        objective |= {"rival": value - change} | ends
     return {
         "outcome": outcome,
         "champion": compared,
         "policy": {"report_only": report_only},
         "evaluation_set": {"name": "comments"},
+        "objective": objective,
         "run_id": RUN[0],
     }
 
@@ -42,8 +47,8 @@ def versions(gateway, request, tmp_path):
     return made
 
 
-def move(gateway, verdicts, version, *, allow_first=True, model=None):
-    return promote(verdicts, version, model or version.name, gateway, allow_first=allow_first)
+def move(gateway, verdicts, version, *, model=None, **options):
+    return promote_one(verdicts, version, gateway, model=model or version.name, **options)
 
 
 def champion(gateway, version):
@@ -60,11 +65,20 @@ def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
     assert champion(gateway, versions[0]) == "1"
 
 
+def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
+    first, second = versions
+    blocked = move(gateway, [verdict("fail")], first)
+    assert blocked["sentence"] == f"Not promoted: {first.name} has no champion yet."
+    move(gateway, [verdict()], first)
+    blocked = move(gateway, [verdict("fail", first)], second)
+    assert blocked["sentence"] == f"Not promoted: champion of {first.name} stays version 1."
+
+
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
-    assert "there was none before" in move(gateway, [verdict()], versions[0])["sentence"]
+    assert "There was none before" in move(gateway, [verdict()], versions[0])["sentence"]
     decision = move(gateway, [verdict(champion=versions[0])], versions[1])
     assert decision["promoted"]
-    assert "before: version 1" in decision["sentence"]
+    assert "It replaced version 1" in decision["sentence"]
     assert champion(gateway, versions[0]) == "2"
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"
 
@@ -96,7 +110,7 @@ def test_a_version_of_another_model_is_not_promoted(gateway, versions):
 
 
 def test_scores_without_a_version_are_judged_but_not_promoted(gateway):
-    decision = promote([verdict()], None, "model", gateway, allow_first=True)
+    decision = promote_one([verdict()], None, gateway)
     assert (decision["outcome"], decision["promoted"]) == ("pass", False)
 
 
@@ -111,10 +125,12 @@ def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
 
 
 def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
-    for outcome in ("pass", "fail"):
+    for outcome, word in (("pass", "passed"), ("fail", "blocked")):
         decision = move(gateway, [verdict(outcome, report_only=True)], versions[0])
         assert (decision["outcome"], decision["promoted"]) == ("pass", False)
-        assert f"the verdict would be {outcome}" in decision["sentence"]
+        assert (
+            f"The verdict is: {word}. The policy says `report_only: true`" in decision["sentence"]
+        )
     assert champion(gateway, versions[0]) is None
 
 

@@ -95,6 +95,6 @@ def test_a_server_that_is_away_disturbs_nothing(monkeypatch, mood):
             advance(1)
         return "done"
 
-    monkeypatch.setattr("tasks.orchestration.create_progress_artifact", create)
+    monkeypatch.setattr("prefect.artifacts.create_progress_artifact", create)
     assert in_a_task(work) == "done"
     released.set()

@@ -1,8 +1,8 @@
 """Odd comments and broken models, from the table to the kept scores: nothing is lost."""
 
+import json
 from types import SimpleNamespace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,49 +43,51 @@ def kept(candidate, rows, folder, gateway=None):
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
 
 
+SEEN = """\
+import json
+from pathlib import Path
+
+def call(texts):
+    with Path({seen!r}).open("a") as stream:
+        stream.writelines(json.dumps(text) + "\\n" for text in texts)
+    return [{score} for text in texts]
+"""
+
+
 @pytest.fixture
-def function(monkeypatch):
-    """Make a function of texts a candidate."""
+def function(monkeypatch, tmp_path):
+    """Make a function of texts a candidate; it writes down what it sees."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (tmp_path / "site").mkdir()
 
-    def made(call):
-        import sys  # noqa: PLC0415 - only here
-
-        monkeypatch.setitem(sys.modules, "odd_model", SimpleNamespace(call=call))
+    def made(score, seen):
+        code = SEEN.format(seen=str(tmp_path / seen), score=score)
+        (tmp_path / "site" / "odd_model.py").write_text(code)
         return {"kind": "python", "call": "odd_model:call", "version": "1"}
 
     return made
 
 
+def seen(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
 def test_every_odd_comment_reaches_the_model_as_it_is(rows, function, tmp_path):
-    seen = []
-
-    def call(texts):
-        seen.extend(texts)
-        return [float(len(text)) for text in texts]
-
-    found = kept(function(call), rows, tmp_path)
-    assert sorted(seen) == sorted(COMMENTS)
+    found = kept(function("float(len(text))", "seen"), rows, tmp_path)
+    assert sorted(seen(tmp_path / "seen")) == sorted(COMMENTS)
     assert found == {f"c{n}": float(len(text)) for n, text in enumerate(COMMENTS)}
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("value", ["nan", "inf"])
 def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
     rows, function, tmp_path, value
 ):
-    def call(texts):
-        return [value if text == COMMENTS[3] else float(len(text)) for text in texts]
-
+    broken = function(f"float({value!r}) if text.startswith('x') else 0.5", "seen")
     with pytest.raises(InputError, match=rf"must be finite; got {value} .row 3, id c3") as error:
-        kept(function(call), rows, tmp_path)
+        kept(broken, rows, tmp_path)
     assert "xxx" not in str(error.value)
-    again = []
-
-    def mended(texts):
-        again.extend(texts)
-        return [float(len(text)) for text in texts]
-
-    assert len(kept(function(mended), rows, tmp_path)) == len(COMMENTS)
-    assert set(COMMENTS[:4]) <= set(again)
+    assert len(kept(function("float(len(text))", "again"), rows, tmp_path)) == len(COMMENTS)
+    assert set(COMMENTS[:4]) <= set(seen(tmp_path / "again"))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

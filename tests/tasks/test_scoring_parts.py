@@ -71,8 +71,9 @@ def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidat
     told = []
 
     @contextmanager
-    def progress(_what, *, total, unit):
-        assert unit == "rows"
+    def progress(what, *, total, unit, always):
+        assert (unit, always) == ("rows", True)
+        assert what.endswith(f" on rows, shards {len(told)} to {len(told)}")
         told.append([total, 0])
         yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
 

@@ -134,7 +134,7 @@ def test_a_repeated_id_is_refused_with_both_rows_and_the_file_order(tmp_path, fr
         ({"terms": {"gay": []}}, "at least 1 item"),
         ({"terms": {"gay": [" "]}}, "should match pattern"),
         ({"label_values": {"toxic": 2}}, "less than or equal to 1"),
-        ({"lable": "x"}, "Extra inputs are not permitted"),
+        ({"lable": "x"}, "unknown key. Did you mean 'label'"),
         ({"split": "dev"}, "'all', 'train' or 'test'"),
         ({"test_fraction": 1}, "less than 1"),
         ({"label_threshold": 0}, "greater than 0"),

@@ -7,7 +7,15 @@ from datetime import date
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from support.promoted import MODEL, artifact, edit_json, frozen_set, judged_version, local
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
 
 from bias_metrics import evaluate_bias
 from tasks.errors import InputError
@@ -16,7 +24,6 @@ from tasks.files import file_digest, json_digest
 from tasks.gating import build_verdict
 from tasks.ledger import Ledger
 from tasks.policy import Policy
-from tasks.promotion import promote
 from tasks.registry import (
     NotVerifiedError,
     history,
@@ -53,7 +60,7 @@ def promoted(gateway, store, folder, **options):
     found = judged_version(gateway, store, folder, **options)
     version, verdict, _ = found
     assert verdict["outcome"] == "pass"
-    assert promote([verdict], version, MODEL, gateway, allow_first=True)["promoted"]
+    assert promote_one([verdict], version, gateway)["promoted"]
     return found
 
 
@@ -180,8 +187,60 @@ def test_a_waiver_that_has_expired_since_does_not_hold(gateway, champion):
 
 
 def test_no_champion_is_said(gateway, store):
+    gateway.client.create_registered_model(MODEL)
     with pytest.raises(InputError, match="must have a `champion`"):
         verify(MODEL, None, gateway, store)
+
+
+# ------------------------------------------------------------------ the rule of the promotion
+
+
+def rewrite_entry(gateway, **changes):
+    """Change what the last entry of the ledger says."""
+    record = Ledger(gateway, MODEL).last_done()
+    content = json.dumps(dict(record.content) | changes)
+    gateway.tag_version(record.record, {"biasgate.content": content})
+
+
+@pytest.mark.parametrize("rule", ["better", "never", "first"])
+def test_a_promotion_by_another_rule_than_the_policys_is_found(
+    gateway, store, champion, tmp_path, rule
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    assert wrong(gateway, store) == set()
+    rewrite_entry(gateway, rule=rule)
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_a_promotion_of_a_version_that_had_been_left_aside_is_found(
+    gateway, store, champion, tmp_path
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    first = Ledger(gateway, MODEL).entries()[0]
+    content = json.dumps(dict(first.content) | {"passed_over": ["2"]})
+    gateway.tag_version(first.record, {"biasgate.content": content})
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_an_edited_objective_is_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], "verdict.json")
+    edit_json(path, lambda verdict: verdict["objective"].update(value=0.99))
+    assert {"tags", "record", "verdict"} <= wrong(gateway, store)
+
+
+def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
+    folder = artifact(gateway, champion[0], ".")
+    edit_json(folder / "policy.json", lambda one: (one.pop("promote"), one.pop("objective")))
+    edit_json(folder / "verdict.json", lambda one: one.pop("objective"))
+    edit_json(folder / "verdict.json", lambda one: one.update(schema_version=2))
+    old = json.loads((folder / "verdict.json").read_text("utf-8"))
+    gateway.tag_version(champion[0], tags_of([old | {"run_id": champion[0].run_id}]))
+    record = Ledger(gateway, MODEL).last_done()
+    content = {key: record.content[key] for key in record.content if key != "passed_over"}
+    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(old)}]
+    del content["rule"]
+    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+    assert wrong(gateway, store) == set()
 
 
 # ------------------------------------------------------------------ signing

@@ -1,0 +1,190 @@
+"""The table of metrics by identity, in the form that the width of the terminal allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.worst import worst_first
+from tasks.cautions import unmeasured
+
+_NARROW = 76  # columns that five numbers with their intervals need
+_MARK = " !"
+_ROWS = 40  # identities that a table shows: of more, the worst
+
+
+@dataclass(frozen=True)
+class Row:
+    """One identity, or what is computed from all.
+
+    Attributes
+    ----------
+    name : str
+        Of the identity.
+    n, n_positive : str
+        Its rows, and the positive ones among them; empty for aggregates.
+    cells : sequence of (mapping, bool, str or None)
+        Of each metric the value with its interval, whether it has a sign, and the colour of what
+        a rule of the policy says against it.
+    """
+
+    name: str
+    n: str
+    n_positive: str
+    cells: Sequence[tuple[Mapping[str, Any], bool, str | None]]
+
+    @property
+    def counts(self) -> str:
+        """Rows and positives in words; empty for aggregates."""
+        return f"  {self.n} rows, {self.n_positive} positive" if self.n else ""
+
+
+def print_table(
+    out: Console,
+    report: Mapping[str, Any],
+    verdict: Mapping[str, Any],
+    colours: Mapping[str, str],
+) -> None:
+    """Print the metrics of every identity: as a table, or folded where that does not fit.
+
+    `colours` are those of outcomes, for values against which a rule of the policy speaks.
+    """
+    title, rows, mean = title_of(report), rows_of(report, verdict, colours), mean_of(report)
+    table = _table(title, rows, mean)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
+        out.print(table)
+    else:
+        _print_folded(out, title, [*rows, mean], intervals=out.width >= _NARROW)
+    left_out = len(report["bias"]["subgroups"]) - len(rows)
+    if left_out:
+        out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
+    legend = ["± is half the width of the 95 % interval."]
+    if out.width < _NARROW:
+        legend = ["Intervals are in bias_metrics.csv."]
+    if any(against is not None for row in rows for *_, against in row.cells):
+        legend.append("! marks a value against which a rule of the policy speaks (see below).")
+    out.print(f"[dim]{' '.join(legend)}[/]")
+
+
+def title_of(report: Mapping[str, Any]) -> str:
+    """Return what was measured, and its overall numbers."""
+    overall, final = report["bias"]["overall"], report["bias"]["final_score"]
+    return (
+        f"{report['candidate']['name']} on {report['evaluation_set']['name']}: "
+        f"{_counted(report, overall['n'])}, {overall['n_positive']:,} positive, "
+        f"AUC {shown(overall['auc'])}, final score {shown(final)}"
+    )
+
+
+def _counted(report: Mapping[str, Any], n_measured: int) -> str:
+    """Count the measured rows, and say why the others are left out."""
+    left_out = unmeasured(report["evaluation_set"]["choices"])
+    return f"{n_measured:,} rows" if left_out is None else left_out
+
+
+def rows_of(
+    report: Mapping[str, Any], verdict: Mapping[str, Any], colours: Mapping[str, str]
+) -> list[Row]:
+    """Return a row for each identity, with the colour of what the policy says against it.
+
+    Of many identities, the worst.
+    """
+    against = {
+        (one["group"], one["metric"]): colours[
+            one["outcome"] if one["action"] == "block" else "warn"
+        ]
+        for one in verdict["results"]
+        if one["outcome"] not in {"pass", "skipped"}
+    }
+    subgroups = report["bias"]["subgroups"]
+    names = list(subgroups) if len(subgroups) <= _ROWS else worst_first(subgroups)[:_ROWS]
+    return [
+        Row(
+            name,
+            f"{subgroups[name]['n']:,}",
+            f"{subgroups[name]['n_positive']:,}",
+            [
+                (subgroups[name][one], METRICS[one].is_gap, against.get((name, one)))
+                for one in SUBGROUP_METRICS
+            ],
+        )
+        for name in names
+    ]
+
+
+def mean_of(report: Mapping[str, Any]) -> Row:
+    """Return the row of power means, which gaps do not have."""
+    means = report["bias"]["power_mean"]
+    name = f"power mean (p = {means['power']:g})"
+    return Row(name, "", "", [(means.get(one, {}), False, None) for one in SUBGROUP_METRICS])
+
+
+def shown(cell: Mapping[str, Any], *, signed: bool = False, interval: bool = True) -> str:
+    """Return a value with half the width of its interval; "-" if it is undefined."""
+    if not cell:
+        return ""
+    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
+    if value is None:
+        return "-"
+    text = f"{value:+.3f}" if signed else f"{value:.3f}"
+    if low is None or high is None or not interval:
+        return text
+    return f"{text} ±{(high - low) / 2:.3f}".replace("±0", "±")
+
+
+def _table(title: str, rows: Sequence[Row], mean: Row) -> Table:
+    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    table.add_column("identity", no_wrap=True)
+    for heading in ("n", "positive", *_headings()):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in (*rows, mean):
+        if row is mean:
+            table.add_section()
+        table.add_row(row.name, row.n, row.n_positive, *(_cell(*one) for one in row.cells))
+    return table
+
+
+def _print_folded(out: Console, title: str, rows: Sequence[Row], *, intervals: bool) -> None:
+    """Print each identity's name whole, and its numbers on the line below."""
+    cells = [[_cell(*one, interval=intervals) for one in row.cells] for row in rows]
+    headings = [Text(one, "bold") for one in _headings()]
+    if not intervals:
+        headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
+    lines = [headings, *cells]
+    widths = [max(line[at].cell_len for line in lines) for at in range(len(headings))]
+    out.print(Text(title, "bold"))
+    out.print(_line(headings, widths))
+    for row, numbers in zip(rows, cells, strict=True):
+        out.print(Text.assemble(row.name, (row.counts, "dim")), overflow="fold")
+        out.print(_line(numbers, widths))
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    padded = [
+        Text(" " * (width - cell.cell_len)) + cell
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    return Text(" ") + Text("  ").join(padded)
+
+
+def _headings() -> list[str]:
+    return [name.replace("_", " ") for name in SUBGROUP_METRICS]
+
+
+def _cell(
+    cell: Mapping[str, Any],
+    signed: bool,  # noqa: FBT001
+    against: str | None,
+    *,
+    interval: bool = True,
+) -> Text:
+    text = shown(cell, signed=signed, interval=interval)
+    return Text(text) if against is None else Text(text + _MARK, against)

@@ -1,0 +1,133 @@
+"""What a report warns of: numbers that were computed rightly, but may not be what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bias_metrics import BiasReport
+
+# All AUCs this close to chance: see `warn_of_misjoin`.
+_CHANCE = 0.05
+_TOLD = 20
+
+
+def cautions(
+    bias: BiasReport,
+    choices: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    unmatched_terms: Mapping[str, list[str]],
+) -> list[str]:
+    """Return every warning of a report.
+
+    Parameters
+    ----------
+    bias : BiasReport
+        The numbers.
+    choices : mapping
+        The measuring choices and row counts of the set.
+    candidate : mapping
+        The candidate's settings.
+    unmatched_terms : mapping of str to list of str
+        By identity, the terms that no text of the source holds.
+
+    Returns
+    -------
+    list of str
+        Sentences; empty where nothing looks wrong.
+    """
+    found = [
+        warn_of_misjoin(bias),
+        warn_of_inversion(bias, candidate),
+        warn_of_unmeasured_rows(choices),
+        warn_of_unmatched_terms(unmatched_terms),
+        warn_of_empty_identities(bias),
+    ]
+    return [one for one in found if one is not None]
+
+
+def warn_of_misjoin(report: BiasReport) -> str | None:
+    """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
+    if any(abs(value - 0.5) > _CHANCE for value in _aucs(report)):
+        return None
+    return (
+        f"every AUC is within {_CHANCE} of 0.5, as if the scores were guesses. Were they made for "
+        "these rows? Check that the ids of scores and evaluation set mean the same comments."
+    )
+
+
+def warn_of_inversion(report: BiasReport, candidate: Mapping[str, Any]) -> str | None:
+    """Say so when scores are upside down: higher for harmless comments than for toxic ones.
+
+    The overall AUC is clearly below 0.5 (its whole interval), or every AUC is below 0.5.
+    """
+    overall = report.overall_auc
+    if overall.value is None:
+        return None
+    clearly = overall.high is not None and overall.high < 0.5
+    if not clearly and any(value >= 0.5 for value in _aucs(report)):
+        return None
+    what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
+    if clearly:
+        what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
+    if candidate["kind"] == "scores":
+        column = candidate.get("score", "prediction")
+        who = f"column {column!r} of candidate {candidate['name']!r}"
+        do = "name the column of the toxic class with `score:`, or write 1 - score to the file"
+    else:
+        who = f"candidate {candidate['name']!r}"
+        do = "let the model return the score of the toxic class"
+    return (
+        f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "
+        f"({who}). If higher means harmless, {do}. If labels are turned round, correct the label "
+        "column."
+    )
+
+
+def warn_of_unmeasured_rows(choices: Mapping[str, Any]) -> str | None:
+    """Count the rows that are left out because an identity was not rated."""
+    left_out = unmeasured(choices)
+    if left_out is None:
+        return None
+    return (
+        f"measured on {left_out}. `identity_rows: all` measures them too, and counts what was not "
+        "rated as not mentioned."
+    )
+
+
+def unmeasured(choices: Mapping[str, Any]) -> str | None:
+    """Say how many rows were measured, and why not the others; None where all were."""
+    n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
+    if n_measured == n_rows:
+        return None
+    share = (n_rows - n_measured) / n_rows
+    shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+    official = choices.get("source", {}).get("source") == "civil_comments"
+    why = "were not shown to identity raters" if official else "lack a value of some identity"
+    return f"{n_measured:,} of {n_rows:,} rows: {shown} {why}"
+
+
+def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
+    """Name the terms that no text holds."""
+    named = [f"{term} ({identity})" for identity, terms in unmatched.items() for term in terms]
+    if not named:
+        return None
+    plural = "these terms" if len(named) > 1 else "this term"
+    return f"no comment matches {plural}: {_listed(named)}. Check the spelling."
+
+
+def warn_of_empty_identities(report: BiasReport) -> str | None:
+    """Name the identities that no measured row mentions."""
+    empty = [name for name, bias in report.subgroups.items() if bias.n == 0]
+    return f"no measured row mentions {_listed(empty)}." if empty else None
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
+    return ", ".join(names[:_TOLD]) + more
+
+
+def _aucs(report: BiasReport) -> Iterator[float]:
+    values = [report.overall_auc.value]
+    values += [bias.cells.subgroup_auc.value for bias in report.subgroups.values()]
+    yield from (value for value in values if value is not None)

@@ -1,0 +1,49 @@
+"""What format a file has: its name says so, and its first bytes must agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_BYTES = 6
+_UTF_16 = "must be UTF-8; it is UTF-16. Convert it, as in: iconv -f UTF-16 -t UTF-8"
+_STARTS = {
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
+    b"\x1f\x8b": "is compressed with gzip, so its name must end in .gz.",
+    b"PAR1": "is Parquet, so its name must end in .parquet.",
+    b"PK\x03\x04": "must be CSV, JSON lines or Parquet; it is a zip archive or an Excel workbook.",
+    b"BZh": "must be compressed with gzip, if at all; it is with bzip2.",
+    b"\xfd7zXZ": "must be compressed with gzip, if at all; it is with xz.",
+    b"\x28\xb5\x2f\xfd": "must be compressed with gzip, if at all; it is with zstd.",
+}
+_OWN_START = {".gz": b"\x1f\x8b", ".parquet": b"PAR1", ".pq": b"PAR1"}
+
+
+class OtherFormatError(ValueError):
+    """A file of another format than its name says, or of one that is not read."""
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name says Parquet."""
+    return path.suffix in {".parquet", ".pq"}
+
+
+def refuse_other_format(path: Path) -> None:
+    """Refuse a file whose first bytes belong to another format than its name.
+
+    Raises
+    ------
+    OtherFormatError
+        With what it is, and what to do.
+    """
+    if path.suffix == ".json":
+        msg = (
+            "is named .json; name it .jsonl if it has one JSON object a line, or convert it, as "
+            'with pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
+        )
+        raise OtherFormatError(msg)
+    with path.open("rb") as stream:
+        first = stream.read(_BYTES)
+    for start, reason in _STARTS.items():
+        if first.startswith(start) and start != _OWN_START.get(path.suffix):
+            raise OtherFormatError(reason)

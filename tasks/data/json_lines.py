@@ -1,0 +1,100 @@
+"""Reading files of JSON lines: one object a line, as `{"id": 1, "label": 0}`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+# An object may leave out keys whose value is null; all of some lines together name the columns.
+_LINES_OF_HEADER = 1000
+
+
+class JsonLinesError(ValueError):
+    """A line that is no object; the text names the line and never quotes it."""
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether the name says JSON lines: `.jsonl` or `.ndjson`, gz too."""
+    return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
+
+
+def json_columns(path: Path) -> list[str]:
+    """Return the keys of the first lines, in the order in which they appear.
+
+    Raises
+    ------
+    JsonLinesError
+        If a line is no object, or there is none.
+    """
+    with _opened(path) as (_, lines):
+        found = dict.fromkeys(key for row in islice(_rows(lines), _LINES_OF_HEADER) for key in row)
+    if not found:
+        msg = "must not be empty."
+        raise JsonLinesError(msg)
+    return list(found)
+
+
+def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:
+    """Yield tables of `size` rows, and the share of the file's bytes read so far.
+
+    A key that a line leaves out is null.
+
+    Raises
+    ------
+    JsonLinesError
+        If a line is no object, or the values of a column are of several kinds.
+    """
+    length = path.stat().st_size
+    with _opened(path) as (stream, lines):
+        rows, first = _rows(lines), 0
+        while part := list(islice(rows, size)):
+            arrays = [_array([row.get(name) for row in part], name, first) for name in columns]
+            yield pa.table(arrays, names=columns), stream.tell() / length
+            first += len(part)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
+    """Yield the file's bytes, to tell how far it is read, and its lines."""
+    with path.open("rb") as stream, _unpacked(stream, path) as content:
+        yield (
+            stream,
+            (line.decode("utf-8" if at else "utf-8-sig") for at, line in enumerate(content)),
+        )
+
+
+def _unpacked(stream: IO[bytes], path: Path) -> AbstractContextManager[Any]:
+    return gzip.GzipFile(fileobj=stream) if path.suffix == ".gz" else nullcontext(stream)
+
+
+def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            msg = f"must hold one JSON object a line; line {number} is none."
+            raise JsonLinesError(msg)
+        yield row
+
+
+def _array(values: list[Any], name: str, first: int) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        kinds = sorted({type(value).__name__ for value in values if value is not None})
+    msg = (
+        f"must have values of one kind in column {name!r}; rows {first} to "
+        f"{first + len(values) - 1} have {' and '.join(kinds)}."
+    )
+    raise JsonLinesError(msg)

@@ -1,0 +1,48 @@
+"""The words for outcomes, in one place: checks pass or fail, a candidate is passed or blocked.
+
+Files keep the short values (`pass`, `fail`, `insufficient`, `error`); people read these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Occasion = Literal["pass", "block", "insufficient", "error"]
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one outcome of a candidate is called.
+
+    Attributes
+    ----------
+    text : str
+        For people.
+    state : str
+        Name of the flow's state in Prefect.
+    occasion : str
+        In `notifications` and in messages that programs read.
+    exit_code : int
+        Of the command.
+    """
+
+    text: str
+    state: str
+    occasion: Occasion
+    exit_code: int
+
+
+WORDS = {
+    "pass": Word("Passed", "Passed", "pass", 0),
+    "fail": Word("Blocked", "Blocked", "block", 3),
+    "insufficient": Word("Not enough evidence", "Insufficient", "insufficient", 4),
+    "error": Word("Error", "Error", "error", 1),
+}
+REPORTED = Word("Reported only", "Reported", "pass", 0)
+
+
+def word_of(decision: Mapping[str, Any]) -> Word:
+    """Return the words for the outcome of a candidate, or of a whole evaluation."""
+    return REPORTED if decision.get("report_only") else WORDS[decision["outcome"]]

@@ -1,0 +1,96 @@
+"""Packed masks give the same numbers as masks, and so do more subgroups than are kept at once."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import compare_bias, diagnose_bias, evaluate_bias, threshold_report
+from bias_metrics._lazily import KEPT, Lazily
+from bias_metrics.packed import PackedMasks
+
+N = 1501
+RNG = np.random.default_rng(4)
+LABEL = RNG.random(N) < 0.4
+SCORE, OTHER = RNG.normal(LABEL, 1.0), RNG.normal(LABEL, 1.2)
+MASKS = {f"group {one}": RNG.random(N) < 0.1 for one in range(KEPT + 6)}
+PACKED = PackedMasks.of(MASKS.items(), N)
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_reports_and_comparisons_are_the_same(background):
+    few = list(MASKS)[:5]
+    masks = {name: MASKS[name] for name in few}
+    packed = PackedMasks.of(masks.items(), N)
+    options = {"background": background}
+    assert evaluate_bias(LABEL, SCORE, packed, **options) == evaluate_bias(
+        LABEL, SCORE, masks, **options
+    )
+    assert compare_bias(LABEL, SCORE, OTHER, packed, **options) == compare_bias(
+        LABEL, SCORE, OTHER, masks, **options
+    )
+    assert diagnose_bias(LABEL, SCORE, packed, **options) == diagnose_bias(
+        LABEL, SCORE, masks, **options
+    )
+
+
+def test_more_subgroups_than_are_kept_have_the_numbers_of_each_alone():
+    found = evaluate_bias(LABEL, SCORE, PACKED)
+    for name in list(MASKS)[:: KEPT // 4]:
+        alone = evaluate_bias(LABEL, SCORE, {name: MASKS[name]})
+        assert found.subgroups[name] == alone.subgroups[name]
+
+
+def test_errors_at_a_threshold_are_the_same_and_so_is_chance():
+    reports = [
+        threshold_report(
+            LABEL, SCORE, masks, threshold=0.5, rng=np.random.default_rng(0), n_permutations=20
+        )
+        for masks in (MASKS, PACKED)
+    ]
+    assert reports[0].to_dict() == reports[1].to_dict()
+    assert reports[0].fped.quantiles[0.5].value is not None
+
+
+def test_packed_masks_are_unpacked_by_name():
+    assert list(PACKED) == list(MASKS)
+    assert len(PACKED) == len(MASKS)
+    assert PACKED["group 3"].tolist() == MASKS["group 3"].tolist()
+    assert PACKED.any().tolist() == np.logical_or.reduce(list(MASKS.values())).tolist()
+    part = PACKED.within(LABEL)
+    assert (part.n_rows, part["group 3"].tolist()) == (
+        int(LABEL.sum()),
+        MASKS["group 3"][LABEL].tolist(),
+    )
+
+
+def test_without_subgroups_no_row_belongs_to_any():
+    assert PackedMasks.of([], 3).any().tolist() == [False, False, False]
+
+
+def test_packed_masks_of_another_length_are_refused():
+    with pytest.raises(ValueError, match=r"`subgroups` must have 10 rows like `y_true`; got 1501"):
+        evaluate_bias(LABEL[:10], SCORE[:10], PACKED)
+
+
+def test_bits_must_fit_names_and_rows():
+    with pytest.raises(ValueError, match=r"`bits` must have shape \(2, 1\), for different names"):
+        PackedMasks(["a", "a"], np.zeros((2, 1), dtype=np.uint8), 8)
+
+
+def test_a_value_is_made_once_while_it_is_kept():
+    made = []
+    lazy = Lazily(["a", "b"], lambda name: made.append(name) or name)
+    assert [lazy["a"], lazy["a"], lazy["b"]] == ["a", "a", "b"]
+    assert (made, list(lazy), len(lazy)) == (["a", "b"], ["a", "b"], 2)
+    with pytest.raises(KeyError):
+        lazy["c"]
+
+
+def test_members_of_many_patterns_are_counted_in_blocks(monkeypatch):
+    whole = threshold_report(
+        LABEL, SCORE, MASKS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=5
+    )
+    monkeypatch.setattr("bias_metrics.decisions._LISTED", 100)
+    parts = threshold_report(
+        LABEL, SCORE, MASKS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=5
+    )
+    assert whole == parts

@@ -1,0 +1,102 @@
+"""What Prefect's pages show of an evaluation: names of task runs, a log in sentences, progress."""
+
+import logging
+import time
+
+import pytest
+from prefect import flow, get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+
+from tasks.orchestration import run_name, say, task
+
+
+def run_id(state):
+    return state.state_details.flow_run_id
+
+
+def logged_by(run, at_least):
+    """The log lines of a flow run, which arrive on the server some seconds late."""
+    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run]))
+    deadline, lines = time.monotonic() + 60, []
+    with get_client(sync_client=True) as client:
+        while at_least not in lines and time.monotonic() < deadline:
+            lines = [one.message for one in client.read_logs(log_filter=of_run, limit=200)]
+            time.sleep(0.2)
+    return lines
+
+
+def test_task_runs_name_candidate_and_set(first):
+    of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run_id(first.state)]))
+    with get_client(sync_client=True) as client:
+        names = [one.name for one in client.read_task_runs(flow_run_filter=of_run, limit=200)]
+    expected = {"freeze comments", "train words", "check policy for comments", "publish words"}
+    for one in ("words on comments", "shifted on comments"):
+        steps = ("score", "lay out", "summarise", "explain", "report", "draw", "decide", "log")
+        expected |= {f"{step} {one}" for step in steps} | {f"measure gay of {one}"}
+    assert expected <= set(names)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "evaluation small: words, shifted on comments, judged by policy fair",
+        "scoring words on comments: 240 rows",
+        "decided shifted on comments: fail by policy fair",
+        "decided words on comments: pass by policy fair",
+    ],
+)
+def test_the_log_of_a_run_says_what_happened_in_sentences(first, sentence):
+    assert sentence in logged_by(run_id(first.state), sentence)
+
+
+def test_scoring_has_one_progress_artifact_for_each_candidate_and_set(first):
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id(first.state)]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=of_run, limit=200)
+    scoring = sorted(
+        (one.key, one.description.partition(":")[0])
+        for one in found
+        if one.type == "progress" and one.key.startswith("score-")
+    )
+    assert scoring == [
+        ("score-shifted-on-comments", "score shifted on comments"),
+        ("score-words-on-comments", "score words on comments"),
+    ]
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_what_is_said_is_logged_on_the_server_where_the_terminal_is_mute(monkeypatch, capfd):
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.CRITICAL)
+
+    @task(name="work")
+    def work():
+        say("this was done", aside=True)
+
+    @flow
+    def mute():
+        work()
+
+    state = mute(return_state=True)
+    assert "this was done" in logged_by(run_id(state), "this was done")
+    assert "this was done" not in "".join(capfd.readouterr())
+
+
+def test_a_run_is_named_by_the_folders_that_it_is_of():
+    parameters = {"set_folder": "/store/sets/my-set-0123abcd", "folder": "/w/results/rows/words"}
+    assert run_name("x {set_folder!e}", parameters) == "x my-set"
+    assert run_name("x {folder!m}", parameters) == "x words on rows"
+
+
+def test_outside_of_a_run_a_sentence_is_for_the_terminal_alone(caplog):
+    with caplog.at_level(logging.INFO, "biasgate.steps"):
+        say("loading")
+        say("by the way", aside=True)
+    assert [one.message for one in caplog.records if one.name == "biasgate.steps"] == ["loading"]

@@ -1,0 +1,84 @@
+"""The table of metrics: every name whole, whatever the width of the terminal."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tables import print_table
+
+NAMES = [
+    "asian", "atheist", "bisexual", "black", "buddhist", "christian", "female", "heterosexual",
+    "hindu", "homosexual_gay_or_lesbian", "intellectual_or_learning_disability", "jewish",
+    "latino", "male", "muslim", "other_disability", "other_gender", "other_race_or_ethnicity",
+    "other_religion", "other_sexual_orientation", "physical_disability",
+    "psychiatric_or_mental_illness", "transgender", "white",
+]  # fmt: skip
+
+
+def cell(value):
+    return {"value": value, "low": None if value is None else value - 0.0165, "high": value}
+
+
+def report():
+    cells = {one: cell(-0.123 if one.endswith("_aeg") else 0.783) for one in SUBGROUP_METRICS}
+    subgroups = {name: {"n": 12_345, "n_positive": 2_345} | cells for name in NAMES}
+    subgroups["white"] = subgroups["white"] | {"bnsp_auc": {"value": None}}
+    bias = {
+        "overall": {"n": 397_283, "n_positive": 45_000, "auc": cell(0.9)},
+        "final_score": cell(0.87),
+        "subgroups": subgroups,
+        "power_mean": {"power": -5.0} | {one: cells[one] for one in SUBGROUP_METRICS[:3]},
+    }
+    return {
+        "candidate": {"name": "a"},
+        "evaluation_set": {"name": "comments"},
+        "bias": bias,
+        "choices": {},
+    }
+
+
+def printed(width, *, unmet=True):
+    results = [
+        {"group": name, "metric": "negative_aeg", "action": "block", "outcome": "fail"}
+        for name in NAMES[: 20 * unmet]
+    ]
+    out = Console(file=io.StringIO(), width=width, highlight=False)
+    print_table(out, report(), {"results": results}, {"fail": "red"})
+    return out.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 118, 200])
+def test_every_name_and_value_is_whole_at_every_width(width):
+    text = printed(width)
+    assert max(map(len, text.splitlines())) <= width
+    for name in NAMES:
+        assert text.split().count(name) == 1
+    assert text.count("0.783") == 24 * 3 - 1 + 3
+    assert text.count("-0.123 !") + text.count("-0.123 ±.008 !") == 20
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_intervals_are_shown_from_80_columns_on(width):
+    assert printed(width).count("0.783 ±.008") == 24 * 3 - 1 + 3
+    assert "± is half the width" in printed(width)
+
+
+def test_below_that_the_legend_says_where_they_are():
+    assert "±.008" not in printed(60).replace("0.900 ±.008", "").split("\n", 3)[3]
+    assert "Intervals are in bias_metrics.csv." in printed(60)
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_mark_is_explained_where_there_is_one(width):
+    assert "! marks a value" in printed(width)
+    assert "!" not in printed(width, unmet=False)
+
+
+def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identity():
+    assert "│ muslim" in printed(200)
+    lines = printed(80).splitlines()
+    at = lines.index("muslim  12,345 rows, 2,345 positive")
+    assert lines[at + 1].split()[0] == "0.783"
