@@ -11,188 +11,25 @@ import math
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import compare_bias, evaluate_bias
+from benchmarks._situations import Situation, situations
+from bias_metrics import (
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_range,
+    equal_error_rate,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics.gate import decide
-from bias_metrics.rules import Rule
 from bias_metrics.verdict import Evidence
 
 TODAY = date(2026, 1, 1)
-ALPHA = 0.05
-_NORMAL = NormalDist()
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A rule, and a population in which what it asks for is known to hold or not.
-
-    Attributes
-    ----------
-    name : str
-        In words.
-    rule : Rule
-        The rule.
-    candidate, champion : tuple of float
-        How far each group's harmless comments are shifted upwards, in standard deviations.
-    n_positive, n_negative : int
-        Rows of each class in each group; the background has five times as many.
-    most_passes, least_passes : float
-        What is demanded of the share of passes.
-    separation : float
-        Distance of the classes, in standard deviations.
-    correlation : float
-        Between the two models' scores.
-    """
-
-    name: str
-    rule: Rule
-    candidate: tuple[float, ...]
-    champion: tuple[float, ...] | None = None
-    n_positive: int = 200
-    n_negative: int = 200
-    most_passes: float = 1.0
-    least_passes: float = 0.0
-    separation: float = 2.0
-    correlation: float = 0.8
-    outcomes_allowed: frozenset[str] = field(default=frozenset({"pass", "fail", "insufficient"}))
-
-
-def bpsn_of(shift: float, separation: float) -> float:
-    """Return the BPSN AUC of a group whose harmless comments are shifted."""
-    return _NORMAL.cdf((separation - shift) / math.sqrt(2))
-
-
-def shift_of(bpsn: float, separation: float) -> float:
-    """Return the shift at which the BPSN AUC is this."""
-    return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
-
-
-def gap_of(shift: float) -> float:
-    """Return the Negative AEG of a group whose harmless comments are shifted."""
-    return _NORMAL.cdf(shift / math.sqrt(2)) - 0.5
-
-
-def gap_shift_of(gap: float) -> float:
-    """Return the shift at which the Negative AEG is this."""
-    return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
-
-
-def situations() -> Iterator[Situation]:
-    """Yield what is simulated. One group unless several are said."""
-    at = shift_of(0.85, 2.0)
-    bpsn = {"metric": "bpsn_auc", "scope": "each"}
-    gap = {"metric": "negative_aeg", "scope": "each"}
-    yield Situation("floor, value at it", Rule(**bpsn, floor=0.85), (at,), most_passes=ALPHA)
-    yield Situation(
-        "floor, value .05 below", Rule(**bpsn, floor=0.85), (shift_of(0.8, 2.0),), most_passes=0.001
-    )
-    yield Situation(
-        "floor, value .07 above",
-        Rule(**bpsn, floor=0.85),
-        (shift_of(0.92, 2.0),),
-        least_passes=0.95,
-    )
-    yield Situation(
-        "floor on the worst of 8 tied groups at it",
-        Rule("bpsn_auc", "worst", floor=0.85),
-        (at,) * 8,
-        most_passes=ALPHA,
-    )
-    yield Situation(
-        "ceiling, gap at it", Rule(**gap, ceiling=0.2), (gap_shift_of(0.2),), most_passes=ALPHA
-    )
-    yield Situation(
-        "ceiling, gap of the other sign at it",
-        Rule(**gap, ceiling=0.2),
-        (gap_shift_of(-0.2),),
-        most_passes=ALPHA,
-    )
-    yield Situation("ceiling, no gap", Rule(**gap, ceiling=0.2), (0.0,), least_passes=0.95)
-    equal = (at,)
-    yield Situation(
-        "margin, worse by exactly it",
-        Rule(**bpsn, margin=0.03),
-        (shift_of(0.82, 2.0),),
-        equal,
-        most_passes=ALPHA,
-    )
-    yield Situation(
-        "margin, 4 groups all worse by exactly it",
-        Rule(**bpsn, margin=0.03),
-        (shift_of(0.82, 2.0),) * 4,
-        equal * 4,
-        most_passes=ALPHA,
-    )
-    yield Situation(
-        "margin, equally good, correlation .95",
-        Rule(**bpsn, margin=0.03),
-        equal,
-        equal,
-        least_passes=0.9,
-        correlation=0.95,
-    )
-    yield Situation(
-        "margin, better by .03",
-        Rule(**bpsn, margin=0.03),
-        (shift_of(0.88, 2.0),),
-        equal,
-        least_passes=0.95,
-    )
-    yield Situation(
-        "margin on a gap, wider by exactly it",
-        Rule(**gap, margin=0.05),
-        (gap_shift_of(0.2),),
-        (gap_shift_of(0.15),),
-        most_passes=ALPHA,
-    )
-    yield Situation(
-        "margin on a gap, wider by exactly it with the other sign",
-        Rule(**gap, margin=0.05),
-        (gap_shift_of(-0.2),),
-        (gap_shift_of(0.15),),
-        most_passes=ALPHA,
-    )
-    for gap_now in (0.05, -0.05):
-        yield Situation(
-            f"margin on a gap, from 0 to {gap_now:+.2f} by exactly it",
-            Rule(**gap, margin=0.05),
-            (gap_shift_of(gap_now),),
-            (0.0,),
-            most_passes=ALPHA,
-        )
-    yield Situation(
-        "margin on a gap that shrinks from .30 to .10",
-        Rule(**gap, margin=0.05),
-        (gap_shift_of(0.1),),
-        (gap_shift_of(0.3),),
-        least_passes=0.99,
-        outcomes_allowed=frozenset({"pass"}),
-    )
-    yield Situation(
-        "margin on a gap that turns from +.30 to -.10",
-        Rule(**gap, margin=0.05),
-        (gap_shift_of(-0.1),),
-        (gap_shift_of(0.3),),
-        least_passes=0.99,
-        outcomes_allowed=frozenset({"pass"}),
-    )
-    yield Situation(
-        "too few positives for the rule, however good",
-        Rule(metric="subgroup_auc", scope="each", floor=0.5, min_positives=25),
-        (0.0,),
-        n_positive=10,
-        most_passes=0.0,
-        separation=4.0,
-        outcomes_allowed=frozenset({"insufficient"}),
-    )
 
 
 def simulate(situation: Situation, draws: int) -> Counter[str]:
@@ -215,16 +52,54 @@ def _decide_one(situation: Situation, rng: np.random.Generator) -> str:
         moved = np.array([*shifts, 0.0])[group] * ~labels
         return common + own + situation.separation * labels + moved
 
-    level = situation.rule.level
+    rule, level = situation.rule, situation.rule.level
     first = scores(situation.candidate)
-    if situation.champion is None:
+    second = None if situation.champion is None else scores(situation.champion)
+    if rule.threshold is not None:
+        evidence = _errors(situation, labels, members, first, second)
+    elif second is None:
         evidence = Evidence(evaluate_bias(labels, first, members, confidence=level).to_dict())
     else:
-        second = scores(situation.champion)
         found = compare_bias(labels, first, second, members, confidence=level)
         evidence = Evidence(found.first.to_dict(), found.to_dict())
-    rule = situation.rule
     return decide({(rule.slice, rule.level): evidence}, [rule], today=TODAY).outcome
+
+
+def _errors(
+    situation: Situation,
+    labels: npt.NDArray[np.bool_],
+    members: dict[str, npt.NDArray[np.bool_]],
+    first: Floats,
+    second: Floats | None,
+) -> Evidence:
+    """Measure error rates as an evaluation does: each model at its own threshold."""
+    name, level = str(situation.rule.threshold), situation.rule.level
+
+    def own(scores: Floats) -> tuple[float, tuple[float, float] | None]:
+        if name == "given":
+            return situation.at, None
+        span = equal_error_range(labels, scores, confidence=level)
+        return equal_error_rate(labels, scores).threshold or 0.0, span
+
+    at, span = own(first)
+    report = evaluate_bias(labels, first, members, intervals=False).to_dict()
+    gaps = rate_gaps(labels, first, members, threshold=at, threshold_range=span, confidence=level)
+    report["thresholds"] = {name: gaps.to_dict()}
+    if second is None:
+        return Evidence(report)
+    at_b, span_b = own(second)
+    found = compare_rate_gaps(
+        labels,
+        first,
+        second,
+        members,
+        threshold_a=at,
+        threshold_b=at_b,
+        threshold_range_a=span,
+        threshold_range_b=span_b,
+        confidence=level,
+    )
+    return Evidence(report, {"thresholds": {name: found.to_dict()}})
 
 
 def allowed_error(share: float, draws: int) -> float:

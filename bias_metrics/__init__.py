@@ -50,8 +50,10 @@ from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.permutation import NullReference, permuted_reference
 from bias_metrics.pinned import pinned_auc, pinned_auc_equality_difference
+from bias_metrics.rates import RateGapComparison, RateGaps, compare_rate_gaps, rate_gaps
 from bias_metrics.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up, within_slice
+from bias_metrics.threshold_range import equal_error_range
 from bias_metrics.thresholds import (
     EqualErrorRate,
     ThresholdTable,
@@ -92,6 +94,8 @@ __all__ = [
     "Overall",
     "PairedGaps",
     "PowerMeans",
+    "RateGapComparison",
+    "RateGaps",
     "RollUp",
     "RuleResult",
     "SliceReports",
@@ -114,9 +118,11 @@ __all__ = [
     "bootstrap_bias",
     "bpsn_auc",
     "compare_bias",
+    "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
     "diagnose_bias",
+    "equal_error_range",
     "equal_error_rate",
     "equality_curve",
     "error_rates",
@@ -139,6 +145,7 @@ __all__ = [
     "positive_aeg",
     "power_mean",
     "rank_scores",
+    "rate_gaps",
     "roc_auc",
     "roll_up",
     "subgroup_auc",

@@ -18,6 +18,7 @@ from bias_metrics._placements import Placed, Runs, delong_variance, place, runs_
 from bias_metrics._ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.intervals import auc_interval, quantile
+from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
 
 # Below this share of its class's weight, the background is lost in the subtraction above.
 ROUNDING = 1e-9
@@ -124,28 +125,32 @@ def comparisons(
 
     The background is everyone without the excluded rows; default without the subgroup's.
     """
-    excluded = excluded or subgroup
-    pos, neg = everyone.positive, everyone.negative
-    out_pos, out_neg = excluded.positive, excluded.negative
-    sub_pos, sub_neg = subgroup.positive, subgroup.negative
-    own_pos, own_neg = "subgroup_positives", "subgroup_negatives"
-    other_pos, other_neg = "background_positives", "background_negatives"
-    return {
-        "subgroup_auc": Comparison(sub_neg, None, sub_pos, own_neg, own_pos),
-        "bpsn_auc": Comparison(pos, out_pos, sub_neg, other_pos, own_neg, flip=True),
-        "bnsp_auc": Comparison(neg, out_neg, sub_pos, other_neg, own_pos),
-        "positive_aeg": Comparison(pos, out_pos, sub_pos, other_pos, own_pos),
-        "negative_aeg": Comparison(neg, out_neg, sub_neg, other_neg, own_neg),
-    }
+    rows = everyone, excluded or subgroup, subgroup
+    return {name: _comparison(PAIRS[name], *rows) for name in SUBGROUP_METRICS}
+
+
+def _comparison(
+    pair: Pair, everyone: SortedClasses, excluded: SortedClasses, subgroup: SortedClasses
+) -> Comparison:
+    def of(classes: SortedClasses, which: Class) -> SortedScores:
+        return classes.positive if which == "positive" else classes.negative
+
+    return Comparison(
+        of(subgroup if pair.inside else everyone, pair.y),
+        None if pair.inside else of(excluded, pair.y),
+        of(subgroup, pair.x),
+        f"{'subgroup' if pair.inside else 'background'}_{pair.y}s",
+        f"subgroup_{pair.x}s",
+        flip=pair.flip,
+    )
 
 
 def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
     """Compute the five metrics of one subgroup; undefined cells carry their reason."""
     z = None if confidence is None else quantile(confidence)
-    measured = {name: one.measure(z) for name, one in compared.items()}
-    for name in ("positive_aeg", "negative_aeg"):
-        measured[name] = _centred(measured[name])
-    return Cells(**measured)
+    return Cells(
+        **{name: _centred(one.measure(z), METRICS[name].centre) for name, one in compared.items()}
+    )
 
 
 def pair_auc(
@@ -173,9 +178,9 @@ def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> Metric
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 
-def _centred(share: MetricValue) -> MetricValue:
-    """Turn an AUC and its interval into a gap around 0."""
-    low = None if share.low is None else share.low - 0.5
-    high = None if share.high is None else share.high - 0.5
-    value = None if share.value is None else share.value - 0.5
+def _centred(share: MetricValue, centre: float) -> MetricValue:
+    """Turn a probability and its interval into a gap around 0, where that is what is measured."""
+    value, low, high = (
+        None if one is None else one - centre for one in (share.value, share.low, share.high)
+    )
     return replace(share, value=value, low=low, high=high)

@@ -26,6 +26,7 @@ from bias_metrics._placements import (
     squares_of,
     steps_of,
 )
+from bias_metrics.metrics import PAIRS
 
 # How many times larger the one class is whose influences are small: by the square in thirds.
 DOMINATED = 10
@@ -241,7 +242,7 @@ def joint(metric: str, pair: TwoRankings, members: MatchedMembers) -> Joint:
     b = Deviations.of(members.second.compared[metric])
     n_x = a.of_x.size
     of_x = members.products(a.of_x, b.of_x, positive=x_positive)
-    if metric == "subgroup_auc":
+    if PAIRS[metric].inside:
         values = np.repeat(a.of_y, np.diff(a.bounds)), np.repeat(b.of_y, np.diff(b.bounds))
         of_y = members.products(*values, positive=y_positive)
     else:

@@ -23,6 +23,7 @@ from bias_metrics._cells import Comparison, comparisons
 from bias_metrics._checks import BoolArray, FloatArray
 from bias_metrics._placements import BLOCK, Floats, deviations_of, steps_of
 from bias_metrics._ranks import SortedClasses, SortedScores
+from bias_metrics.metrics import PAIRS
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +238,5 @@ class Influence:
             np.cumsum(differences, out=differences)
 
 
-CLASSES = {
-    # metric: (is x positive, is y positive)
-    "auc": (True, False),
-    "subgroup_auc": (True, False),
-    "bpsn_auc": (False, True),
-    "bnsp_auc": (True, False),
-    "positive_aeg": (True, True),
-    "negative_aeg": (False, False),
-}
-"""The class that is searched and the class that it is searched in, for each metric."""
+CLASSES = {name: (one.x == "positive", one.y == "positive") for name, one in PAIRS.items()}
+"""Whether x, the class that is searched, and y, the one that it is searched in, are positive."""

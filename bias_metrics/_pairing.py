@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._cells import Cells
 from bias_metrics._checks import BoolArray, FloatArray
 from bias_metrics._covariance import TwoRankings, joint
 from bias_metrics._difference_rule import (
@@ -27,6 +26,7 @@ from bias_metrics._values import MetricValue
 from bias_metrics.differences import Difference
 from bias_metrics.evaluation import measure_members, summarise_bias
 from bias_metrics.intervals import MIN_CLUSTERS, SMALL, quantile
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report import BiasReport
 from bias_metrics.uncertainty import (
     Spread,
@@ -127,9 +127,9 @@ class Pairing:
 
     def cells(self) -> dict[str, dict[str, Difference]]:
         """Return the differences by subgroup and metric."""
-        metrics = [one.name for one in fields(Cells)]
         return {
-            name: {metric: self._cell(name, metric) for metric in metrics} for name in self.members
+            name: {metric: self._cell(name, metric) for metric in SUBGROUP_METRICS}
+            for name in self.members
         }
 
     def _aggregate(
@@ -147,7 +147,7 @@ class Pairing:
         a, b = (getattr(one.subgroups[name], metric) for one in self.reports)
         if a.std_error is None or b.std_error is None:
             return undefined_difference(a, b)
-        is_gap = metric.endswith("_aeg")
+        is_gap = METRICS[metric].is_gap
         if self.clusters is None:
             compared = self.models[0].members[name].compared[metric]
             small = min(compared.n_base, compared.searched.n) < SMALL

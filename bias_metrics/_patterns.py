@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from bias_metrics.metrics import AUCS, METRICS, subgroup_metric
+
 Letter = Literal["A", "B", "C", "D", "E", "F", "G"]
 OneSided = Literal["harmless higher", "harmless lower", "toxic higher", "toxic lower"]
 Pattern = Letter | OneSided | Literal["other", "none", "no evidence"]
@@ -69,11 +71,8 @@ _NOTICED: Mapping[tuple[str, Gap], str] = {
     ("toxic", "higher"): " and will be missed less often",
     ("toxic", "lower"): " and will be missed more often",
 }
-_LOW = {
-    "subgroup_auc": "harmless and toxic ones are harder to tell apart",
-    "bpsn_auc": "harmless ones are harder to tell from toxic comments elsewhere",
-    "bnsp_auc": "toxic ones are harder to tell from harmless comments elsewhere",
-}
+WITHIN = subgroup_metric("positive", "negative", inside=True)
+_FROM_ABUSE = subgroup_metric("negative", "positive")
 # Shifts of one class where the other shows no clear difference; by positives and negatives.
 ONE_SIDED: Mapping[tuple[Gap, Gap], Pattern] = {
     ("alike", "higher"): "harmless higher",
@@ -92,8 +91,7 @@ class Findings:
     positive, negative : {"higher", "lower", "wider", "narrower", "alike"}
         The subgroup's scores beside the background's, in each class.
     low : frozenset of str
-        Those of `subgroup_auc`, `bpsn_auc` and `bnsp_auc` that lie clearly below the
-        background's.
+        The AUCs that lie clearly below the background's.
     apart : bool
         Whether the Subgroup AUC clearly does not lie below it by more than the margin.
     skewed : bool
@@ -109,7 +107,7 @@ class Findings:
     def pattern(self) -> Pattern:
         """Return the pattern; skewed counts alone are none."""
         gaps = (self.positive, self.negative)
-        overlap = "subgroup_auc" in self.low
+        overlap = WITHIN in self.low
         if gaps == ("higher", "higher"):
             return self._right_shift()
         if gaps == ("lower", "lower"):
@@ -121,7 +119,7 @@ class Findings:
         return ONE_SIDED.get(gaps, "other")
 
     def _right_shift(self) -> Pattern:
-        if "bpsn_auc" not in self.low:
+        if _FROM_ABUSE not in self.low:
             return "A"
         return "C" if self.skewed else "B"
 
@@ -143,4 +141,4 @@ class Findings:
             for kind, gap in classes
             if gap != "alike"
         ]
-        return "; ".join(gaps + [text for auc, text in _LOW.items() if auc in self.low])
+        return "; ".join(gaps + [METRICS[auc].when_low for auc in AUCS if auc in self.low])

@@ -10,6 +10,7 @@ import numpy as np
 
 from bias_metrics._checks import BoolArray
 from bias_metrics._patterns import Gap
+from bias_metrics._proportions import wilson_interval
 from bias_metrics._values import MetricValue
 from bias_metrics.curves import EqualityCurve
 from bias_metrics.intervals import quantile
@@ -54,11 +55,8 @@ class Range(NamedTuple):
 
 def share_of_positives(labels: BoolArray, confidence: float) -> Range:
     """Return the share of positives with its Wilson interval."""
-    n, square = labels.size, quantile(confidence) ** 2
     share = float(labels.mean())
-    centre = (share + square / (2 * n)) / (1 + square / n)
-    reach = math.sqrt(square * (share * (1 - share) + square / (4 * n)) / n) / (1 + square / n)
-    return Range(share, centre - reach, centre + reach)
+    return Range(share, *wilson_interval(share, labels.size, quantile(confidence)))
 
 
 def unsigned_gap(curve: EqualityCurve, sizes: tuple[int, int], confidence: float) -> Range:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics.rules import AGGREGATE, COMPARED, EACH, OVERALL, WORST, Rule
+from bias_metrics.metrics import CLASSES, METRICS
+from bias_metrics.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]
-_CLASSES = ("positive", "negative")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Target:
             lacks = ((one.group, one.lack_of_support(rule, content)) for one in self.members)
             return next((f"{group} has {lack}" for group, lack in lacks if lack), None)
         of_own, of_background = (
-            COMPARED[rule.metric] if self.scope == "subgroup" else (_CLASSES, ())
+            METRICS[rule.metric].classes if self.scope == "subgroup" else (CLASSES, ())
         )
         needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
         sides = (("", self.own, of_own), ("background ", self.background, of_background))
@@ -80,7 +80,7 @@ def targets_of(
     if rule.scope == OVERALL:
         yield Target(OVERALL, None, ("overall", rule.metric), everyone, everyone)
     elif rule.scope == AGGREGATE:
-        whole = rule.metric == "final_score"
+        whole = METRICS[rule.metric].compares is None
         path = (rule.metric,) if whole else ("power_mean", rule.metric)
         yield Target(AGGREGATE, None, path, everyone, everyone)
     else:
@@ -90,9 +90,10 @@ def targets_of(
         found = []
         for name in names:
             own = _counts(subgroups[name])
-            outside = {key: everyone[key] - own[key] for key in _CLASSES}
+            outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
             background = shared_background or outside
-            place = ("subgroups", name, rule.metric)
+            at = () if rule.threshold is None else ("thresholds", rule.threshold)
+            place = (*at, "subgroups", name, rule.metric)
             found.append(Target("subgroup", name, place, own, background))
         if rule.scope == WORST and found:
             found = [Target(WORST, None, (), everyone, everyone, tuple(found))]

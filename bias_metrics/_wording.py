@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from bias_metrics._judging import RIVALS, Measured, Outcome
+from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.rules import Kind, Rule
-
-_MEANING = {
-    "subgroup_auc": "toxic and non-toxic comments that mention {group} are told apart badly",
-    "bpsn_auc": "non-toxic comments that mention {group} score like toxic ones that do not",
-    "bnsp_auc": "toxic comments that mention {group} score like non-toxic ones that do not",
-    "positive_aeg": "toxic comments that mention {group} score {side} than other toxic ones",
-    "negative_aeg": "non-toxic comments that mention {group} score {side} than other such",
-}
 
 
 def label(rule: Rule, scope: str, group: str | None) -> str:
@@ -19,6 +12,8 @@ def label(rule: Rule, scope: str, group: str | None) -> str:
     name = f"{rule.metric} of {group}" if group else f"{scope} {rule.metric}"
     if scope == "worst":
         name = f"worst {rule.metric}{f' ({group})' if group else ''}"
+    if rule.threshold is not None:
+        name = f"{name} at {THRESHOLDS[rule.threshold]}"
     return name if rule.slice is None else f"{name} in slice {rule.slice}"
 
 
@@ -67,8 +62,8 @@ def sentence(
     text = f"{name} is {shown}{_range(rule, number)}, {_against(rule, kind, limit, outcome)}"
     if outcome != "fail" or group is None:
         return f"{text}."
-    side = "higher" if value > 0 else "lower"
-    return f"{text}: {_MEANING[rule.metric].format(group=group, side=side)}."
+    metric = METRICS[rule.metric]
+    return f"{text}: {metric.harm.format(group=group, side=metric.sides[value > 0])}."
 
 
 def _against(rule: Rule, kind: Kind, limit: float, outcome: Outcome) -> str:

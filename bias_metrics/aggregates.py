@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from bias_metrics._values import MetricValue, undefined
-
-FINAL_SCORE_PARTS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 
 
 def check_power(power: float) -> float:

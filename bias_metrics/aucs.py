@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from bias_metrics._cells import Cells, comparisons, measure_cells, pair_auc
+from bias_metrics._cells import Cells, pair_auc
 from bias_metrics._checks import aligned, check_mask, check_scores, check_weights
+from bias_metrics._of_a_subgroup import of_a_subgroup
 from bias_metrics._ranks import sort_classes
 from bias_metrics._values import MetricValue
 from bias_metrics.intervals import check_confidence
@@ -64,43 +65,18 @@ def roc_auc(
     return pair_auc(classes.negative, classes.positive, check_confidence(confidence))
 
 
-@aligned
-def subgroup_auc(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
+@of_a_subgroup
+def subgroup_auc(cells: Cells) -> MetricValue:
     """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
 
     Low: the model separates badly among rows that mention the identity. It compares no
     subgroup row with the background, so a shift of the whole subgroup leaves it unchanged;
     BPSN, BNSP and the AEGs see that.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
     Returns
     -------
     MetricValue
         In [0, 1], ideal 1; undefined without subgroup positives or negatives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
 
     References
     ----------
@@ -111,45 +87,20 @@ def subgroup_auc(
     >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
     0.0
     """
-    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).subgroup_auc
+    return cells.subgroup_auc
 
 
-@aligned
-def bpsn_auc(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
+@of_a_subgroup
+def bpsn_auc(cells: Cells) -> MetricValue:
     """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
 
     Low: non-toxic rows that mention the identity score like toxic rows that do not, so a
     threshold produces false positives for the subgroup. The mirror image is `bnsp_auc`.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
     Returns
     -------
     MetricValue
         In [0, 1], ideal 1; undefined without subgroup negatives or background positives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
 
     References
     ----------
@@ -160,45 +111,20 @@ def bpsn_auc(
     >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
     0.0
     """
-    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).bpsn_auc
+    return cells.bpsn_auc
 
 
-@aligned
-def bnsp_auc(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
+@of_a_subgroup
+def bnsp_auc(cells: Cells) -> MetricValue:
     """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
 
     Low: toxic rows that mention the identity score like non-toxic rows that do not, so a
     threshold produces false negatives for the subgroup. The mirror image is `bpsn_auc`.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
     Returns
     -------
     MetricValue
         In [0, 1], ideal 1; undefined without subgroup positives or background negatives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
 
     References
     ----------
@@ -209,22 +135,4 @@ def bnsp_auc(
     >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
     0.0
     """
-    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).bnsp_auc
-
-
-def cells_of(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    sample_weight: npt.ArrayLike | None,
-    confidence: float,
-) -> Cells:
-    """Check arguments and measure all five metrics of one subgroup."""
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    mask = check_mask("in_subgroup", in_subgroup, labels.size)
-    weights = check_weights(sample_weight, labels.size)
-    own_weights = None if weights is None else weights[mask]
-    everyone = sort_classes(labels, scores, weights)
-    own = sort_classes(labels[mask], scores[mask], own_weights)
-    return measure_cells(comparisons(everyone, own), check_confidence(confidence))
+    return cells.bnsp_auc

@@ -30,8 +30,9 @@ from bias_metrics._options import check_choice
 from bias_metrics._placements import Floats, inner
 from bias_metrics._request import Background, ranked_members
 from bias_metrics._tables import Row, Tabular, labelled
-from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, power_mean
+from bias_metrics.aggregates import check_power, power_mean
 from bias_metrics.intervals import check_confidence
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS
 from bias_metrics.report import BACKGROUNDS
 
 OVERALL, FINAL = ("overall", "auc"), ("aggregate", "final_score")
@@ -264,14 +265,14 @@ class _Resampling:
             )
             for metric, comparison in members.compared.items():
                 x_positive, y_positive = CLASSES[metric]
-                inside = metric == "subgroup_auc"
+                inside = PAIRS[metric].inside
                 base = own[y_positive] if inside else by_class[y_positive]
                 share = _share(
                     comparison, own[x_positive], base, None if inside else excluded[y_positive]
                 )
                 if share is None:
                     continue
-                yield (name, metric), share - 0.5 * metric.endswith("_aeg")
+                yield (name, metric), share - METRICS[metric].centre
                 if metric in parts:
                     parts[metric][name] = share
         yield from self._aggregates(auc, parts)

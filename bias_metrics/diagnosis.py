@@ -19,7 +19,7 @@ from bias_metrics._checks import (
 )
 from bias_metrics._counts import as_dicts
 from bias_metrics._frames import Subgroups
-from bias_metrics._patterns import NAMES, SENTENCES, Findings, Pattern
+from bias_metrics._patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
 from bias_metrics._ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics._ranks import sort_classes
 from bias_metrics._request import Background, excluded_rows
@@ -28,12 +28,11 @@ from bias_metrics._values import MetricValue
 from bias_metrics.curves import equality_curve
 from bias_metrics.evaluation import evaluate_bias
 from bias_metrics.intervals import check_confidence
+from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
 from bias_metrics.report import SubgroupBias, cell_of
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
-_AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
-_AEGS = ("positive_aeg", "negative_aeg")
 _Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
 
 
@@ -225,7 +224,7 @@ def diagnose_bias(
     for name, bias in report.subgroups.items():
         rows = _compared((labels, scores, masks[name]), excluded)
         if reason := _too_few(rows, min_rows):
-            evidence = {metric: getattr(bias, metric) for metric in _AUCS + _AEGS}
+            evidence = {metric: getattr(bias, metric) for metric in AUCS + AEGS}
             found[name] = _say("no evidence", name, evidence, reason=reason)
         else:
             found[name] = _diagnose(name, rows, bias, level, margins)
@@ -271,19 +270,17 @@ def _diagnose(
     labels, scores, members = rows
     others = sort_classes(labels[~members], scores[~members])
     background = pair_auc(others.negative, others.positive, level)
-    aucs = {name: getattr(bias, name) for name in _AUCS}
-    gaps = {name: getattr(bias, name) for name in _AEGS}
+    aucs = {name: getattr(bias, name) for name in AUCS}
+    gaps = {name: getattr(bias, name) for name in AEGS}
     drops = {
         f"{name}_drop": Range.of(background).minus(Range.of(auc)) for name, auc in aucs.items()
     }
     kinds, unsigned = {}, {}
-    for of, own, other in (
-        ("positive", bias.n_positive, others.positive.n),
-        ("negative", bias.n_negative, others.negative.n),
-    ):
+    sizes = (bias.n_positive, others.positive.n), (bias.n_negative, others.negative.n)
+    for of, (own, other) in zip(CLASSES, sizes, strict=True):
         curve = equality_curve(*rows, of=of)
         area = unsigned_gap(curve, (own, other), level)
-        aeg = Range.of(gaps[f"{of}_aeg"])
+        aeg = Range.of(gaps[subgroup_metric(of, of)])
         unsigned[f"{of}_unsigned_gap"] = area
         kinds[of] = kind_of_gap(
             aeg, area, curve, shift=margins.aeg_margin, spread=margins.spread_margin
@@ -293,8 +290,8 @@ def _diagnose(
     findings = Findings(
         positive=kinds["positive"],
         negative=kinds["negative"],
-        low=frozenset(n for n in _AUCS if drops[f"{n}_drop"].beyond(margins.auc_margin) == 1),
-        apart=drops["subgroup_auc_drop"].high <= margins.auc_margin,
+        low=frozenset(n for n in AUCS if drops[f"{n}_drop"].beyond(margins.auc_margin) == 1),
+        apart=drops[f"{WITHIN}_drop"].high <= margins.auc_margin,
         skewed=skew.beyond(margins.share_margin) != 0,
     )
     deciding = [*map(Range.of, gaps.values()), *drops.values(), *unsigned.values()]

@@ -7,22 +7,13 @@ To measure many subgroups use `evaluate_bias`, which sorts the scores once for a
 
 from __future__ import annotations
 
-import numpy.typing as npt
-
-from bias_metrics._checks import aligned
+from bias_metrics._cells import Cells
+from bias_metrics._of_a_subgroup import of_a_subgroup
 from bias_metrics._values import MetricValue
-from bias_metrics.aucs import cells_of
 
 
-@aligned
-def positive_aeg(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
+@of_a_subgroup
+def positive_aeg(cells: Cells) -> MetricValue:
     """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
 
     Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
@@ -30,28 +21,10 @@ def positive_aeg(
     taken literally, has the opposite one. 0 means P = 1/2, not equal means or equal
     distributions: a subgroup that is only spread wider has an AEG of 0.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
     Returns
     -------
     MetricValue
         In [-1/2, 1/2], ideal 0; undefined without subgroup or background positives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
 
     References
     ----------
@@ -62,45 +35,20 @@ def positive_aeg(
     >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
     0.5
     """
-    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).positive_aeg
+    return cells.positive_aeg
 
 
-@aligned
-def negative_aeg(
-    y_true: npt.ArrayLike,
-    y_score: npt.ArrayLike,
-    in_subgroup: npt.ArrayLike,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> MetricValue:
+@of_a_subgroup
+def negative_aeg(cells: Cells) -> MetricValue:
     """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
 
     Positive: harmless mentions of the identity score higher than other harmless rows, the
     usual direction of harm. Sign and meaning of 0 as in `positive_aeg`.
 
-    Parameters
-    ----------
-    y_true : bool array of shape (n,)
-        True for the positive class.
-    y_score : float array of shape (n,)
-        Finite scores.
-    in_subgroup : bool array of shape (n,)
-        True for the subgroup's rows.
-    sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
-    confidence : float, default=0.95
-        Of the interval.
-
     Returns
     -------
     MetricValue
         In [-1/2, 1/2], ideal 0; undefined without subgroup or background negatives.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `evaluate_bias`.
 
     References
     ----------
@@ -111,4 +59,4 @@ def negative_aeg(
     >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
     0.0
     """
-    return cells_of(y_true, y_score, in_subgroup, sample_weight, confidence).negative_aeg
+    return cells.negative_aeg

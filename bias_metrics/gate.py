@@ -30,6 +30,19 @@ def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
     return list(dict.fromkeys((rule.slice, rule.level) for rule in rules))
 
 
+def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
+    """Return the names of the thresholds that rules have, each with whom they compare there.
+
+    `candidate` always; `champion` and `reference` where a rule has a margin.
+    """
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        if rule.threshold is not None:
+            rivals = {kind for kind, _ in rule.checks if kind in RIVALS}
+            found.setdefault(rule.threshold, {"candidate"}).update(rivals)
+    return found
+
+
 def decide(
     evidence: Mapping[EvidenceKey, Evidence],
     rules: Sequence[Rule],
@@ -62,8 +75,8 @@ def decide(
     Raises
     ------
     ValueError
-        If there is no blocking rule, evidence is missing, a rule or waiver names a subgroup
-        that the report lacks, or a waiver a rule that does not exist.
+        If there is no blocking rule, evidence is missing (also at a rule's threshold), a rule or
+        waiver names a subgroup that the report lacks, or a waiver a rule that does not exist.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
@@ -72,6 +85,8 @@ def decide(
     if missing:
         msg = f"`evidence` must cover every slice and confidence of the rules; lacks {missing}."
         raise ValueError(msg)
+    for rule in rules:
+        _refuse_missing_thresholds(rule, evidence[rule.slice, rule.level])
     judge_rule = _Judge(evidence, tuple(waivers), today, allow_first=allow_first)
     judged = [(rule, tuple(judge_rule.results(rule))) for rule in rules]
     _refuse_lost_waivers(waivers, rules, [one for _, results in judged for one in results])
@@ -164,7 +179,18 @@ def _against(
         n_clusters=cell.get("n_clusters"),
         outcome=outcome,
         sentence=text,
+        **_thresholds(rule, kind, content),
     )
+
+
+def _thresholds(rule: Rule, kind: Kind, content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers behind the name of a rule's threshold."""
+    if rule.threshold is None:
+        return {}
+    found = content["thresholds"][rule.threshold]
+    if kind not in RIVALS:
+        return {"at": found["threshold"]}
+    return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))
 
 
 def _number(
@@ -197,6 +223,7 @@ def _result(
         rule=rule.name,
         kind=kind,
         metric=rule.metric,
+        threshold=rule.threshold,
         scope=target.scope,
         group=group,
         slice=rule.slice,
@@ -210,6 +237,17 @@ def _result(
         sentence=sentence,
         **numbers,
     )
+
+
+def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
+    """Refuse evidence that was not measured at a rule's threshold."""
+    rivals = [getattr(found, kind) for kind, _ in rule.checks if kind in RIVALS]
+    for content in (found.report, *rivals):
+        if rule.threshold is None or content is None:
+            continue
+        if rule.threshold not in content.get("thresholds", {}):
+            msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."
+            raise ValueError(msg)
 
 
 def _waivable(result: RuleResult) -> str | None:

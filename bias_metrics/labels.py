@@ -14,8 +14,8 @@ from bias_metrics._frames import Subgroups
 from bias_metrics._tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._values import MetricValue, undefined
 from bias_metrics.evaluation import evaluate_bias
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report import BiasReport
-from bias_metrics.rules import SUBGROUP_METRICS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bias_metrics.rules import AGGREGATE_METRICS, OVERALL_METRICS
+from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 from bias_metrics.verdict import Evidence
 
 Metric = Literal["final_score", "auc", "subgroup_auc", "bpsn_auc", "bnsp_auc"]

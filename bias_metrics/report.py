@@ -10,8 +10,7 @@ from bias_metrics._counts import as_dicts
 from bias_metrics._named import V
 from bias_metrics._tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._values import MetricValue
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.worst import WorstSubgroup, worst_subgroup
 
 BACKGROUNDS = ("outside_subgroup", "no_identity")

@@ -8,7 +8,33 @@ from datetime import date
 from typing import Literal
 
 from bias_metrics.intervals import MIN_CLUSTERS
+from bias_metrics.metrics import (
+    AGGREGATE_METRICS,
+    METRICS,
+    OVERALL_METRICS,
+    SUBGROUP_METRICS,
+    THRESHOLDS,
+    Scope,
+    metrics_of,
+)
 from bias_metrics.suggestion import did_you_mean
+
+__all__ = [
+    "AGGREGATE",
+    "AGGREGATE_METRICS",
+    "EACH",
+    "OVERALL",
+    "OVERALL_METRICS",
+    "SCOPES",
+    "SUBGROUP_METRICS",
+    "WORST",
+    "Action",
+    "Kind",
+    "Mode",
+    "Rule",
+    "Waiver",
+    "correct_for_candidates",
+]
 
 Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]
@@ -16,18 +42,7 @@ Kind = Literal["floor", "ceiling", "champion", "reference"]
 
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
 SCOPES = (OVERALL, EACH, WORST, AGGREGATE)
-
-# Which classes each metric compares: (of the subgroup, of the background).
-COMPARED = {
-    "subgroup_auc": (("positive", "negative"), ()),
-    "bpsn_auc": (("negative",), ("positive",)),
-    "bnsp_auc": (("positive",), ("negative",)),
-    "positive_aeg": (("positive",), ("positive",)),
-    "negative_aeg": (("negative",), ("negative",)),
-}
-SUBGROUP_METRICS = tuple(COMPARED)
-AGGREGATE_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "final_score")
-OVERALL_METRICS = ("auc",)
+_WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,8 @@ class Rule:
         AEG, by how much its size may be larger.
     reference_margin : float, optional
         The same against a pinned reference, so that quality cannot slide a margin at a time.
+    threshold : {"given", "equal_errors"}, optional
+        Of a metric at a threshold, and only of one: at which; each model's own.
     slice : str, optional
         The part of the rows that the number is measured on; default all.
     mode : {"proven", "estimate"}
@@ -63,7 +80,8 @@ class Rule:
     action : {"block", "warn"}
         Whether the result counts for the verdict.
     id : str, optional
-        Name in verdicts and waivers; default `metric/scope`, and `/slice` where there is one.
+        Name in verdicts and waivers; default `metric/scope`, and `/threshold` and `/slice` where
+        there is one.
     """
 
     metric: str
@@ -72,6 +90,7 @@ class Rule:
     ceiling: float | None = None
     margin: float | None = None
     reference_margin: float | None = None
+    threshold: str | None = None
     slice: str | None = None
     mode: Mode = "proven"
     confidence: float = 0.95
@@ -83,15 +102,14 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse a rule that could not decide anything, or not what it says."""
-        known = {OVERALL: OVERALL_METRICS, AGGREGATE: AGGREGATE_METRICS}.get(
-            str(self.scope), SUBGROUP_METRICS
-        )
+        known = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
         if self.metric not in known:
             msg = (
                 f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
                 f"got {self.metric!r}.{did_you_mean(self.metric, known)}"
             )
             raise ValueError(msg)
+        self._check_threshold()
         if self.is_gap and self.floor is not None:
             msg = f"`ceiling`, not `floor`, must limit {self.metric}: 0 is its best value."
             raise ValueError(msg)
@@ -105,9 +123,9 @@ class Rule:
             )
             raise ValueError(msg)
         for name, limit in self.limits:
-            most = 0.5 if self.is_gap else 1
+            most = METRICS[self.metric].largest
             if not 0 < limit <= most:
-                msg = f"`{name}` of {self.metric} must be in (0, {most}]; got {limit}."
+                msg = f"`{name}` of {self.metric} must be in (0, {most:g}]; got {limit}."
                 raise ValueError(msg)
         if not 0.5 < self.confidence < 1:
             msg = f"`confidence` must be between 0.5 and 1, as in 0.95; got {self.confidence}."
@@ -116,10 +134,21 @@ class Rule:
             msg = "`min_positives`, `min_negatives` and `min_clusters` must be at least 1."
             raise ValueError(msg)
 
+    def _check_threshold(self) -> None:
+        if METRICS[self.metric].has_threshold and self.threshold not in THRESHOLDS:
+            msg = (
+                f"`threshold` of {self.metric} must be one of {', '.join(THRESHOLDS)}; "
+                f"got {self.threshold!r}."
+            )
+            raise ValueError(msg)
+        if not METRICS[self.metric].has_threshold and self.threshold is not None:
+            msg = f"`threshold` must not be set for {self.metric}, which has none."
+            raise ValueError(msg)
+
     @property
     def is_gap(self) -> bool:
         """Whether the metric is signed with 0 best."""
-        return self.metric.endswith("_aeg")
+        return METRICS[self.metric].is_gap
 
     @property
     def named_groups(self) -> tuple[str, ...]:
@@ -150,8 +179,8 @@ class Rule:
     def name(self) -> str:
         """`id`, or what the rule is about."""
         scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
-        parts = (self.metric, scope) if self.slice is None else (self.metric, scope, self.slice)
-        return self.id or "/".join(parts)
+        parts = (self.metric, scope, self.threshold, self.slice)
+        return self.id or "/".join(one for one in parts if one is not None)
 
     @property
     def level(self) -> float:

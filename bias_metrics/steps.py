@@ -20,7 +20,8 @@ from bias_metrics._checks import (
 from bias_metrics._influence import Members
 from bias_metrics._options import check_choice
 from bias_metrics._ranks import SortedClasses, check_ranked, sort_classes
-from bias_metrics.aggregates import FINAL_SCORE_PARTS, check_power, final_score, power_mean_of
+from bias_metrics.aggregates import check_power, final_score, power_mean_of
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from bias_metrics._cells import Cells, Comparison
 from bias_metrics._influence import Influence, Members, RankedRows
 from bias_metrics._placements import Floats, squares_of
 from bias_metrics._values import MetricValue
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report import BiasReport
 
 Codes = npt.NDArray[np.intp]
@@ -169,19 +169,19 @@ def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Sp
 
 def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
     found = {}
-    for one in fields(Cells):
-        cell: MetricValue = getattr(cells, one.name)
+    for name in SUBGROUP_METRICS:
+        cell: MetricValue = getattr(cells, name)
         if cell.value is None or cell.std_error is None:
-            found[one.name] = cell
+            found[name] = cell
             continue
-        shift = 0.5 if one.name.endswith("_aeg") else 0.0
+        shift = METRICS[name].centre
         share = replace(cell, value=cell.value + shift)
-        comparison = members.compared[one.name]
-        influence = spread.of_auc(one.name, comparison, members)
+        comparison = members.compared[name]
+        influence = spread.of_auc(name, comparison, members)
         described = spread.describe(share, influence, members)
         if described.low is None and described.reason == "at the end of its range":
             described = _on_the_edge(described, comparison, spread.confidence)
-        found[one.name] = replace(
+        found[name] = replace(
             described,
             value=cell.value,
             low=None if described.low is None else described.low - shift,

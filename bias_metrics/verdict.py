@@ -18,9 +18,11 @@ class Evidence:
     Attributes
     ----------
     report : mapping
-        `BiasReport.to_dict()` of the candidate.
+        `BiasReport.to_dict()` of the candidate; where rules have a threshold, with `thresholds`:
+        `RateGaps.to_dict()` by the threshold's name.
     champion, reference : mapping or None
-        `BiasComparison.to_dict()` of the candidate against each, on the same rows.
+        `BiasComparison.to_dict()` of the candidate against each, on the same rows, likewise with
+        `RateGapComparison.to_dict()`.
     background : mapping of str to int, optional
         Rows by class (`positive`, `negative`) of a background that all subgroups share, as
         that without identities; default each subgroup's own, all rows outside it.
@@ -65,6 +67,10 @@ class RuleResult(Tabular):
         Clusters behind the number, where rows come in clusters.
     outcome, action : str
         See the module.
+    threshold : str or None
+        Name of the decision threshold, where the metric has one.
+    at, rival_at : float or None
+        The thresholds of that name: the candidate's, and the champion's or reference's.
     waived_by : str or None
         Who waived it, and why.
     sentence : str
@@ -92,6 +98,9 @@ class RuleResult(Tabular):
     bound: float | None = None
     n_clusters: int | None = None
     waived_by: str | None = None
+    threshold: str | None = None
+    at: float | None = None
+    rival_at: float | None = None
 
     @property
     def counts(self) -> bool:
@@ -99,8 +108,12 @@ class RuleResult(Tabular):
         return self.action == "block" and self.waived_by is None and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+        """Return plain values; those of a threshold only where there is one."""
+        found = asdict(self)
+        if self.threshold is None:
+            for key in ("threshold", "at", "rival_at"):
+                del found[key]
+        return found
 
 
 @dataclass(frozen=True)

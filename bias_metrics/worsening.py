@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bias_metrics._judging import measured
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 ALPHA = 0.05
 
@@ -57,7 +57,7 @@ def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for group, cells in comparison["subgroups"].items():
         for metric in SUBGROUP_METRICS:
-            cell, is_gap = cells[metric], metric.endswith("_aeg")
+            cell, is_gap = cells[metric], METRICS[metric].is_gap
             change = measured(cell, "champion", is_gap=is_gap)
             if change.value is None or change.low is None or change.high is None:
                 continue

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 # Values closer than this are equally bad.
 _ROUNDING = 1e-12
@@ -117,7 +117,7 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
     if not values:
         reason = "undefined for every subgroup" if subgroups else "no subgroups"
         return WorstSubgroup(metric, None, undefined(reason), 0, 0, (), reasons)
-    gap = metric.endswith("_aeg")
+    gap = METRICS[metric].is_gap
     badness = {name: abs(value) if gap else -value for name, value in values.items()}
     most = max(badness.values()) - _ROUNDING
     worst, *tied = [name for name, bad in badness.items() if bad >= most]

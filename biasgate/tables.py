@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.worst import worst_first
 from tasks.cautions import unmeasured
 
@@ -112,7 +112,7 @@ def rows_of(
             f"{subgroups[name]['n']:,}",
             f"{subgroups[name]['n_positive']:,}",
             [
-                (subgroups[name][one], one.endswith("_aeg"), against.get((name, one)))
+                (subgroups[name][one], METRICS[one].is_gap, against.get((name, one)))
                 for one in SUBGROUP_METRICS
             ],
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -12,9 +12,11 @@ from tasks.configuration import read_settings
 from tasks.data.freezing import Source
 from tasks.errors import InputError
 from tasks.model_card import About
+from tasks.named_thresholds import refuse_missing_thresholds
 from tasks.notifying import Notification, message_of_crash, notify
 from tasks.orchestration import say, task
 from tasks.policy import Policy, read_policy
+from tasks.scoring.candidate import CandidateSettings
 from tasks.scoring.kinds import Candidate
 from tasks.settings import Name, Settings
 
@@ -143,9 +145,19 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
     content = evaluation.model_dump(mode="json", by_alias=True)
     content |= {"outcome_of": list(outcome_of or evaluation.outcome_of)}
     return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
+
+
+def _with_roles(evaluation: Evaluation) -> Iterator[tuple[str, CandidateSettings]]:
+    """Yield candidates and rivals; not a registered champion, which may be found later."""
+    yield from (("candidate", one) for one in evaluation.candidates)
+    if evaluation.champion is not None and evaluation.registered_model is None:
+        yield "champion", evaluation.champion
+    if evaluation.reference is not None:
+        yield "reference", evaluation.reference
 
 
 def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import BiasComparison, compare_bias, evaluate_bias
+from bias_metrics import (
+    BiasComparison,
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_range,
+    evaluate_bias,
+    rate_gaps,
+)
 from bias_metrics.gate import EvidenceKey
+from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.packed import PackedMasks
 from bias_metrics.verdict import Evidence
 from tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
@@ -81,13 +90,30 @@ class EvidenceFile:
         names = [one for one in self._table.column_names if one.startswith(prefix)]
         return {name.removeprefix(prefix): self.column(name) for name in names}
 
-    def measure(self, keys: Iterable[EvidenceKey]) -> dict[EvidenceKey, Evidence]:
+    @property
+    def roles(self) -> list[str]:
+        """Whose scores there are: `candidate`, and whom it is compared with."""
+        return [
+            one.removeprefix(_SCORE) for one in self._table.column_names if one.startswith(_SCORE)
+        ]
+
+    def scores(self, role: str) -> npt.NDArray[Any]:
+        """Return one model's scores."""
+        return self.column(_SCORE + role)
+
+    def measure(
+        self,
+        keys: Iterable[EvidenceKey],
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> dict[EvidenceKey, Evidence]:
         """Measure what rules want to see.
 
         Parameters
         ----------
         keys : iterable of (str or None, float)
             Slices and two-sided confidences.
+        thresholds : mapping of str to mapping of str to float
+            By name and role: where error rates are measured, for rules that ask for them.
 
         Returns
         -------
@@ -99,21 +125,59 @@ class EvidenceFile:
         InputError
             If the set has no such slice, or the slice has not both classes.
         """
-        return {key: self._measure(*key) for key in keys}
+        return {key: self._measure(*key, thresholds) for key in keys}
 
-    def _measure(self, slice_: str | None, confidence: float) -> Evidence:
+    def _measure(
+        self, slice_: str | None, confidence: float, thresholds: Mapping[str, Mapping[str, float]]
+    ) -> Evidence:
         rows = self._rows(slice_)
         shared = _shared_background(rows.labels, rows.members, self._background)
         rivals = [name for name in rows.scores if name != "candidate"]
-        if not rivals:
-            options = self._options(rows, confidence)
-            scores = rows.scores["candidate"]
-            report = evaluate_bias(rows.labels, scores, rows.members, **options)
-            return Evidence(report.to_dict(), background=shared)
+        options = self._options(rows, confidence)
         compared = {name: self._compare(rows, name, confidence) for name in rivals}
-        report = next(iter(compared.values())).first
+        first = next((one.first for one in compared.values()), None)
+        if first is None:
+            first = evaluate_bias(rows.labels, rows.scores["candidate"], rows.members, **options)
+        report = first.to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
-        return Evidence(report.to_dict(), background=shared, **differences)
+        del options["power_mean_groups"]
+        for name, of_role in thresholds.items():
+            at = of_role["candidate"]
+            spans = {role: self._span(name, role, confidence) for role in of_role}
+            gaps = rate_gaps(
+                rows.labels,
+                rows.scores["candidate"],
+                rows.members,
+                threshold=at,
+                threshold_range=spans["candidate"],
+                **options,
+            )
+            report.setdefault("thresholds", {})[name] = gaps.to_dict()
+            for role in of_role.keys() & set(rivals):
+                change = compare_rate_gaps(
+                    rows.labels,
+                    rows.scores["candidate"],
+                    rows.scores[role],
+                    rows.members,
+                    threshold_a=at,
+                    threshold_b=of_role[role],
+                    threshold_range_a=spans["candidate"],
+                    threshold_range_b=spans[role],
+                    **options,
+                )
+                differences[role].setdefault("thresholds", {})[name] = change.to_dict()
+        return Evidence(report, background=shared, **differences)
+
+    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+        """Return how well an estimated threshold is known from all rows."""
+        if name != EQUAL_ERRORS:
+            return None
+        labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
+        return equal_error_range(labels, scores, confidence=confidence, clusters=clusters)
+
+    @property
+    def _clusters(self) -> npt.NDArray[Any] | None:
+        return self.column("cluster") if "cluster" in self._table.column_names else None
 
     def compare(self, rival: str, confidence: float) -> BiasComparison:
         """Compare the candidate with a rival on all rows."""
@@ -144,11 +208,10 @@ class EvidenceFile:
 
     def _rows(self, slice_: str | None) -> _Rows:
         rows = self._rows_of(slice_)
-        clustered = "cluster" in self._table.column_names
         return _Rows(
             labels=self.column("label")[rows],
             members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
-            clusters=self.column("cluster")[rows] if clustered else None,
+            clusters=None if self._clusters is None else self._clusters[rows],
             scores={name: score[rows] for name, score in self.columns(_SCORE).items()},
         )
 

@@ -12,12 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics import BiasReport, diagnose_bias, equal_error_rate, threshold_report
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
+from bias_metrics import (
+    BiasReport,
+    diagnose_bias,
+    equal_error_range,
+    equal_error_rate,
+    rate_gaps,
+    threshold_report,
+)
+from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from tasks.layout import CONFIDENCE, Layout
 from tasks.orchestration import task
 
-EQUAL_ERRORS, GIVEN = "equal_errors", "given"
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
 # So many identities have all permutations, however large they are.
 _FEW = 64
@@ -46,7 +52,8 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         `diagnosis`: by identity, with the confidence that holds for all of them together.
         `thresholds`: under `equal_errors` and, where one is given, `given`: error rates of
         all rows and each identity, FPED and FNED over the groups of the power means beside
-        their null references, worst-group accuracy. `look_first`: the identity to look at
+        their null references, worst-group accuracy; under `gaps` how far each identity's rates
+        lie from its background's, with intervals. `look_first`: the identity to look at
         first, in words.
     """
     record = layout.record
@@ -60,6 +67,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         background=record["choices"]["background"],
     )
     equal = equal_error_rate(y_true, y_score)
+    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
         kind: threshold_report(
@@ -71,7 +79,19 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
             rng=np.random.default_rng(SEED),
             n_permutations=_affordable(bias),
         ).to_dict()
-        | {"seed": SEED}
+        | {
+            "seed": SEED,
+            "gaps": rate_gaps(
+                y_true,
+                y_score,
+                groups,
+                threshold=number,
+                threshold_range=span if kind == EQUAL_ERRORS else None,
+                confidence=CONFIDENCE,
+                clusters=layout.clusters(),
+                background=record["choices"]["background"],
+            ).to_dict()["subgroups"],
+        }
         for kind, number in chosen.items()
         if number is not None
     }

@@ -13,8 +13,8 @@ from typing import Any
 
 import bias_metrics
 from bias_metrics.gate import decide, evidence_needed
+from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.objective import measure_objective
-from bias_metrics.rules import SUBGROUP_METRICS
 from bias_metrics.suggestion import did_you_mean
 from bias_metrics.worsening import joint_confidence, worsened
 from tasks.data.evaluation_set import SLICE, EvaluationSet
@@ -23,6 +23,7 @@ from tasks.errors import InputError
 from tasks.evidence import RIVALS, EvidenceFile
 from tasks.files import json_digest, write_json
 from tasks.layout import choose_rows
+from tasks.named_thresholds import Thresholds, find_thresholds
 from tasks.orchestration import say, task
 from tasks.policy import Policy
 from tasks.verdicts import sign, verdict_digest
@@ -78,11 +79,12 @@ def build_verdict(
     rules = policy.decision_rules(n_candidates)
     try:
         all_rows = (None, rules[0].level)
+        thresholds = find_thresholds(rules, evidence, _given(report, rivals))
         confidence = policy.objective_confidence(n_candidates)
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
-        measured = evidence.measure(needed)
-        _refuse_other_numbers(report["bias"], measured[all_rows].report)
+        measured = evidence.measure(needed, thresholds)
+        _refuse_other_numbers(report, measured[all_rows].report)
         decision = decide(
             measured,
             rules,
@@ -105,7 +107,7 @@ def build_verdict(
         },
         "evaluation_set": known | {"required": required},
         "candidate": report["candidate"],
-        **{role: _identified(rivals.get(role), evidence, role) for role in RIVALS},
+        **{role: _identified(rivals.get(role), evidence, role, thresholds) for role in RIVALS},
         "n_candidates": n_candidates,
         "report_digest": json_digest(report),
         "evidence_digest": evidence.digest,
@@ -124,13 +126,24 @@ def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
 
 
 def _identified(
-    rival: Mapping[str, Any] | None, evidence: EvidenceFile, role: str
+    rival: Mapping[str, Any] | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
 ) -> dict[str, Any] | None:
-    """Return who a rival is: its name, kind, version and the digest of its scores' origin."""
+    """Return who a rival is: its name, kind, version and the digest of its scores' origin.
+
+    And the threshold that it is used with, where a rule compares there.
+    """
     if rival is None:
         return None
     known = {key: rival[key] for key in ("name", "kind", "model") if rival.get(key)}
+    used = thresholds.get(GIVEN, {})
+    known |= {"threshold": used[role]} if role in used else {}
     return known | {"digest": evidence.record["scores"][role]}
+
+
+def _given(report: Mapping[str, Any], rivals: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the thresholds that candidate and rivals are used with."""
+    own = report.get("thresholds", {}).get(GIVEN, {}).get("threshold")
+    return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
 
 
 @cache
@@ -167,11 +180,12 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                 raise InputError(msg)
 
 
-def _refuse_other_numbers(bias: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+def _refuse_other_numbers(report: Mapping[str, Any], again: Mapping[str, Any]) -> None:
     """Refuse to decide on rows that do not give the reported numbers."""
-    cells_again = dict(_cells(again))
-    for path, cell in _cells(bias):
-        value, found = cell["value"], cells_again[path]["value"]
+    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
+    gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
+    for path, cell in (*_cells(report["bias"]), *gaps):
+        value, found = cell["value"], measured[path]["value"]
         same = value == found or (
             None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
         )
@@ -186,6 +200,13 @@ def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, subgroup in bias["subgroups"].items():
         for metric in SUBGROUP_METRICS:
             yield f"{metric}/{name}", subgroup[metric]
+
+
+def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the gaps at thresholds, of a report or of measured evidence."""
+    for kind, at in content.get("thresholds", {}).items():
+        for name, cells in at.get(key, {}).items():
+            yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
 def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[str, Any]]:

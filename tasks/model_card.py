@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.objective import Objective
-from bias_metrics.rules import SUBGROUP_METRICS
 from bias_metrics.worst import worst_first
 from tasks.files import whole_file
 from tasks.orchestration import task

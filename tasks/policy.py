@@ -6,7 +6,13 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from bias_metrics.intervals import MIN_CLUSTERS
 from bias_metrics.objective import Metric
@@ -29,6 +35,7 @@ Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
+ThresholdName = Literal["given", "equal_errors"]
 Promote = Literal["newer", "better", "never"]
 # Keys that policies did not have at first: at their defaults they leave the digest as it was.
 _ADDED = {"promote": "newer", "objective": "final_score"}
@@ -47,6 +54,8 @@ class RuleSettings(Settings):
         The limit: a floor for AUCs, a ceiling on the size of AEGs.
     margin, reference_margin : float, optional
         By how much the number may be worse than the champion's, or the reference's.
+    threshold : {"given", "equal_errors"}, optional
+        Of `fpr_gap` and `fnr_gap`: the threshold at which errors are counted, each model's own.
     slice : str, optional
         A slice of the evaluation set; default all rows.
     mode : {"proven", "estimate"}
@@ -58,7 +67,7 @@ class RuleSettings(Settings):
     action : {"block", "warn"}
         Whether the rule counts for the verdict.
     id : str, optional
-        Name in verdicts and waivers; default `metric/scope`.
+        Name in verdicts and waivers; default `metric/scope`, with `/threshold` and `/slice`.
     """
 
     metric: str
@@ -67,6 +76,7 @@ class RuleSettings(Settings):
     ceiling: Limit | None = None
     margin: Limit | None = None
     reference_margin: Limit | None = None
+    threshold: ThresholdName | None = None
     slice: Name | None = None
     mode: Mode = "proven"
     confidence: Confidence | None = None
@@ -83,6 +93,14 @@ class RuleSettings(Settings):
             msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
             raise ValueError(msg)
         return value
+
+    @model_serializer(mode="wrap")
+    def _without_threshold(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a threshold that is not set: the digests of older policies stay as they are."""
+        content: dict[str, Any] = serialise(self)
+        if content.get("threshold", "") is None:
+            del content["threshold"]
+        return content
 
     @model_validator(mode="after")
     def _is_a_rule(self) -> Self:

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from bias_metrics.power import chance_of_all, chance_of_proof, difference_error
-from bias_metrics.rules import SUBGROUP_METRICS
 from tasks.errors import InputError
 from tasks.evidence import FILE, EvidenceFile
 
@@ -80,7 +80,7 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     subgroups = EvidenceFile(file).measure([key])[key].report["subgroups"]
     weak = [name for name, cells in subgroups.items() if not _is_supported(cells)]
     strong = {name: cells for name, cells in subgroups.items() if name not in weak}
-    aucs = [cells[metric] for cells in strong.values() for metric in SUBGROUP_METRICS[:3]]
+    aucs = [cells[metric] for cells in strong.values() for metric in AUCS]
     errors = [difference_error(cell["std_error"], correlation) for cell in aucs]
     power = {}
     for margin in MARGINS:
@@ -112,7 +112,7 @@ def suggested_policy(advice: Advice, name: str) -> str:
         lines.append("# insufficient; find more rows, or waive them by name and for a time.")
     lines += ["version: 1", f"name: {name}", "allow_first: true", "rules:"]
     for metric, limit in advice.limits.items():
-        kind = "ceiling" if metric.endswith("_aeg") else "floor"
+        kind = "ceiling" if METRICS[metric].is_gap else "floor"
         compared = f", margin: {margin:g}" if margin and kind == "floor" else ""
         support = f"min_positives: {_SUPPORT}, min_negatives: {_SUPPORT}"
         lines.append(
@@ -131,7 +131,7 @@ def _limits(subgroups: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, f
     z = NormalDist().inv_cdf(CONFIDENCE) + NormalDist().inv_cdf(CHANCE)
     for metric in SUBGROUP_METRICS if subgroups else ():
         cells = [one[metric] for one in subgroups.values()]
-        if metric.endswith("_aeg"):
+        if METRICS[metric].is_gap:
             size = max(abs(cell["value"]) + z * cell["std_error"] for cell in cells)
             yield metric, min(0.5, math.ceil(size / _STEP) * _STEP)
         else:

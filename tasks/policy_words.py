@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from tasks.policy import Policy
 
 _SOON = timedelta(days=30)
-_METRICS = {
-    "auc": "the AUC over all comments",
-    "final_score": "the final score (overall AUC and the three power means)",
-    "subgroup_auc": "how well toxic and harmless comments that mention {of} are told apart "
-    "(Subgroup AUC)",
-    "bpsn_auc": "how well harmless comments that mention {of} are told from toxic ones that do "
-    "not (BPSN AUC)",
-    "bnsp_auc": "how well toxic comments that mention {of} are told from harmless ones that do "
-    "not (BNSP AUC)",
-    "positive_aeg": "how much a mention of {of} shifts the scores of toxic comments (Positive AEG)",
-    "negative_aeg": "how much a mention of {of} shifts the scores of harmless comments "
-    "(Negative AEG)",
-}
 
 
 def explain_policy(policy: Policy) -> list[str]:
@@ -112,10 +100,12 @@ def _rule(rule: Rule) -> str:
 
 
 def _subject(rule: Rule) -> str:
-    if rule.scope == AGGREGATE and rule.metric != "final_score":
+    if rule.scope == AGGREGATE and METRICS[rule.metric].compares is not None:
         text = f"the power mean of {rule.metric} over the identities"
     else:
-        text = _METRICS[rule.metric].format(of=_groups(rule))
+        text = METRICS[rule.metric].question.format(of=_groups(rule))
+    if rule.threshold is not None:
+        text = f"at {THRESHOLDS[rule.threshold]}, {text}"
     return text if rule.slice is None else f"among {rule.slice} comments, {text}"
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from bias_metrics import BiasReport
 from bias_metrics.gate import WORST_FIRST
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS
 from tasks.cautions import cautions
 from tasks.data.evaluation_set import EvaluationSet
-from tasks.explaining import EQUAL_ERRORS, GIVEN
 from tasks.files import write_json
 from tasks.layout import Layout
 from tasks.orchestration import task

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bias_metrics.gate import thresholds_needed
+from bias_metrics.metrics import GIVEN
+from tasks.errors import InputError
 from tasks.ledger import Ledger
 from tasks.mlflow_gateway import Gateway
+from tasks.named_thresholds import missing_threshold
 from tasks.orchestration import task
+from tasks.policy import Policy
 from tasks.promotion import CHAMPION, heal
 from tasks.scoring.candidate import CandidateSettings, Workplace
 from tasks.scoring.score_file import registered_scores
@@ -33,7 +38,46 @@ def find_rivals(
         options = rivals.pop(CHAMPION, {"name": CHAMPION, "kind": "mlflow"})
         if champion is not None:
             rivals[CHAMPION] = options | {"model": champion.uri}
-    return {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
+    opened = {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
+    for role in _roles_with_thresholds(evaluation):
+        if role in opened:
+            opened[role]["threshold"] = _own_threshold(role, rivals[role], opened[role], gateway)
+    return opened
+
+
+def _roles_with_thresholds(evaluation: Mapping[str, Any]) -> set[str]:
+    """Return whose own threshold the rules of the evaluation's policy need."""
+    if "policy" not in evaluation:
+        return set()
+    rules = Policy.model_validate(evaluation["policy"]).decision_rules()
+    return thresholds_needed(rules).get(GIVEN, set())
+
+
+def _own_threshold(
+    role: str, rival: Mapping[str, Any], opened: Mapping[str, Any], gateway: Gateway
+) -> float:
+    """Return the threshold that a rival is used with.
+
+    The one that the evaluation file names for it; else, of a registered version, the one that
+    it was evaluated with.
+
+    Raises
+    ------
+    InputError
+        If it has none.
+    """
+    named: float | None = rival.get("threshold")
+    named = opened.get("threshold") if named is None else named
+    if named is not None:
+        return named
+    version = gateway.resolve(opened["model"]) if opened.get("model") else None
+    for name, run_id in sorted(version.tags.items()) if version else ():
+        if name.startswith("biasgate.") and name.endswith(".run_id"):
+            report = gateway.read_json(run_id, "report.json")
+            recorded: float | None = report["thresholds"].get(GIVEN, {}).get("threshold")
+            if recorded is not None:
+                return recorded
+    raise InputError(missing_threshold(role, opened.get("model") or opened["name"]))
 
 
 def _opened_alike(

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from tasks.files import json_digest, locked
 from tasks.mlflow_gateway import NOTE
 from tasks.orchestration import say, task

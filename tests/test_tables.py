@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tables import print_table
 
 NAMES = [

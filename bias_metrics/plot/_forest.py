@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import Result, axes_for, entitle, plain
 from bias_metrics.plot._colours import BLUE, GREY, ORANGE
 from bias_metrics.plot._grids import bare_axes
-from bias_metrics.rules import SUBGROUP_METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def intervals(
     if metric not in SUBGROUP_METRICS:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
         raise ValueError(msg)
-    gap = metric.endswith("_aeg")
+    gap = METRICS[metric].is_gap
     wrong = ("floor", floor) if gap else ("ceiling", ceiling)
     if wrong[1] is not None:
         msg = f"`{wrong[0]}` must not be given for {metric}; got {wrong[1]}."

@@ -7,25 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import matplotlib
 from bias_metrics.plot._colours import UNDEFINED, Colour
-from bias_metrics.rules import SUBGROUP_METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_TITLES = {
-    "subgroup_auc": "Subgroup\nAUC",
-    "bpsn_auc": "BPSN\nAUC",
-    "bnsp_auc": "BNSP\nAUC",
-    "positive_aeg": "Positive\nAEG",
-    "negative_aeg": "Negative\nAEG",
-}
-
 
 def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = None) -> None:
     """Name the rows of a grid of cells, and its columns, by default after the five metrics."""
-    names = [_TITLES[metric] for metric in SUBGROUP_METRICS] if columns is None else columns
+    names = columns
+    if names is None:
+        names = [METRICS[metric].title.replace(" ", "\n") for metric in SUBGROUP_METRICS]
     axes.set_xlim(0, len(names))
     axes.set_ylim(max(len(rows), 1), 0)
     axes.set_xticks(np.arange(len(names)) + 0.5, names, parse_math=False)

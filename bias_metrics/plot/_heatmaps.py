@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from bias_metrics.metrics import AEGS, METRICS, SUBGROUP_METRICS
 from bias_metrics.plot._canvas import Result, axes_for, entitle, matplotlib, plain
 from bias_metrics.plot._colours import GREY, colour_of, scale_of
 from bias_metrics.plot._grids import fill_cell, label_grid
-from bias_metrics.rules import SUBGROUP_METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ def comparison(
 def _colour_bars(axes: Axes, rows: int) -> None:
     bars = (
         ("auc", "AUC difference\n(purple: the first is better)"),
-        ("positive_aeg", "AEG difference\n(red: the first is higher)"),
+        (AEGS[0], "AEG difference\n(red: the first is higher)"),
     )
     for place, (metric, text) in zip((0.0, 0.55), bars, strict=True):
         # In inches below the grid, however many rows it has.
@@ -116,7 +116,7 @@ def _cell(
     axes: Axes, column: int, row: int, metric: str, cell: Mapping[str, Any], *, intervals: bool
 ) -> None:
     value, low, high = (cell.get(key) for key in ("value", "low", "high"))
-    gap = metric.endswith("_aeg")
+    gap = METRICS[metric].is_gap
     if value is None:
         fill_cell(axes, column, row, "no evidence")
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from bias_metrics import Difference, compare_bias
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 
 INTRODUCTION = """\
 # TOXICITY@6 against TOXICITY@1

@@ -7,7 +7,7 @@ from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias, measure_su
 from bias_metrics._covariance import TwoRankings, joint
 from bias_metrics._influence import rank_rows
 from bias_metrics._request import ranked_members
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 
 NO_IDENTITY = "no_identity"
 

@@ -10,7 +10,6 @@ import bias_metrics
 from bias_metrics import evaluate_bias
 from bias_metrics._influence import Influence, rank_rows
 from bias_metrics._placements import squares_of
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
 from bias_metrics.intervals import (
     auc_interval,
     logit_interval,
@@ -18,6 +17,7 @@ from bias_metrics.intervals import (
     quantile,
     two_sided_p,
 )
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.uncertainty import Spread, aggregate_influences
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")

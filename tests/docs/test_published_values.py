@@ -22,7 +22,7 @@ from bias_metrics import (
     threshold_table,
     worst_group_accuracy,
 )
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 from tasks.data.civil_comments_release import JIGSAW_NINE
 
 MODELS = ("Rock:TOXICITY", "RockV6_2:TOXICITY")

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from support.pictures import GREY, colours, texts, weight, written
 
 from bias_metrics import compare_bias, equality_curve, evaluate_bias, plot
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import SUBGROUP_METRICS
 
 ODD_NAME = "a$b_c$d"
 MANY = [f"identity {number}" for number in range(60)]

@@ -12,7 +12,8 @@ from mlflow.models import MetricThreshold
 from mlflow.models.evaluation.base import EvaluationResult
 
 from bias_metrics.gate import decide, evidence_needed
-from bias_metrics.rules import SUBGROUP_METRICS, Rule
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.rules import Rule
 from bias_metrics.verdict import Evidence
 from tasks.policy import Policy
 

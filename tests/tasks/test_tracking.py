@@ -2,8 +2,7 @@
 
 import pytest
 
-from bias_metrics.aggregates import FINAL_SCORE_PARTS
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from tasks.tracking import metric_keys, metric_name
 
 

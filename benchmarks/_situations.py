@@ -1,0 +1,299 @@
+"""What the gate's operating characteristics are simulated in: rules, and known populations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+from bias_metrics.rules import Rule
+
+ALPHA = 0.05
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A rule, and a population in which what it asks for is known to hold or not.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    rule : Rule
+        The rule.
+    candidate, champion : tuple of float
+        How far each group's harmless comments are shifted upwards, in standard deviations.
+    n_positive, n_negative : int
+        Rows of each class in each group; the background has five times as many.
+    most_passes, least_passes : float
+        What is demanded of the share of passes.
+    separation : float
+        Distance of the classes, in standard deviations.
+    correlation : float
+        Between the two models' scores.
+    at : float
+        The given threshold, of a rule that has one.
+    """
+
+    name: str
+    rule: Rule
+    candidate: tuple[float, ...]
+    champion: tuple[float, ...] | None = None
+    n_positive: int = 200
+    n_negative: int = 200
+    most_passes: float = 1.0
+    least_passes: float = 0.0
+    separation: float = 2.0
+    correlation: float = 0.8
+    at: float = 1.0
+    outcomes_allowed: frozenset[str] = field(default=frozenset({"pass", "fail", "insufficient"}))
+
+
+def bpsn_of(shift: float, separation: float) -> float:
+    """Return the BPSN AUC of a group whose harmless comments are shifted."""
+    return _NORMAL.cdf((separation - shift) / math.sqrt(2))
+
+
+def shift_of(bpsn: float, separation: float) -> float:
+    """Return the shift at which the BPSN AUC is this."""
+    return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
+
+
+def gap_of(shift: float) -> float:
+    """Return the Negative AEG of a group whose harmless comments are shifted."""
+    return _NORMAL.cdf(shift / math.sqrt(2)) - 0.5
+
+
+def gap_shift_of(gap: float) -> float:
+    """Return the shift at which the Negative AEG is this."""
+    return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
+
+
+def rate_shift_of(gap: float, at: float) -> float:
+    """Return the shift at which the FPR gap at a threshold is this."""
+    return at + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-at))
+
+
+def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) -> float:
+    """Return the shift at which the FPR gap at the threshold of equal errors is this.
+
+    That threshold moves with the shift, the more the larger the group's share of the rows is.
+    """
+    low, high = -10.0, 10.0
+    while high - low > 1e-12:
+        at = (low + high) / 2
+        excess = _NORMAL.cdf(-at) + share * gap - _NORMAL.cdf(at - separation)
+        low, high = (at, high) if excess > 0 else (low, at)
+    return rate_shift_of(gap, low)
+
+
+def situations() -> Iterator[Situation]:
+    """Yield what is simulated. One group unless several are said."""
+    yield from _of_scores()
+    yield from _of_errors()
+
+
+def _of_errors() -> Iterator[Situation]:
+    """Yield what is simulated of rules on error rates at a threshold."""
+    given = {"metric": "fpr_gap", "scope": "each", "threshold": "given"}
+    equal = given | {"threshold": "equal_errors"}
+    for gap, name in ((0.1, "FPR gap at it"), (-0.1, "FPR gap of the other sign at it")):
+        yield Situation(
+            f"ceiling at a given threshold, {name}",
+            Rule(**given, ceiling=0.1),
+            (rate_shift_of(gap, 1.0),),
+            most_passes=ALPHA,
+        )
+    yield Situation(
+        "ceiling at a given threshold, FPR gap at it, 25 rows of each class",
+        Rule(**given, ceiling=0.3),
+        (rate_shift_of(0.3, 1.0),),
+        n_positive=25,
+        n_negative=25,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "ceiling at a given threshold, FPR gap at it, rates of 1 and 6 %",
+        Rule(**given, ceiling=0.05),
+        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        most_passes=ALPHA,
+        at=-_NORMAL.inv_cdf(0.01),
+    )
+    yield Situation(
+        "ceiling at a given threshold, no gap",
+        Rule(**given, ceiling=0.15),
+        (0.0,),
+        least_passes=0.95,
+    )
+    for gap, name in ((0.1, "FPR gap at it"), (-0.1, "FPR gap of the other sign at it")):
+        yield Situation(
+            f"ceiling at equal errors, {name}",
+            Rule(**equal, ceiling=0.1),
+            (equal_error_shift_of(gap, 2.0),),
+            most_passes=ALPHA,
+        )
+    yield Situation(
+        "ceiling at equal errors, FPR gap at it, 60 toxic rows in all",
+        Rule(**equal, ceiling=0.3),
+        (equal_error_shift_of(0.3, 2.0),),
+        n_positive=10,
+        n_negative=1000,
+        most_passes=ALPHA,
+    )
+    wide = rate_shift_of(0.15, 1.0)
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it",
+        Rule(**given, margin=0.05),
+        (wide,),
+        (rate_shift_of(0.1, 1.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it with the other sign",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(-0.1, 1.0),),
+        (rate_shift_of(0.05, 1.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap, wider by exactly it, rates of 1 and 6 %",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, -_NORMAL.inv_cdf(0.01)),),
+        (0.0,),
+        most_passes=ALPHA,
+        at=-_NORMAL.inv_cdf(0.01),
+    )
+    yield Situation(
+        "margin on an FPR gap, from 0 to +0.05 by exactly it",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, 1.0),),
+        (0.0,),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap at equal errors, wider by exactly it",
+        Rule(**equal, margin=0.05),
+        (equal_error_shift_of(0.15, 2.0),),
+        (equal_error_shift_of(0.1, 2.0),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on an FPR gap that shrinks from .30 to .05",
+        Rule(**given, margin=0.05),
+        (rate_shift_of(0.05, 1.0),),
+        (rate_shift_of(0.3, 1.0),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+
+
+def _of_scores() -> Iterator[Situation]:
+    """Yield what is simulated of rules on AUCs and AEGs."""
+    at = shift_of(0.85, 2.0)
+    bpsn = {"metric": "bpsn_auc", "scope": "each"}
+    gap = {"metric": "negative_aeg", "scope": "each"}
+    yield Situation("floor, value at it", Rule(**bpsn, floor=0.85), (at,), most_passes=ALPHA)
+    yield Situation(
+        "floor, value .05 below", Rule(**bpsn, floor=0.85), (shift_of(0.8, 2.0),), most_passes=0.001
+    )
+    yield Situation(
+        "floor, value .07 above",
+        Rule(**bpsn, floor=0.85),
+        (shift_of(0.92, 2.0),),
+        least_passes=0.95,
+    )
+    yield Situation(
+        "floor on the worst of 8 tied groups at it",
+        Rule("bpsn_auc", "worst", floor=0.85),
+        (at,) * 8,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "ceiling, gap at it", Rule(**gap, ceiling=0.2), (gap_shift_of(0.2),), most_passes=ALPHA
+    )
+    yield Situation(
+        "ceiling, gap of the other sign at it",
+        Rule(**gap, ceiling=0.2),
+        (gap_shift_of(-0.2),),
+        most_passes=ALPHA,
+    )
+    yield Situation("ceiling, no gap", Rule(**gap, ceiling=0.2), (0.0,), least_passes=0.95)
+    equal = (at,)
+    yield Situation(
+        "margin, worse by exactly it",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.82, 2.0),),
+        equal,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin, 4 groups all worse by exactly it",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.82, 2.0),) * 4,
+        equal * 4,
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin, equally good, correlation .95",
+        Rule(**bpsn, margin=0.03),
+        equal,
+        equal,
+        least_passes=0.9,
+        correlation=0.95,
+    )
+    yield Situation(
+        "margin, better by .03",
+        Rule(**bpsn, margin=0.03),
+        (shift_of(0.88, 2.0),),
+        equal,
+        least_passes=0.95,
+    )
+    yield Situation(
+        "margin on a gap, wider by exactly it",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(0.2),),
+        (gap_shift_of(0.15),),
+        most_passes=ALPHA,
+    )
+    yield Situation(
+        "margin on a gap, wider by exactly it with the other sign",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(-0.2),),
+        (gap_shift_of(0.15),),
+        most_passes=ALPHA,
+    )
+    for gap_now in (0.05, -0.05):
+        yield Situation(
+            f"margin on a gap, from 0 to {gap_now:+.2f} by exactly it",
+            Rule(**gap, margin=0.05),
+            (gap_shift_of(gap_now),),
+            (0.0,),
+            most_passes=ALPHA,
+        )
+    yield Situation(
+        "margin on a gap that shrinks from .30 to .10",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(0.1),),
+        (gap_shift_of(0.3),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+    yield Situation(
+        "margin on a gap that turns from +.30 to -.10",
+        Rule(**gap, margin=0.05),
+        (gap_shift_of(-0.1),),
+        (gap_shift_of(0.3),),
+        least_passes=0.99,
+        outcomes_allowed=frozenset({"pass"}),
+    )
+    yield Situation(
+        "too few positives for the rule, however good",
+        Rule(metric="subgroup_auc", scope="each", floor=0.5, min_positives=25),
+        (0.0,),
+        n_positive=10,
+        most_passes=0.0,
+        separation=4.0,
+        outcomes_allowed=frozenset({"insufficient"}),
+    )

@@ -1,0 +1,244 @@
+"""The table of metrics: each one once, with all that is said or decided about it by name.
+
+A metric is either a probability over pairs of rows (`Pair`: the AUCs and AEGs) or a difference of
+error rates at a threshold (`Rate`), or it is made of other metrics (neither). Everything that
+lists metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Class = Literal["positive", "negative"]
+Scope = Literal["overall", "subgroup", "aggregate"]
+Event = Literal["flagged", "not flagged"]
+
+CLASSES: tuple[Class, ...] = ("positive", "negative")
+EQUAL_ERRORS, GIVEN = "equal_errors", "given"
+THRESHOLDS = {EQUAL_ERRORS: "the threshold of equal errors", GIVEN: "the given threshold"}
+"""Decision thresholds by name: each model's own, estimated or the one that it is used with."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """P(x > y), with a tie counted as one half.
+
+    Attributes
+    ----------
+    x : {"positive", "negative"}
+        Class of the rows x, which are the subgroup's.
+    y : {"positive", "negative"}
+        Class of the rows y.
+    inside : bool
+        Whether y are rows of the subgroup too; else of the background.
+    flip : bool
+        Whether the metric is P(y > x) instead.
+    """
+
+    x: Class
+    y: Class
+    inside: bool = False
+    flip: bool = False
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The share of rows with an event in the subgroup, less that in the background.
+
+    Attributes
+    ----------
+    of : tuple of {"positive", "negative"}
+        Classes of the rows that are counted.
+    event : {"flagged", "not flagged"}
+        What happens to a row at the threshold: a score at or above it is flagged.
+    """
+
+    of: tuple[Class, ...]
+    event: Event
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes
+    ----------
+    name : str
+        As in reports, policies and MLflow.
+    title : str
+        As in tables and pictures.
+    scopes : tuple of {"overall", "subgroup", "aggregate"}
+        What it is a number of: all rows, one subgroup, all subgroups together.
+    compares : Pair, Rate or None
+        Which rows it compares; None for what is made of other metrics.
+    ideal : {0, 1}
+        The best value. 1: higher is better. 0: signed, and both signs are harm.
+    largest : float
+        Largest size.
+    centre : float
+        What is subtracted from the probability: 1/2 for an AEG.
+    question : str
+        What it asks, with `{of}` for the subgroups.
+    harm : str
+        What a bad value means for users, with `{group}` and, where 0 is best, `{side}`.
+    sides : tuple of str
+        What `{side}` is below and above 0.
+    when_low : str
+        Of an AUC that is clearly lower than the background's: what that means.
+    """
+
+    name: str
+    title: str
+    scopes: tuple[Scope, ...]
+    compares: Pair | Rate | None
+    question: str
+    harm: str = ""
+    ideal: Literal[0, 1] = 1
+    largest: float = 1.0
+    centre: float = 0.0
+    sides: tuple[str, str] = ("lower", "higher")
+    when_low: str = ""
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is signed with 0 best, so that its size is judged."""
+        return self.ideal == 0
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether it is measured at a decision threshold."""
+        return isinstance(self.compares, Rate)
+
+    @property
+    def classes(self) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
+        """The classes that it compares: of the subgroup, and of the background."""
+        compares = self.compares
+        if compares is None:
+            return CLASSES, ()
+        if isinstance(compares, Rate):
+            return compares.of, compares.of
+        if compares.inside:
+            return (compares.x, compares.y), ()
+        return (compares.x,), (compares.y,)
+
+
+def _aeg(which: Class, kind: str, other: str) -> Metric:
+    title = f"{which.capitalize()} AEG"
+    return Metric(
+        f"{which}_aeg",
+        title,
+        ("subgroup",),
+        Pair(which, which),
+        question=f"how much a mention of {{of}} shifts the scores of {other} comments ({title})",
+        harm=f"{kind} comments that mention {{group}} score {{side}} than other "
+        f"{'toxic ones' if kind == 'toxic' else 'such'}",
+        ideal=0,
+        largest=0.5,
+        centre=0.5,
+    )
+
+
+_TABLE = (
+    Metric(
+        "subgroup_auc",
+        "Subgroup AUC",
+        ("subgroup", "aggregate"),
+        Pair("positive", "negative", inside=True),
+        question="how well toxic and harmless comments that mention {of} are told apart "
+        "(Subgroup AUC)",
+        harm="toxic and non-toxic comments that mention {group} are told apart badly",
+        when_low="harmless and toxic ones are harder to tell apart",
+    ),
+    Metric(
+        "bpsn_auc",
+        "BPSN AUC",
+        ("subgroup", "aggregate"),
+        Pair("negative", "positive", flip=True),
+        question="how well harmless comments that mention {of} are told from toxic ones that do "
+        "not (BPSN AUC)",
+        harm="non-toxic comments that mention {group} score like toxic ones that do not",
+        when_low="harmless ones are harder to tell from toxic comments elsewhere",
+    ),
+    Metric(
+        "bnsp_auc",
+        "BNSP AUC",
+        ("subgroup", "aggregate"),
+        Pair("positive", "negative"),
+        question="how well toxic comments that mention {of} are told from harmless ones that do "
+        "not (BNSP AUC)",
+        harm="toxic comments that mention {group} score like non-toxic ones that do not",
+        when_low="toxic ones are harder to tell from harmless comments elsewhere",
+    ),
+    _aeg("positive", "toxic", "toxic"),
+    _aeg("negative", "non-toxic", "harmless"),
+    Metric(
+        "auc",
+        "AUC",
+        ("overall",),
+        Pair("positive", "negative", inside=True),
+        question="the AUC over all comments",
+    ),
+    Metric(
+        "final_score",
+        "Final score",
+        ("aggregate",),
+        None,
+        question="the final score (overall AUC and the three power means)",
+    ),
+    Metric(
+        "fpr_gap",
+        "FPR gap",
+        ("subgroup",),
+        Rate(("negative",), "flagged"),
+        question="how much more or less often harmless comments that mention {of} are flagged "
+        "than other harmless ones (FPR gap)",
+        harm="harmless comments that mention {group} are flagged {side} than other harmless ones",
+        ideal=0,
+        sides=("less often", "more often"),
+    ),
+    Metric(
+        "fnr_gap",
+        "FNR gap",
+        ("subgroup",),
+        Rate(("positive",), "not flagged"),
+        question="how much more or less often toxic comments that mention {of} are missed than "
+        "other toxic ones (FNR gap)",
+        harm="toxic comments that mention {group} are missed {side} than other toxic ones",
+        ideal=0,
+        sides=("less often", "more often"),
+    ),
+)
+
+METRICS = {one.name: one for one in _TABLE}
+"""Every metric by its name."""
+
+
+def metrics_of(scope: Scope) -> tuple[str, ...]:
+    """Return the names of a scope's metrics."""
+    return tuple(one.name for one in METRICS.values() if scope in one.scopes)
+
+
+def threshold_metrics() -> dict[str, Rate]:
+    """Return what the metrics at a threshold compare, by name."""
+    found = {name: one.compares for name, one in METRICS.items()}
+    return {name: one for name, one in found.items() if isinstance(one, Rate)}
+
+
+PAIRS = {one.name: one.compares for one in _TABLE if isinstance(one.compares, Pair)}
+"""What each AUC and AEG compares."""
+SUBGROUP_METRICS = tuple(name for name in metrics_of("subgroup") if name in PAIRS)
+"""The five metrics of a subgroup that need no threshold: the cells of a report."""
+AUCS = tuple(name for name in SUBGROUP_METRICS if not METRICS[name].is_gap)
+AEGS = tuple(name for name in SUBGROUP_METRICS if METRICS[name].is_gap)
+AGGREGATE_METRICS = metrics_of("aggregate")
+OVERALL_METRICS = metrics_of("overall")
+FINAL_SCORE_PARTS = tuple(name for name in AGGREGATE_METRICS if name in SUBGROUP_METRICS)
+"""The metrics whose power means make up the final score."""
+
+
+def subgroup_metric(x: Class, y: Class, *, inside: bool = False) -> str:
+    """Return the name of the subgroup's metric that compares these rows."""
+    wanted = (x, y, inside)
+    pairs = ((name, PAIRS[name]) for name in SUBGROUP_METRICS)
+    return next(name for name, one in pairs if (one.x, one.y, one.inside) == wanted)

@@ -1,0 +1,119 @@
+"""The table of metrics, and that everything which lists metrics reads it."""
+
+import re
+from dataclasses import fields
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bias_metrics
+from bias_metrics import compare_rate_gaps, evaluate_bias, rate_gaps
+from bias_metrics._cells import Cells
+from bias_metrics.gate import decide
+from bias_metrics.metrics import (
+    CLASSES,
+    FINAL_SCORE_PARTS,
+    METRICS,
+    SUBGROUP_METRICS,
+    Metric,
+    Rate,
+    metrics_of,
+    subgroup_metric,
+)
+from bias_metrics.rules import Rule
+from bias_metrics.verdict import Evidence
+
+LIBRARY = Path(bias_metrics.__file__).parent
+TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]
+
+
+def test_the_cells_of_a_report_are_the_metrics_of_a_subgroup_in_their_order():
+    assert [one.name for one in fields(Cells)] == list(SUBGROUP_METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda one: one.name)
+def test_every_metric_has_a_title_and_a_question(metric):
+    assert metric.title
+    assert metric.question
+    assert set(metric.scopes) <= {"overall", "subgroup", "aggregate"}
+    if "subgroup" in metric.scopes:
+        assert "{of}" in metric.question
+        assert "{group}" in metric.harm
+        assert ("{side}" in metric.harm) is metric.is_gap
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "background"),
+    [
+        ("subgroup_auc", ("positive", "negative"), ()),
+        ("bpsn_auc", ("negative",), ("positive",)),
+        ("bnsp_auc", ("positive",), ("negative",)),
+        ("positive_aeg", ("positive",), ("positive",)),
+        ("negative_aeg", ("negative",), ("negative",)),
+        ("fpr_gap", ("negative",), ("negative",)),
+        ("fnr_gap", ("positive",), ("positive",)),
+        ("auc", ("positive", "negative"), ()),
+        ("final_score", CLASSES, ()),
+    ],
+)
+def test_a_metric_compares_these_classes(name, own, background):
+    assert METRICS[name].classes == (own, background)
+
+
+def test_a_metric_is_found_by_the_rows_that_it_compares():
+    assert subgroup_metric("positive", "negative") == "bnsp_auc"
+    assert subgroup_metric("positive", "negative", inside=True) == "subgroup_auc"
+    assert subgroup_metric("negative", "negative") == "negative_aeg"
+
+
+def test_the_final_score_is_made_of_the_three_aucs_of_a_subgroup():
+    assert FINAL_SCORE_PARTS == ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+
+
+def test_no_other_module_tells_a_metrics_kind_from_its_name():
+    listed = re.compile(r'"(bpsn_auc|bnsp_auc|positive_aeg|negative_aeg|fpr_gap|fnr_gap)"')
+    for path in (file for tree in TREES for file in tree.rglob("*.py")):
+        code = re.sub(r'"""[\s\S]*?"""', "", path.read_text("utf-8"))
+        assert 'endswith("_a' not in code, path
+        if path.name not in {"metrics.py", "__init__.py"}:
+            assert not listed.search(code), path
+
+
+RECALL = Metric(
+    "recall_gap",
+    "Recall gap",
+    ("subgroup",),
+    Rate(("positive",), "flagged"),
+    question="how much more or less often toxic comments that mention {of} are caught",
+    harm="toxic comments that mention {group} are caught {side} than other toxic ones",
+    ideal=0,
+    sides=("less often", "more often"),
+)
+
+
+def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeypatch):
+    monkeypatch.setitem(METRICS, "recall_gap", RECALL)
+    rng = np.random.default_rng(0)
+    y_true, group = rng.random(2000) < 0.5, {"g": rng.random(2000) < 0.5}
+    first = y_true + rng.normal(size=2000) - 0.8 * (group["g"] & y_true)
+    second = y_true + rng.normal(size=2000)
+    assert "recall_gap" in metrics_of("subgroup")
+    rule = Rule("recall_gap", "each", ceiling=0.1, margin=0.05, threshold="given")
+    options = {"confidence": rule.level}
+    report = evaluate_bias(y_true, first, group, **options).to_dict()
+    gaps = rate_gaps(y_true, first, group, threshold=0.5, **options)
+    report["thresholds"] = {"given": gaps.to_dict()}
+    change = compare_rate_gaps(
+        y_true, first, second, group, threshold_a=0.5, threshold_b=0.5, **options
+    )
+    cells = gaps.subgroups["g"]
+    assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)
+    evidence = Evidence(report, {"thresholds": {"given": change.to_dict()}})
+    verdict = decide({(None, rule.level): evidence}, [rule], today=date(2026, 11, 21))
+    assert [(one.kind, one.outcome) for one in verdict.results] == [
+        ("ceiling", "fail"),
+        ("champion", "fail"),
+    ]
+    assert "toxic comments that mention g are caught less often" in verdict.results[0].sentence
