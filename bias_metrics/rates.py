@@ -208,7 +208,7 @@ def compare_rate_gaps(
     >>> found = compare_rate_gaps(y_true, a, b, {"gay": gay}, threshold_a=0.5, threshold_b=0.5)
     >>> one = found.subgroups["gay"]["fpr_gap"]
     >>> one.first, one.second, round(one.size_low, 2)
-    (0.5, 0.0, 0.13)
+    (0.5, 0.0, 0.18)
     """
     rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
     models = [

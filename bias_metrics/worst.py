@@ -8,11 +8,10 @@ from typing import Any, Protocol
 
 from bias_metrics._tables import Tabular
 from bias_metrics._values import MetricValue, undefined
-from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 
 # Values closer than this are equally bad.
 _ROUNDING = 1e-12
-_AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
     """
 
     def badness(name: str) -> tuple[bool, float, float]:
-        cells = [subgroups[name][metric] for metric in _AUCS]
+        cells = [subgroups[name][metric] for metric in AUCS]
         bounds = [cell["high"] for cell in cells if cell.get("high") is not None]
         values = [cell["value"] for cell in cells if cell["value"] is not None]
         return not bounds, min(bounds, default=1.0), min(values, default=2.0)

@@ -77,7 +77,8 @@ def test_no_other_module_tells_a_metrics_kind_from_its_name():
     for path in (file for tree in TREES for file in tree.rglob("*.py")):
         code = re.sub(r'"""[\s\S]*?"""', "", path.read_text("utf-8"))
         assert 'endswith("_a' not in code, path
-        if path.name not in {"metrics.py", "__init__.py"}:
+        # A type names the objectives that a policy may have, for its schema.
+        if path.name not in {"metrics.py", "__init__.py", "objective.py"}:
             assert not listed.search(code), path
 
 

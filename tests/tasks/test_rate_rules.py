@@ -13,7 +13,6 @@ from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rat
 from tasks.errors import InputError
 from tasks.evaluation import read_evaluation
 from tasks.evidence import FILE, EvidenceFile, evidence_table
-from tasks.files import json_digest
 from tasks.gating import build_verdict
 from tasks.policy import SHIPPED, Policy
 from tasks.policy_words import explain_policy
@@ -146,12 +145,20 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
 # ------------------------------------------------------------------ policies
 
 
-@pytest.mark.parametrize("name", sorted(one.stem for one in SHIPPED.glob("*.yaml")))
-def test_a_policy_without_a_threshold_keeps_the_digest_that_it_had(name):
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("default", "9b24b667764a556ba3b7866fe709c63c747c40315d713500a68f29b0b32079d9"),
+        ("no-worse", "0e330a78457e5c3101b8901a40465ec04b9a5882dd366b5a114e5e3da42b5f12"),
+        ("report-only", "d5669872a1551a105bf0836c067dbad73caf97ff2e931997b434cc8506df30bc"),
+        ("strict", "f708f3cf90ee71197ebac21d3b63a548f22ecfc641d3a5ab4ccb8c082b4be24a"),
+    ],
+)
+def test_a_policy_without_a_threshold_keeps_the_digest_that_it_had(name, digest):
     content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
     dumped = Policy.model_validate(content).model_dump(mode="json")
     assert all("threshold" not in rule for rule in dumped["rules"])
-    assert Policy.model_validate(dumped).digest == json_digest(dumped)
+    assert Policy.model_validate(dumped).digest == digest
 
 
 def test_a_policy_with_a_threshold_is_kept_with_it():
