@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._operating import allowed_error, gap_shift_of
+from benchmarks._operating import allowed_error
+from benchmarks._situations import gap_shift_of
 from bias_metrics import compare_bias
 from bias_metrics.worsening import ALPHA, joint_confidence, worsened
 

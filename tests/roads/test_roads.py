@@ -17,7 +17,7 @@ from support.road_rows import expected_report, expected_rows
 from support.roads import possible_outcomes, write_road
 from support.scorers import score
 
-from biasgate.telling import EXIT_CODES
+from tasks.outcomes import word_of
 from tasks.scoring.kinds import Candidate
 
 SALTS = {"scores": "a", "python": "python", "http": "http"}
@@ -62,7 +62,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     done = biasgate("evaluate", config, "--output", folder / "out", "--submission")
     assert done.exit_code in {0, 3, 4}, done.output + done.stderr
     summary = read(folder / "out" / "summary.json")
-    assert done.exit_code == EXIT_CODES[summary["outcome"]]
+    assert done.exit_code == word_of(summary).exit_code
     verdict = summary["verdicts"][0]
     of_candidate = folder / "out" / "comments" / road["kind"]
     assert read(of_candidate / "verdict.json")["outcome"] == verdict["outcome"]
