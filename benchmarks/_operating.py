@@ -1,7 +1,7 @@
 """How often the gate decides what, by simulation: its operating characteristics.
 
 Scores are normal within each class and group, so that every population value is known; rules
-are held against them by `bias_metrics.gate.decide`, as an evaluation does.
+are held against them by `bias_metrics.gate.decide.decide`, as an evaluation does.
 `python -m benchmarks._operating` prints the table of docs/policies.md.
 """
 
@@ -25,8 +25,8 @@ from bias_metrics import (
     evaluate_bias,
     rate_gaps,
 )
-from bias_metrics.gate import decide
-from bias_metrics.verdict import Evidence
+from bias_metrics.gate.decide import decide
+from bias_metrics.gate.verdict import Evidence
 
 TODAY = date(2026, 1, 1)
 Floats = npt.NDArray[np.float64]

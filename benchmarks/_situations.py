@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from bias_metrics.rules import Rule
+from bias_metrics.gate.rules import Rule
 
 ALPHA = 0.05
 _NORMAL = NormalDist()

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks._operating import allowed_error
 from benchmarks._situations import gap_shift_of
 from bias_metrics import compare_bias
-from bias_metrics.worsening import ALPHA, joint_confidence, worsened
+from bias_metrics.report.worsening import ALPHA, joint_confidence, worsened
 
 DRAWS = 2000
 Shift = tuple[float, float]

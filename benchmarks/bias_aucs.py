@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from bias_metrics import BiasReport, evaluate_bias
-from bias_metrics._cells import Cells
-from bias_metrics._checks import BoolArray, FloatArray
+from bias_metrics._core.cells import Cells
+from bias_metrics._core.checks import BoolArray, FloatArray
 
 ROWS, GROUPS, SEED, ROUNDS = 1_800_000, 24, 20190513, 3
 # Fast contenders are repeated within a round, so that each time is well above the noise.

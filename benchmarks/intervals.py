@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from benchmarks.bias_aucs import GROUPS, ROWS, SEED, draw
 from bias_metrics import compare_bias, evaluate_bias
-from bias_metrics._checks import BoolArray, FloatArray
+from bias_metrics._core.checks import BoolArray, FloatArray
 
 ROUNDS = 5
 REPEATS = {"argsort": 5, "values": 3, "cells": 3, "all": 2}

@@ -25,7 +25,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from bias_metrics import bootstrap_bias, evaluate_bias
-from bias_metrics._checks import BoolArray, FloatArray
+from bias_metrics._core.checks import BoolArray, FloatArray
 
 ROWS, GROUPS, SEED, ROUNDS, REPLICATES = 10_000, 24, 20190513, 3, 200
 SHARE = 0.03

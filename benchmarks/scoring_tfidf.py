@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
-from tasks.scoring.tfidf import Tfidf, positive_probability
-from tasks.scoring.workers import Workers
+from biasgate.tasks.scoring.kinds.tfidf import Tfidf, positive_probability
+from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
 
 ROWS, TRAINED_ON, ROUNDS = 8_000, 8_000, 15
 

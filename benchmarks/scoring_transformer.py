@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks._comments import at_natural_rate, for_training
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from bias_metrics import roc_auc
-from tasks.scoring.inference import Classifier, chosen_precision
+from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
 
 ROWS, FITTED_ON, ROUNDS = 1_000, 1_000, 3
 BATCH_SIZES = (1, 8, 32)

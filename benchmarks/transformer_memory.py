@@ -20,7 +20,7 @@ import transformers
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement
 from benchmarks.scoring_transformer import fit_classifier
-from tasks.scoring.kinds import CANDIDATES
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 ROWS, SHARDS, MAX_TOKENS = 180_000, 18, 64
 

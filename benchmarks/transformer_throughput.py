@@ -19,7 +19,7 @@ import transformers
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from benchmarks.scoring_transformer import encoder_folder
-from tasks.scoring.inference import Classifier, chosen_precision
+from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, OF_PIPELINE = {"cuda": (100_000, 2_000), "cpu": (100, 20)}[DEVICE]

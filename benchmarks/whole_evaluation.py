@@ -25,10 +25,10 @@ import yaml
 
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement
-from flows.evaluate import evaluate
-from flows.train import train
-from tasks.data.terms import TermMatcher
-from tasks.scoring.tfidf import TfidfScorer
+from biasgate.flows.evaluate import evaluate
+from biasgate.flows.train import train
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.scoring.kinds.tfidf import TfidfScorer
 
 ROWS, TRAINED_ON, ROWS_A_CHUNK = 1_800_000, 8_000, 50_000
 TERMS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bias_metrics._frames import by_name
-from bias_metrics._optional import optional
-from bias_metrics.evaluation import evaluate_bias
+from bias_metrics._core.frames import by_name
+from bias_metrics._core.optional import optional
+from bias_metrics.report.evaluation import evaluate_bias
 
 _METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 

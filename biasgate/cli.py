@@ -20,7 +20,7 @@ from biasgate.printing import (
     print_where_to_look,
 )
 from biasgate.telling import CRASH, USAGE, errors_told, say
-from tasks.outcomes import word_of
+from biasgate.tasks.common.outcomes import word_of
 
 app = typer.Typer(
     name="biasgate",
@@ -95,7 +95,7 @@ def evaluate(
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
-        from flows.evaluate import evaluate as flow  # noqa: PLC0415
+        from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = flow(
             str(config),
@@ -118,7 +118,7 @@ def train(
     with errors_told(verbose=verbose):
         _check(config, None, store)
         say("starting Prefect")
-        from flows.train import train as flow  # noqa: PLC0415
+        from biasgate.flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
             typer.echo(f"{candidate['name']}: {candidate.get('model') or 'not trained here'}")
@@ -146,14 +146,14 @@ def nightly(
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
-            from deployments.nightly import serve  # noqa: PLC0415
+            from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
             say(f"asking Prefect to schedule {config}")
             options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
             serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
-        from flows.nightly import nightly as flow  # noqa: PLC0415
+        from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
 
         state: Any = flow(
             str(config),
@@ -187,7 +187,7 @@ def demo(
     store = output / "store"
     with errors_told(verbose=verbose):
         say("starting Prefect")
-        from flows.evaluate import evaluate as flow  # noqa: PLC0415
+        from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
         _print_results(summary, output, store)
@@ -205,8 +205,8 @@ def ui(
 ) -> None:
     """Open MLflow on the store, on this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
-    from tasks.tracking import runs_page  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+    from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415
 
     if not store.is_dir():
         print_error(f"store {store} must be a folder that an evaluation wrote; there is none.")
@@ -242,8 +242,8 @@ def _check(
 ) -> None:
     """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
     say(f"reading {config}")
-    from tasks.evaluation import read_evaluation  # noqa: PLC0415
-    from tasks.files import require_writable  # noqa: PLC0415
+    from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
+    from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
 
     for what, folder in (("output", output), ("store", store)):
         if folder is not None:
@@ -273,7 +273,7 @@ def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
     os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
     os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
     if task_runner:
-        from tasks import orchestration  # noqa: PLC0415
+        from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
         orchestration.task_runner()  # refused here, before any work, if there is no such class
 

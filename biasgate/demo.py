@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import deployments
+from biasgate import deployments
 
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "demo.yaml"
 STRENGTH = "BIASGATE_DEMO_STRENGTH"

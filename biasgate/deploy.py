@@ -44,12 +44,12 @@ def require_champion(
     >>> require_champion("toxicity", store="no-such-folder", tracking_uri=None)
     Traceback (most recent call last):
     ...
-    tasks.errors.InputError: store no-such-folder must be a folder that an evaluation wrote; ...
+    biasgate.tasks.common.errors.InputError: store no-such-folder must be a folder that an evaluation wrote; ...
     """
     # MLflow takes seconds to import, and who imports biasgate may not need it.
-    from tasks.errors import InputError  # noqa: PLC0415
-    from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
-    from tasks.registry import require_champion as require  # noqa: PLC0415
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+    from biasgate.tasks.promoting.by_hand import require_champion as require  # noqa: PLC0415
 
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     folder = Path(store or os.environ.get("BIASGATE_STORE") or DEFAULT_STORE)

@@ -21,8 +21,8 @@ File = Annotated[str, typer.Argument(help="A policy file, or default, strict, ..
 def check(file: File) -> None:
     """Check a policy: exit code 0 if it can be used, 2 if not; warnings on the way."""
     with errors_told(verbose=False):
-        from tasks.policy import read_policy  # noqa: PLC0415
-        from tasks.policy_words import warn_of_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
 
         policy = read_policy(file, Path())
         for warning in warn_of_policy(policy, datetime.now(UTC).date()):
@@ -34,8 +34,8 @@ def check(file: File) -> None:
 def explain(file: File) -> None:
     """Say in words what a policy demands."""
     with errors_told(verbose=False):
-        from tasks.policy import read_policy  # noqa: PLC0415
-        from tasks.policy_words import explain_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
 
         typer.echo("\n".join(explain_policy(read_policy(file, Path()))))
 
@@ -44,7 +44,7 @@ def explain(file: File) -> None:
 def schema() -> None:
     """Print the JSON Schema of policies, for editors."""
     with errors_told(verbose=False):
-        from tasks.policy import policy_schema  # noqa: PLC0415
+        from biasgate.tasks.gating.policy import policy_schema  # noqa: PLC0415
 
         typer.echo(json.dumps(policy_schema(), indent=2))
 
@@ -58,6 +58,6 @@ def suggest(
 ) -> None:
     """Print a policy made from a model's own numbers, with the power that the set gives."""
     with errors_told(verbose=False):
-        from tasks.policy_advice import advise, suggested_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 
         typer.echo(suggested_policy(advise(evidence), name), nl=False)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tasks.outcomes import word_of
+from biasgate.tasks.common.outcomes import word_of
 
 _WIDTH = 118
 _COLOURS = {
@@ -162,7 +162,7 @@ def _worst_cell(found: Mapping[str, Any]) -> str:
 
 
 def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
-    from bias_metrics.gate import WORST_FIRST  # noqa: PLC0415
+    from bias_metrics.gate.decide import WORST_FIRST  # noqa: PLC0415
 
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]

@@ -14,7 +14,7 @@ import typer
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history
 from biasgate.telling import errors_told, say
-from tasks.outcomes import WORDS, word_of
+from biasgate.tasks.common.outcomes import WORDS, word_of
 
 app = typer.Typer()
 
@@ -32,7 +32,7 @@ def promote(
 ) -> None:
     """Make a version champion on the verdicts that it has, after verifying them."""
     with _registry(store) as gateway:
-        from tasks.registry import promote_version  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
 
         decision = promote_version(model, version, reason, gateway)
         typer.echo(decision["sentence"])
@@ -43,7 +43,7 @@ def promote(
 def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None:
     """Make the version champion again that the last promotion replaced."""
     with _registry(store) as gateway:
-        from tasks.registry import roll_back  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
         decision = roll_back(model, reason, gateway)
         typer.echo(decision["sentence"])
@@ -58,7 +58,7 @@ def history(
 ) -> None:
     """List the promotions and rollbacks of a model, the last first."""
     with _registry(store, quiet=as_json) as gateway:
-        from tasks.registry import history as past  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
         entries = past(model, gateway)
         if as_json:
@@ -81,7 +81,7 @@ def verify(
     Exit codes: 0 everything holds, 3 something does not.
     """
     with _registry(store, quiet=as_json) as gateway:
-        from tasks.registry import verify as check  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
 
         findings = check(model, version, gateway, store)
         if as_json:
@@ -96,9 +96,9 @@ def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
     """Yield the gateway of a store that exists; what does not hold exits like a block."""
     with errors_told(verbose=False, quiet=quiet):
         say("opening the registry")
-        from tasks.errors import InputError  # noqa: PLC0415
-        from tasks.mlflow_gateway import Gateway  # noqa: PLC0415
-        from tasks.registry import NotVerifiedError  # noqa: PLC0415
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+        from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
 
         if "MLFLOW_TRACKING_URI" not in os.environ and not store.is_dir():
             msg = f"store {store} must be a folder that an evaluation wrote; there is none."

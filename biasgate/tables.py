@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.worst import worst_first
-from tasks.cautions import unmeasured
+from bias_metrics.report.worst import worst_first
+from biasgate.tasks.measuring.cautions import unmeasured
 
 _NARROW = 76  # columns that five numbers with their intervals need
 _MARK = " !"

@@ -11,9 +11,9 @@ import typer
 
 from biasgate.printing import print_error, print_step
 
-# The exit codes of results are in `tasks.outcomes`.
+# The exit codes of results are in `biasgate.tasks.common.outcomes`.
 CRASH, USAGE = 1, 2
-STEPS = "biasgate.steps"  # the logger that `tasks.orchestration` tells finished steps by
+STEPS = "biasgate.steps"  # the logger that `biasgate.tasks.common.prefect_task` tells finished steps by
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
     Steps are told on standard error, unless `quiet`.
     """
     _set_up_logging(verbose=verbose, quiet=quiet)
-    from tasks.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
     try:
         yield

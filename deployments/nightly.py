@@ -26,11 +26,11 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
-from flows.nightly import nightly
-from tasks.configuration import read_settings
-from tasks.errors import InputError
-from tasks.evaluation import Evaluation
-from tasks.owners import has_ended, is_of_this_machine, this_process
+from biasgate.flows.nightly import nightly
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
 
 # A process that serves asks for runs every ten seconds; of one that did not for so long nothing
 # is expected any more.

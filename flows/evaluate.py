@@ -7,30 +7,30 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from flows.judge import judge_candidates
-from flows.score import score_candidates
-from flows.states import conclude
-from flows.train import prepare_candidates
-from tasks.data.freezing import freeze_evaluation_set
-from tasks.evaluation import notify_of_crash, read_evaluation_file
-from tasks.explaining import explain_bias
-from tasks.figures import draw_figures
-from tasks.files import own_folder
-from tasks.gating import check_policy
-from tasks.measuring import lay_out_scores, list_identities, measure_identity, summarise_identities
-from tasks.notifying import notify_people
-from tasks.orchestration import task_runner
-from tasks.publishing import (
+from biasgate.flows.judge import judge_candidates
+from biasgate.flows.score import score_candidates
+from biasgate.flows.states import conclude
+from biasgate.flows.train import prepare_candidates
+from biasgate.tasks.data.freezing import freeze_evaluation_set
+from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
+from biasgate.tasks.measuring.diagnosis import explain_bias
+from biasgate.tasks.reporting.figures import draw_figures
+from biasgate.tasks.common.files import own_folder
+from biasgate.tasks.gating.verdict import check_policy
+from biasgate.tasks.measuring.identities import lay_out_scores, list_identities, measure_identity, summarise_identities
+from biasgate.tasks.reporting.notifications import notify_people
+from biasgate.tasks.common.prefect_task import task_runner
+from biasgate.tasks.reporting.publish import (
     RESULTS,
     check_places,
     make_folder,
     summarise_evaluation,
     write_submission_file,
 )
-from tasks.reporting import write_report
-from tasks.rivals import pin_rivals
-from tasks.scoring.scored import score_candidate
-from tasks.tracking import close_evaluation_run, evaluation_run
+from biasgate.tasks.reporting.report import write_report
+from biasgate.tasks.promoting.rivals import pin_rivals
+from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 
 
 @flow(

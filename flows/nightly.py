@@ -6,9 +6,9 @@ from typing import Any
 
 from prefect import flow
 
-from flows.evaluate import evaluate
-from flows.states import conclude
-from tasks.nightly import folder_of_this_run, show_summary
+from biasgate.flows.evaluate import evaluate
+from biasgate.flows.states import conclude
+from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}")

@@ -6,9 +6,9 @@ from typing import Any
 
 from prefect import unmapped
 
-from tasks.orchestration import asking_for
-from tasks.scoring.parts import score_part, share_out
-from tasks.scoring.scored import score_candidate
+from biasgate.tasks.common.prefect_task import asking_for
+from biasgate.tasks.scoring.parts import score_part, share_out
+from biasgate.tasks.scoring.scored import score_candidate
 
 
 def score_candidates(

@@ -7,7 +7,7 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from tasks.outcomes import word_of
+from biasgate.tasks.common.outcomes import word_of
 
 
 def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> State[Any]:

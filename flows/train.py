@@ -6,9 +6,9 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.data.freezing import freeze_evaluation_set
-from tasks.evaluation import read_evaluation_file
-from tasks.scoring.training import pin_candidate, train_candidate
+from biasgate.tasks.data.freezing import freeze_evaluation_set
+from biasgate.tasks.evaluation_file import read_evaluation_file
+from biasgate.tasks.scoring.training import pin_candidate, train_candidate
 
 
 def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:

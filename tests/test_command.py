@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from biasgate import __main__ as start
 from biasgate.cli import app
-from deployments import __file__ as deployments_file
+from biasgate.deployments import __file__ as deployments_file
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
@@ -411,7 +411,7 @@ def test_a_crash_exits_1_and_names_the_way_to_its_traceback(
     def crash(*_arguments):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("tasks.evaluation.read_evaluation", crash)
+    monkeypatch.setattr("biasgate.tasks.evaluation_file.read_evaluation", crash)
     result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out")
     assert result.exit_code == 1
     assert "RuntimeError: the disk is gone" in said(result)

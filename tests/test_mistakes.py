@@ -9,7 +9,7 @@ import pytest
 from support.evaluations import COMMENT, N, change, evaluate, frame, run, write_inputs
 
 from biasgate import cli
-from tasks.mlflow_gateway import Gateway
+from biasgate.tasks.mlflow_server.runs import Gateway
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +165,7 @@ def trained(monkeypatch):
     """What was trained."""
     calls = []
     monkeypatch.setattr(
-        "tasks.scoring.training.train_and_register", lambda *_, **__: calls.append("trained")
+        "biasgate.tasks.scoring.training.train_and_register", lambda *_, **__: calls.append("trained")
     )
     return calls
 

@@ -20,9 +20,9 @@ def imported_by(statement):
     "statement",
     [
         "import biasgate.cli",
-        "from tasks.evaluation import read_evaluation",
-        "from tasks.registry import verify",
-        "from tasks.policy import read_policy",
+        "from biasgate.tasks.evaluation_file import read_evaluation",
+        "from biasgate.tasks.promoting.by_hand import verify",
+        "from biasgate.tasks.gating.policy import read_policy",
     ],
 )
 def test_a_file_is_checked_before_anything_slow_is_imported(statement):
@@ -34,4 +34,4 @@ def test_a_message_needs_no_numpy():
 
 
 def test_scikit_learn_is_not_imported_where_nothing_is_trained():
-    assert "sklearn" not in imported_by("import flows.evaluate")
+    assert "sklearn" not in imported_by("import biasgate.flows.evaluate")

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from biasgate.cli import app
-from deployments import __file__ as deployments_file
-from tasks.evidence import FILE, EvidenceFile
-from tasks.gating import build_verdict
-from tasks.policy import read_policy
+from biasgate.deployments import __file__ as deployments_file
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.gating.policy import read_policy
 
 pytestmark = pytest.mark.slow
 EVALUATIONS = Path(deployments_file).parent / "evaluations"

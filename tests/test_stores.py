@@ -9,7 +9,7 @@ import pytest
 from support.evaluations import evaluate, run, write_inputs
 
 from biasgate import require_champion
-from tasks.mlflow_gateway import Gateway
+from biasgate.tasks.mlflow_server.runs import Gateway
 
 
 @pytest.fixture(autouse=True)

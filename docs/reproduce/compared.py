@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from served import served
 
-import deployments
+from biasgate import deployments
 from benchmarks._measurement import describe_machine
-from flows.evaluate import evaluate
-from flows.train import train
-from tasks.data.freezing import SOURCES, freeze
-from tasks.evaluation import read_evaluation
-from tasks.scoring.candidate import Workplace
-from tasks.scoring.kinds import CANDIDATES
-from tasks.scoring.scored import score_rows
+from biasgate.flows.evaluate import evaluate
+from biasgate.flows.train import train
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
 
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "compared.yaml"
 DOORS = ("baseline", "baseline registered", "baseline served")

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from tasks.errors import InputError
-from tasks.files import whole_file
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import whole_file
 
 _DAMAGED = (
     zipfile.BadZipFile,

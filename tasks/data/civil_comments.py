@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
-from tasks.data import reading
-from tasks.data.archives import archived_files, extract_file
-from tasks.data.civil_comments_release import (
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.archives import archived_files, extract_file
+from biasgate.tasks.data.civil_comments_release import (
     IDENTITIES,
     JIGSAW_NINE,
     KNOWN_ARCHIVES,
@@ -30,11 +30,11 @@ from tasks.data.civil_comments_release import (
     Layout,
     Split,
 )
-from tasks.data.download import download
-from tasks.data.evaluation_set import IDENTITY, SLICE
-from tasks.data.source import SourceSettings
-from tasks.errors import InputError, place
-from tasks.settings import ConfigPath
+from biasgate.tasks.data.download import download
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.settings import ConfigPath
 
 SHORT = 100
 """Borkan's short comments have fewer characters than this."""

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from tasks.errors import InputError
-from tasks.files import file_digest, locked, write_json
-from tasks.progress import progress
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest, locked, write_json
+from biasgate.tasks.common.progress import progress
 
 TRIES = 5
 WAIT_S = 1.0

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.errors import InputError, place, shown_id
-from tasks.files import file_digest, whole_folder, write_json
+from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE = "identity/", "slice/"

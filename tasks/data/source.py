@@ -1,7 +1,7 @@
 """The seam of evaluation set sources, and the choices that apply when measuring.
 
 A further source is a module beside this one with a subclass of `SourceSettings`, named in
-`SOURCES` of `tasks.data.freezing`.
+`SOURCES` of `biasgate.tasks.data.freezing`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field
 
-from tasks.files import file_digest
-from tasks.settings import Name, Settings
+from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.common.settings import Name, Settings
 
 # To be raised when the same files give other rows than before: sets are then frozen anew.
 CONVERSION = 1
@@ -90,7 +90,7 @@ class SourceSettings(Settings):
         return "all"
 
     def chunks(self) -> Iterator[pa.Table]:
-        """Yield the checked rows, in the columns of `tasks.data.evaluation_set`."""
+        """Yield the checked rows, in the columns of `biasgate.tasks.data.evaluation_set`."""
         raise NotImplementedError
 
     def notes(self) -> dict[str, Any]:

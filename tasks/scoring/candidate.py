@@ -1,7 +1,7 @@
 """The seam of candidates: what every kind of candidate promises.
 
 A further kind is a module beside this one with a subclass of `CandidateSettings`, named in
-`CANDIDATES` of `tasks.scoring.kinds`, whose `open` returns a `Scorer`.
+`CANDIDATES` of `biasgate.tasks.scoring.kinds.catalogue`, whose `open` returns a `Scorer`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, FiniteFloat
 
-from tasks.data.evaluation_set import EvaluationSet
-from tasks.data.source import SourceSettings
-from tasks.errors import InputError
-from tasks.mlflow_gateway import Gateway
-from tasks.mlflow_registry import ModelVersion
-from tasks.scoring.shards import ROWS_A_SHARD
-from tasks.settings import Name, Settings
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.scoring.shards import ROWS_A_SHARD
+from biasgate.tasks.common.settings import Name, Settings
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Gets metrics of a training while it runs, and the epoch that they are of."""

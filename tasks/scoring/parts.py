@@ -1,6 +1,6 @@
 """Scoring by many workers: each makes a range of the shards that one candidate's scores need.
 
-What they have made is found by `tasks.scoring.scored`, which makes what is missing. A worker
+What they have made is found by `biasgate.tasks.scoring.scored`, which makes what is missing. A worker
 that is killed loses the shard that it was at; whoever gets its range makes the others.
 """
 
@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tasks.data.evaluation_set import EvaluationSet
-from tasks.orchestration import is_spread, task
-from tasks.scoring.candidate import Workplace
-from tasks.scoring.kinds import CANDIDATES
-from tasks.scoring.scored import ScoredSet, score_shards, shards_of
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.common.prefect_task import is_spread, task
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import ScoredSet, score_shards, shards_of
 
 # Each opens the candidate anew: enough for all workers to have some, few enough to be worth it.
 PARTS = 32

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.storage import Folder
+from biasgate.tasks.common.folders import Folder
 
 ROWS_A_SHARD = 10_000
 _KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.data.evaluation_set import EvaluationSet
-from tasks.mlflow_gateway import Gateway
-from tasks.mlflow_registry import ModelVersion
-from tasks.orchestration import say, task
-from tasks.scoring.candidate import CandidateSettings, Workplace
-from tasks.scoring.kinds import CANDIDATES
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"

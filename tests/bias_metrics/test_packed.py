@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bias_metrics import compare_bias, diagnose_bias, evaluate_bias, threshold_report
-from bias_metrics._lazily import KEPT, Lazily
-from bias_metrics.packed import PackedMasks
+from bias_metrics._core.lazily import KEPT, Lazily
+from bias_metrics._core.packed import PackedMasks
 
 N = 1501
 RNG = np.random.default_rng(4)
@@ -89,7 +89,7 @@ def test_members_of_many_patterns_are_counted_in_blocks(monkeypatch):
     whole = threshold_report(
         LABEL, SCORE, MASKS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=5
     )
-    monkeypatch.setattr("bias_metrics.decisions._LISTED", 100)
+    monkeypatch.setattr("bias_metrics.thresholds.decisions._LISTED", 100)
     parts = threshold_report(
         LABEL, SCORE, MASKS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=5
     )

@@ -21,10 +21,10 @@ from bias_metrics import (
     evaluate_bias,
     intersections,
 )
-from bias_metrics._tables import MAX_ROWS, Table, Tabular, flat
-from bias_metrics.gate import decide
-from bias_metrics.rules import Rule
-from bias_metrics.verdict import Evidence
+from bias_metrics._core.tables import MAX_ROWS, Table, Tabular, flat
+from bias_metrics.gate.decide import decide
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
 Y_TRUE = np.array([0, 1] * 30, dtype=bool)

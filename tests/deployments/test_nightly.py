@@ -21,10 +21,10 @@ from prefect.client.schemas.filters import (
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from deployments import nightly
-from flows.states import conclude
-from tasks.errors import InputError
-from tasks.owners import this_process
+from biasgate.deployments import nightly
+from biasgate.flows.states import conclude
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.processes import this_process
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "prefect.yaml"
@@ -120,7 +120,7 @@ def test_prefect_yaml_deploys_the_nightly_at_two(config, prefect_services):
     deployment = ask(read, prefect_services)
     [schedule] = deployment.schedules
     assert (schedule.schedule.cron, schedule.schedule.timezone) == ("0 2 * * *", "UTC")
-    assert deployment.entrypoint == "flows.nightly.nightly"
+    assert deployment.entrypoint == "biasgate.flows.nightly.nightly"
     assert deployment.pull_steps == []
     assert deployment.parameters == {
         "config": str(config),

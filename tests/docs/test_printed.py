@@ -10,7 +10,7 @@ from support.pictures import GREY, colours, texts, written
 
 from bias_metrics.plot import heatmap
 from bias_metrics.plot._colours import UNDEFINED, colour_of
-from bias_metrics.rules import SUBGROUP_METRICS
+from bias_metrics.gate.rules import SUBGROUP_METRICS
 
 
 def cells(figure):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.evaluate import evaluate
-from tasks.mlflow_gateway import Gateway
+from biasgate.flows.evaluate import evaluate
+from biasgate.tasks.mlflow_server.runs import Gateway
 
 HOSTILE = ["awful", "stupid", "rotten", "vile", "foul", "nasty"]
 FRIENDLY = ["kind", "decent", "lovely", "honest", "gentle", "warm"]

@@ -9,8 +9,8 @@ import pytest
 from prefect import get_client
 
 from bias_metrics import evaluate_bias
-from tasks.model_card import shortened
-from tasks.scoring.scored import ScoredSet
+from biasgate.tasks.reporting.model_card import shortened
+from biasgate.tasks.scoring.scored import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
 FILES = {

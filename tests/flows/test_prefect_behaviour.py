@@ -17,9 +17,9 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 
-from flows.states import conclude
-from tasks.errors import InputError
-from tasks.orchestration import task
+from biasgate.flows.states import conclude
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from flows import judge
-from tasks.errors import InputError
-from tasks.mlflow_gateway import Gateway
-from tasks.scoring.scored import ScoredSet
+from biasgate.flows import judge
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.scoring.scored import ScoredSet
 
 
 # Each evaluation finds the store as the one above it left it.

@@ -14,7 +14,7 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 
-from tasks.orchestration import run_name, say, task
+from biasgate.tasks.common.prefect_task import run_name, say, task
 
 
 def run_id(state):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.states import conclude
+from biasgate.flows.states import conclude
 
 
 @pytest.mark.parametrize(

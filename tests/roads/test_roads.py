@@ -17,8 +17,8 @@ from support.road_rows import expected_report, expected_rows
 from support.roads import possible_outcomes, write_road
 from support.scorers import score
 
-from tasks.outcomes import word_of
-from tasks.scoring.kinds import Candidate
+from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.scoring.kinds.catalogue import Candidate
 
 SALTS = {"scores": "a", "python": "python", "http": "http"}
 

@@ -28,7 +28,7 @@ from support.kills import (
     wrong_runs,
 )
 
-from tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored import ScoredSet
 
 RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options")
 # Of the model below: where it notes what it scores; how many workers must meet there; the text

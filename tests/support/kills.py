@@ -32,15 +32,15 @@ from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
 from prefect.testing.utilities import prefect_test_harness
 from support.disturbing import be_quiet, kill
 
-from flows.evaluate import evaluate
-from tasks import publishing, tracking
-from tasks.mlflow_gateway import PARENT, Gateway
-from tasks.registry import verify
-from tasks.scoring.python_function import FunctionScorer
-from tasks.scoring.score_file import ScoreTable
-from tasks.scoring.scored import ScoredSet
-from tasks.scoring.shards import Shards
-from tasks.storage import Folder
+from biasgate.flows.evaluate import evaluate
+from biasgate.tasks import publishing, tracking
+from biasgate.tasks.mlflow_server.runs import PARENT, Gateway
+from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
+from biasgate.tasks.scoring.kinds.score_file import ScoreTable
+from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.common.folders import Folder
 
 HERE = Path(__file__).parents[1]
 MODEL, N_ROWS, ROWS_A_SHARD, N_SHARDS = "toxicity", 240, 40, 6

@@ -12,9 +12,9 @@ from support import civil_comments
 from support.scorers import HOSTILE
 
 from bias_metrics import evaluate_bias
-from tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
-from tasks.data.freezing import SOURCES
-from tasks.data.table import uniform_hash
+from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.table import uniform_hash
 
 FRIENDLY = ("kind", "decent", "lovely", "honest", "gentle", "warm")
 PLAIN = ("neighbour", "talk", "street", "morning", "letter", "people", "again", "house", "story")

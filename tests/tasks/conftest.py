@@ -9,8 +9,8 @@ import pytest
 from support import civil_comments
 from support.civil_comments import SUBTYPES
 
-from tasks.data import download
-from tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.data import download
+from biasgate.tasks.data.civil_comments_release import IDENTITIES
 
 
 class FileServer(ThreadingHTTPServer):

@@ -1,0 +1,1 @@
+"""Ranks, cells, intervals and covariances that every metric shares."""

@@ -1,0 +1,186 @@
+r"""The five Borkan metrics of one subgroup, from pair counts that are shared between them.
+
+Each metric is P(x > y), or P(y > x), for a class x of the subgroup and a class y of the
+subgroup or the background. With D the rows of all, Dg those of the subgroup and D \\ Dg the
+background, the insertion points of x in D+ \\ Dg+ are those in D+ less those in Dg+: only
+the subgroup's scores are ever searched, and the background is never sorted. A background
+without any identity is D less the rows of all subgroups in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from bias_metrics._core.placements import Placed, Runs, delong_variance, place, runs_of
+from bias_metrics._core.ranks import SortedClasses, SortedScores, doubled_wins
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.intervals import auc_interval, quantile
+from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
+
+# Below this share of its class's weight, the background is lost in the subtraction above.
+ROUNDING = 1e-9
+WEIGHTED = "no interval for weighted rows"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The five metrics of one subgroup."""
+
+    subgroup_auc: MetricValue
+    bpsn_auc: MetricValue
+    bnsp_auc: MetricValue
+    positive_aeg: MetricValue
+    negative_aeg: MetricValue
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """P(x > y), or P(y > x), for a class x of the subgroup and another class y.
+
+    Attributes
+    ----------
+    base : SortedScores
+        The class y, with the rows of `excluded` that do not belong to it.
+    excluded : SortedScores or None
+        The rows in `base` that are to be taken out.
+    searched : SortedScores
+        The class x.
+    base_name, searched_name : str
+        What they are called where one is empty.
+    flip : bool
+        Whether the metric is P(y > x).
+    """
+
+    base: SortedScores
+    excluded: SortedScores | None
+    searched: SortedScores
+    base_name: str
+    searched_name: str
+    flip: bool = False
+
+    @property
+    def n_base(self) -> int:
+        """Number of y."""
+        return self.base.n - (0 if self.excluded is None else self.excluded.n)
+
+    def lack(self) -> str | None:
+        """Say which class is empty, or too light to be left after a subtraction."""
+        empty = lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
+        if empty or self.excluded is None:
+            return empty
+        if self.base.total - self.excluded.total < ROUNDING * self.base.total:
+            return f"{self.base_name.replace('_', ' ')} without weight to speak of"
+        return None
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The distinct x."""
+        return runs_of(self.searched.scores)
+
+    @cached_property
+    def among_all(self) -> Placed:
+        """X among the y and the rows to be taken out."""
+        return place(self.base.scores, self.runs)
+
+    @cached_property
+    def placed(self) -> Placed:
+        """X among the y."""
+        if self.excluded is None:
+            return self.among_all
+        if self.excluded is self.searched:
+            return self.among_all.without(self.runs.among_themselves())
+        return self.among_all.without(place(self.excluded.scores, self.runs))
+
+    def measure(self, z: float | None) -> MetricValue:
+        """Return the AUC, with its interval where `z` is given."""
+        if lack := self.lack():
+            return undefined(lack)
+        if self.base.cumulative_weight is not None:
+            return MetricValue(self._weighted(), None if z is None else WEIGHTED)
+        runs, placed = self.runs, self.placed
+        pairs = placed.n * runs.n
+        wins = placed.doubled_wins(runs)
+        value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
+        return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
+
+    def _weighted(self) -> float:
+        wins = doubled_wins(self.base, self.searched)
+        total = self.base.total
+        if self.excluded is not None:
+            wins -= doubled_wins(self.excluded, self.searched)
+            total -= self.excluded.total
+        pairs = total * self.searched.total
+        # Sums of fractional weights may pass the end by a rounding error.
+        share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
+        return min(max(share, 0.0), 1.0)
+
+
+def comparisons(
+    everyone: SortedClasses, subgroup: SortedClasses, excluded: SortedClasses | None = None
+) -> dict[str, Comparison]:
+    """Return what each of the five metrics compares.
+
+    The background is everyone without the excluded rows; default without the subgroup's.
+    """
+    rows = everyone, excluded or subgroup, subgroup
+    return {name: _comparison(PAIRS[name], *rows) for name in SUBGROUP_METRICS}
+
+
+def _comparison(
+    pair: Pair, everyone: SortedClasses, excluded: SortedClasses, subgroup: SortedClasses
+) -> Comparison:
+    def of(classes: SortedClasses, which: Class) -> SortedScores:
+        return classes.positive if which == "positive" else classes.negative
+
+    return Comparison(
+        of(subgroup if pair.inside else everyone, pair.y),
+        None if pair.inside else of(excluded, pair.y),
+        of(subgroup, pair.x),
+        f"{'subgroup' if pair.inside else 'background'}_{pair.y}s",
+        f"subgroup_{pair.x}s",
+        flip=pair.flip,
+    )
+
+
+def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
+    """Compute the five metrics of one subgroup; undefined cells carry their reason."""
+    z = None if confidence is None else quantile(confidence)
+    return Cells(
+        **{name: _centred(one.measure(z), METRICS[name].centre) for name, one in compared.items()}
+    )
+
+
+def pair_auc(
+    negative: SortedScores, positive: SortedScores, confidence: float | None = None
+) -> MetricValue:
+    """Compute AUC(negative, positive) = P(positive > negative) + P(equal) / 2."""
+    z = None if confidence is None else quantile(confidence)
+    # Fewer searches: the smaller class is searched in the larger one.
+    if positive.n <= negative.n:
+        return Comparison(negative, None, positive, "negatives", "positives").measure(z)
+    return Comparison(positive, None, negative, "positives", "negatives", flip=True).measure(z)
+
+
+def lacks(**counts: int) -> str | None:
+    """Say which of the named counts are 0, as in `no background positives`; None if none is."""
+    empty = [name.replace("_", " ") for name, count in counts.items() if count == 0]
+    return f"no {' and no '.join(empty)}" if empty else None
+
+
+def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> MetricValue:
+    if min(placed.n, runs.n) < 2:
+        return MetricValue(value, "fewer than 2 rows in a class")
+    std_error = math.sqrt(delong_variance(placed, runs))
+    low, high = auc_interval(value, std_error, placed.n, runs.n, z)
+    return MetricValue(value, std_error=std_error, low=low, high=high)
+
+
+def _centred(share: MetricValue, centre: float) -> MetricValue:
+    """Turn a probability and its interval into a gap around 0, where that is what is measured."""
+    value, low, high = (
+        None if one is None else one - centre for one in (share.value, share.low, share.high)
+    )
+    return replace(share, value=value, low=low, high=high)

@@ -1,0 +1,207 @@
+"""Input checks shared by every metric: refuse early, say which argument and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.frames import Subgroups, by_name
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.suggestion import did_you_mean
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.floating]
+P = ParamSpec("P")
+R = TypeVar("R")
+_OPTIONS = {"options"}  # `**options`, whose names are arguments themselves
+MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
+
+
+def aligned(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse inputs whose rows have different labels.
+
+    Inputs with an `index` (a pandas Series) must all have the same one: rows are never matched by
+    position where their labels say otherwise. Arrays and lists have no labels: their rows are
+    taken in order. Mappings are checked value by value.
+    """
+    known = signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        labelled = list(_labelled(known.bind(*args, **kwargs).arguments))
+        for name, index in labelled[1:]:
+            _refuse_other_index(name, index, *labelled[0])
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _labelled(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
+    """Yield the labels of the rows of every input that has some."""
+    for name, values in given.items():
+        index = getattr(values, "index", None)
+        if isinstance(values, PackedMasks):
+            continue
+        if isinstance(values, Mapping):
+            prefix = "" if name in _OPTIONS else name
+            yield from _labelled(
+                {f"{prefix}[{key!r}]" if prefix else str(key): one for key, one in values.items()}
+            )
+        elif index is not None and not callable(index):  # a list has a method of this name
+            yield name, index
+
+
+def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
+    if index is other or len(index) != len(other):  # other lengths are refused with their numbers
+        return
+    labels, others = np.asarray(index), np.asarray(other)
+    wrong = np.flatnonzero(labels != others)
+    if wrong.size and not index.equals(other):
+        row = int(wrong[0])
+        msg = (
+            f"`{name}` must have the index of `{like}`; got {labels[row]!r} where that has "
+            f"{others[row]!r} (row {row}). Align it with `.reindex({like}.index)`, or pass "
+            "`.to_numpy()` of each to take the rows in order."
+        )
+        raise ValueError(msg)
+
+
+def check_mask(
+    name: str, values: npt.ArrayLike, n: int | None = None, *, like: str = "y_true"
+) -> BoolArray:
+    """Return `values` as a boolean array of shape (n,); 0/1 numbers are accepted."""
+    array = np.asarray(values)
+    _check_shape(name, array, n, like)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype == np.object_ and all(isinstance(one, bool | np.bool_) for one in array):
+        return array.astype(np.bool_)  # a nullable boolean column without nulls
+    if array.dtype.kind in "iuf":
+        wrong = np.flatnonzero((array != 0) & (array != 1))
+        if wrong.size == 0:
+            return array.astype(np.bool_)
+        msg = (
+            f"`{name}` must be boolean (or 0 and 1); got {array[wrong[0]]} "
+            f"(row {wrong[0]}). Threshold fractions first: `fraction >= 0.5`."
+        )
+        raise ValueError(msg)
+    msg = f"`{name}` must be boolean (or 0 and 1); got dtype {array.dtype}."
+    raise TypeError(msg)
+
+
+def check_scores(
+    name: str, values: npt.ArrayLike, n: int | None = None, *, like: str = "y_true"
+) -> FloatArray:
+    """Return `values` as a finite floating array of shape (n,); float32 stays float32."""
+    array = np.asarray(values)
+    _check_shape(name, array, n, like)
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    if array.dtype.kind != "f":
+        msg = f"`{name}` must be numbers; got dtype {array.dtype}."
+        raise TypeError(msg)
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        msg = f"`{name}` must be finite; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    return array
+
+
+def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
+    """Return weights as float64 of shape (n,), or None; negative weights are refused."""
+    if values is None:
+        return None
+    array = check_scores("sample_weight", values, n).astype(np.float64)
+    if (array < 0).any():
+        row = int(np.flatnonzero(array < 0)[0])
+        msg = f"`sample_weight` must be at least 0; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    extreme = (array > MAX_WEIGHT) | ((array > 0) & (array < 1 / MAX_WEIGHT))
+    if extreme.any():
+        row = int(np.flatnonzero(extreme)[0])
+        msg = (
+            f"`sample_weight` must be 0 or between {1 / MAX_WEIGHT:g} and {MAX_WEIGHT:g}; "
+            f"got {array[row]} (row {row})."
+        )
+        raise ValueError(msg)
+    return array
+
+
+def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp] | None:
+    """Return clusters as codes 0, 1, ... of shape (n,), or None."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    _check_shape("clusters", array, n, "y_true")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        msg = f"`clusters` must not be missing; got {array[row]} (row {row})."
+        raise ValueError(msg)
+    return np.unique(array, return_inverse=True)[1]
+
+
+def check_subgroups(
+    subgroups: Subgroups,
+    n: int | None = None,
+    *,
+    name: str = "subgroups",
+    like: str = "y_true",
+) -> Mapping[str, BoolArray]:
+    """Return the masks as boolean arrays of shape (n,), in the order given.
+
+    Without `n`, the first mask says how many rows the others must have. Packed masks stay
+    packed.
+    """
+    given = by_name(subgroups, name)
+    if isinstance(given, PackedMasks):
+        if n is not None and given.n_rows != n:
+            msg = f"`{name}` must have {n} rows like `{like}`; got {given.n_rows}."
+            raise ValueError(msg)
+        return given
+    for key in given:
+        if not isinstance(key, str):
+            msg = f"`{name}` must have strings for names; got {key!r}."
+            raise TypeError(msg)
+    masks: dict[str, BoolArray] = {}
+    for key, mask in given.items():
+        own_name = f"{name}[{key!r}]"
+        masks[key] = check_mask(own_name, mask, n, like=like)
+        if n is None:
+            n, like = masks[key].size, own_name
+    return masks
+
+
+def check_power_mean_groups(
+    groups: Sequence[str] | None, subgroups: Mapping[str, object], name: str = "power_mean_groups"
+) -> tuple[str, ...]:
+    """Return the groups of an aggregate, all by default; refuse unknown and repeated ones."""
+    if groups is None:
+        return tuple(subgroups)
+    names = tuple(groups)
+    if isinstance(groups, str) or len(set(names)) != len(names):
+        msg = f"`{name}` must be a list of different names; got {groups!r}."
+        raise ValueError(msg)
+    unknown = [one for one in names if one not in subgroups]
+    if unknown:
+        msg = (
+            f"`{name}` must name subgroups; got {', '.join(map(repr, unknown))} "
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
+        )
+        raise ValueError(msg)
+    return names
+
+
+def _check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
+    if array.ndim != 1:
+        msg = f"`{name}` must have shape (n,); got shape {array.shape}."
+        raise ValueError(msg)
+    if n is not None and array.size != n:
+        msg = f"`{name}` must have {n} rows like `{like}`; got {array.size}."
+        raise ValueError(msg)

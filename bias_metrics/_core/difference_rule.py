@@ -1,0 +1,217 @@
+"""The interval of a difference of two estimates from the same rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.values import MetricValue
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.intervals import quantile, two_sided_p
+
+# Variances of a difference below this share of the estimates' own are rounding.
+_ROUNDING = 1e-12
+# How much more skewed a difference counts than it is: Hall's transformation is exact but for
+# terms that are not small where few rows are out of order. With 1, claims of being not worse
+# are false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this, in 5.
+_CAUTION = 1.5
+# Standard errors from 0 beyond which the sign of a gap is taken for sure.
+_SURE = 3.0
+
+
+def less(a: MetricValue, b: MetricValue) -> float | None:
+    """Return a - b, where both are defined."""
+    return None if a.value is None or b.value is None else a.value - b.value
+
+
+def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
+    """Return a difference without uncertainty, and the reason why."""
+    reason = a.reason or b.reason or "one of the two has no standard error"
+    return Difference(a.value, b.value, less(a, b), reason=reason)
+
+
+def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Difference:
+    """Return a difference whose interval reaches `z` standard errors to both sides."""
+    value = less(a, b)
+    assert value is not None  # noqa: S101
+    return Difference(
+        a.value,
+        b.value,
+        value,
+        std_error,
+        value - z * std_error,
+        value + z * std_error,
+        two_sided_p(value, std_error),
+    )
+
+
+def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: bool) -> Difference:
+    """Return the difference of two estimates from the same rows.
+
+    Parameters
+    ----------
+    a, b : MetricValue
+        The two estimates.
+    together : Joint
+        What they share.
+    z : float
+        Normal quantile of the intervals.
+    small : bool
+        Whether a class has few rows. Then, and where an estimate has no error of its own, the
+        interval is made of the estimates' own intervals (see `_reach`); else of the error of
+        the difference, stretched where that is skewed (see `skewed_reach`).
+
+    Returns
+    -------
+    Difference
+        Of zero width where the two ranked their rows alike.
+    """
+    assert a.std_error is not None  # noqa: S101
+    assert b.std_error is not None  # noqa: S101
+    product = a.std_error * b.std_error
+    variance = max(a.std_error**2 + b.std_error**2 - 2 * together.covariance, 0.0)
+    value = less(a, b)
+    assert value is not None  # noqa: S101
+    if product > 0 and variance <= _ROUNDING * product:  # the same ranks but for rounding
+        return symmetric(a, b, 0.0, z)
+    std_error = math.sqrt(variance)
+    if small or product == 0:
+        correlation = together.covariance / product if product > 0 else 0.0
+        down, up = (_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
+    else:
+        skewness = _CAUTION * together.third / std_error**3
+        down, up = (std_error * one for one in skewed_reach(z, skewness))
+    p_value = two_sided_p(value, std_error)
+    return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
+
+
+def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
+    """Return how many standard errors an interval reaches down and up from its estimate.
+
+    Where an estimate is skewed, so is its distance from the truth over its standard error, the
+    other way: with a long tail of high values it is low too often by more than it seems. Hall's
+    transformation removes that. Where it would reach less far than `z` it is not followed,
+    since the skewness itself is estimated, from the same few rows.
+
+    Parameters
+    ----------
+    z : float
+        Normal quantile.
+    skewness : float
+        Of the estimate.
+
+    Returns
+    -------
+    (float, float)
+        At least `z`.
+
+    References
+    ----------
+    Hall (1992), Journal of the Royal Statistical Society B 54, 221-228.
+    """
+    if abs(skewness) < _ROUNDING:
+        return z, z
+
+    def distance(point: float) -> float:
+        return 3 / skewness * (math.cbrt(1 + skewness * (point - skewness / 6)) - 1)
+
+    return max(distance(z), z), max(-distance(-z), z)
+
+
+def negated(b: MetricValue) -> MetricValue:
+    """Return -b, so that a sum is a difference: a + b = a - (-b)."""
+    value, low, high = (None if one is None else -one for one in (b.value, b.high, b.low))
+    return replace(b, value=value, low=low, high=high)
+
+
+def sized(
+    difference: Difference, total: Difference, second: MetricValue, confidence: float
+) -> Difference:
+    """Return the difference of two gaps with bounds on how much larger the first one's size is.
+
+    Upper bound: whatever the sign s, |first| - |second| is at most the larger of
+    s (first - second) and -s (first + second). With s the sign of the second gap's estimate, the
+    bound is the larger of theirs. It is never more than |first - second| either: where that
+    bounds it more closely (nearly equal gaps around zero, whose sign is unclear), that counts.
+    Unless the sign of the second gap is sure, both signs had their chance, and each has half of
+    the error that `confidence` allows.
+
+    Lower bound: |first| is larger than |second| only where first - second and first + second
+    are both above 0, or both below it, so both must be shown (an intersection-union test, which
+    needs no wider intervals). The sign of an estimate does not count: two gaps of the same size
+    and opposite sign may both have been estimated on the same side of 0.
+
+    Parameters
+    ----------
+    difference, total : Difference
+        `first - second` and `first + second`, each with its own paired interval.
+    second : MetricValue
+        The second gap.
+    confidence : float
+        Of the intervals.
+
+    Returns
+    -------
+    Difference
+        The difference with `size_low` and `size_high`, where it has an interval.
+
+    References
+    ----------
+    Berger (1982), Technometrics 24, 295-300 (intersection-union tests).
+    """
+    if None in {difference.low, difference.high, total.low, total.high}:
+        return difference
+    assert second.value is not None  # noqa: S101
+    assert second.std_error is not None  # noqa: S101
+    sure = abs(second.value) > _SURE * second.std_error
+    wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
+    turned = second.value < 0
+    apart, against = (_ends(one, wider, turned=turned) for one in (difference, total))
+    plain = [_ends(one, 1.0, turned=False) for one in (difference, total)]
+    both = min(low for low, _ in plain), max(high for _, high in plain)
+    return replace(
+        difference,
+        size_low=max(both[0], -both[1]),
+        size_high=max(apart[1], min(-against[0], -apart[0])),
+    )
+
+
+def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float, float]:
+    """Return the ends of a wider interval, or of that of the opposite number."""
+    assert difference.value is not None  # noqa: S101
+    assert difference.low is not None  # noqa: S101
+    assert difference.high is not None  # noqa: S101
+    low, high = (
+        difference.value + wider * (end - difference.value)
+        for end in (difference.low, difference.high)
+    )
+    return (-high, -low) if turned else (low, high)
+
+
+def _reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
+    """Return how far the interval of `a - b` reaches from the estimate.
+
+    With no correlation, Zou's: the distances of `a` to its one end and of `b` to its other
+    one, as a hypotenuse. With correlation 1 both are at the same end of their intervals, the
+    end that moves their difference farther this way: 0 for the same scores. In between, in
+    proportion. In large cells, where intervals are symmetric, this is the usual paired
+    interval whatever the correlation.
+    """
+    to_a = _distance(a, upwards=upwards)
+    to_b = _distance(b, upwards=not upwards)
+    apart = to_a**2 + to_b**2
+    if correlation <= 0:
+        return math.sqrt(apart - 2 * correlation * to_a * to_b)
+    correlation = min(correlation, 1.0)
+    together = max(
+        to_a - _distance(b, upwards=upwards), to_b - _distance(a, upwards=not upwards), 0.0
+    )
+    return math.sqrt((1 - correlation) * apart + correlation * together**2)
+
+
+def _distance(value: MetricValue, *, upwards: bool) -> float:
+    end = value.high if upwards else value.low
+    assert value.value is not None  # noqa: S101
+    assert end is not None  # noqa: S101 - with a standard error there is an interval
+    return abs(end - value.value)

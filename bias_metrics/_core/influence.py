@@ -1,0 +1,242 @@
+"""How much each row moves a metric: the variance of anything smooth that is made of AUCs.
+
+An AUC is P(x > y) over a searched class x and a base class y. Its influence on a row of x is
+how far that row's placement among the y lies from the mean, over the number of x; on a row of
+y likewise with the opposite sign. A smooth function of several AUCs has the same combination
+of their influences, and its variance is the sum of the squares (within clusters: the sum of
+squares of the clusters' sums). On one AUC alone this is DeLong's variance.
+
+Background rows are many, but their placements are step functions: they are added up as
+differences at the steps, and one cumulative sum per class gives every row's value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import Comparison, comparisons
+from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.placements import BLOCK, Floats, deviations_of, steps_of
+from bias_metrics._core.ranks import SortedClasses, SortedScores
+from bias_metrics.metrics import PAIRS
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRows:
+    """All rows sorted by class, and where each row went.
+
+    Attributes
+    ----------
+    everyone : SortedClasses
+        The sorted classes.
+    y_true : bool array of shape (n,)
+        Labels.
+    position : int32 array of shape (n,)
+        Position of each row among the sorted rows of its class.
+    """
+
+    everyone: SortedClasses
+    y_true: BoolArray
+    position: npt.NDArray[np.int32]
+
+    def members(self, rows: npt.NDArray[np.intp], excluded: Members | None = None) -> Members:
+        """Return a subgroup's rows by class, in score order.
+
+        Its background is all rows without the excluded ones; default without its own.
+        """
+        labels = self.y_true[rows]
+        positive = self._class_members(rows[labels], self.everyone.positive)
+        negative = self._class_members(rows[~labels], self.everyone.negative)
+        classes = SortedClasses(positive.scores, negative.scores)
+        outside = None if excluded is None else excluded.classes
+        compared = comparisons(self.everyone, classes, outside)
+        return Members(positive, negative, compared, excluded)
+
+    def _class_members(self, rows: npt.NDArray[np.intp], scores: SortedScores) -> ClassMembers:
+        position = self.position[rows]
+        order = np.argsort(position)
+        places = position[order]
+        return ClassMembers(
+            SortedScores(scores.scores[places]), rows[order].astype(np.int32), places
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMembers:
+    """A subgroup's rows of one class, in score order.
+
+    Attributes
+    ----------
+    scores : SortedScores
+        Their scores.
+    rows : int array of shape (k,)
+        Their row numbers.
+    position : int array of shape (k,)
+        Their positions among the sorted rows of the class.
+    """
+
+    scores: SortedScores
+    rows: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """A subgroup's rows by class, and what its metrics compare.
+
+    Attributes
+    ----------
+    positive, negative : ClassMembers
+        The rows.
+    compared : mapping of str to Comparison
+        By metric.
+    others : Members or None
+        The rows that are not its background; None where these are its own.
+    """
+
+    positive: ClassMembers
+    negative: ClassMembers
+    compared: Mapping[str, Comparison]
+    others: Members | None = None
+
+    @property
+    def excluded(self) -> Members:
+        """The rows that are not its background."""
+        return self if self.others is None else self.others
+
+    @property
+    def classes(self) -> SortedClasses:
+        """The scores."""
+        return SortedClasses(self.positive.scores, self.negative.scores)
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """All row numbers."""
+        return np.concatenate((self.positive.rows, self.negative.rows))
+
+    def of_class(self, *, positive: bool) -> ClassMembers:
+        """Return one class."""
+        return self.positive if positive else self.negative
+
+
+def rank_rows(y_true: BoolArray, y_score: FloatArray) -> RankedRows:
+    """Sort all rows by class, keeping where each went."""
+    order = np.argsort(y_score)
+    labels = y_true[order]
+    position = np.empty(y_true.size, dtype=np.int32)
+    classes = []
+    for of_class in (labels, ~labels):
+        rows = order[of_class]
+        classes.append(SortedScores(y_score[rows]))
+        position[rows] = np.arange(rows.size, dtype=np.int32)
+    return RankedRows(SortedClasses(*classes), y_true, position)
+
+
+@dataclass(eq=False)
+class Influence:
+    """The influence of every row on one number, collected as differences by position.
+
+    Attributes
+    ----------
+    n_positive, n_negative : int
+        Rows of each class.
+    """
+
+    n_positive: int
+    n_negative: int
+    _values: dict[bool, Floats] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start from no influence at all."""
+        sizes = {True: self.n_positive, False: self.n_negative}
+        self._values = {label: np.zeros(n + 1) for label, n in sizes.items()}
+
+    def add_auc(
+        self, metric: str, comparison: Comparison, members: Members | None, weight: float
+    ) -> None:
+        """Add `weight` times the influence of one AUC.
+
+        Parameters
+        ----------
+        metric : str
+            Which of the metrics it is; decides the classes of x and y.
+        comparison : Comparison
+            What it compares.
+        members : Members or None
+            The subgroup's positions; None for the overall AUC.
+        weight : float
+            Derivative of the number with respect to this AUC.
+        """
+        x_positive, y_positive = CLASSES[metric]
+        runs, placed = comparison.runs, comparison.placed
+        weight = -weight if comparison.flip else weight
+        x_scale = weight / math.sqrt(runs.n * (runs.n - 1))
+        y_scale = -weight / math.sqrt(placed.n * (placed.n - 1))
+        of_x = deviations_of(placed, runs) * x_scale
+        self._add_steps(runs.starts, of_x, members, positive=x_positive)
+        of_y = steps_of(placed, runs).deviations() * y_scale
+        bounds = steps_of(comparison.among_all, runs).bounds
+        if comparison.excluded is None or members is None:
+            self._add_steps(bounds, of_y, members, positive=y_positive)
+            return
+        self._add_steps(bounds, of_y, None, positive=y_positive)
+        excluded = bounds - steps_of(placed, runs).bounds
+        self._add_steps(excluded, -of_y, members.excluded, positive=y_positive)
+
+    def _add_steps(
+        self,
+        bounds: npt.NDArray[np.intp],
+        values: Floats,
+        members: Members | None,
+        *,
+        positive: bool,
+    ) -> None:
+        """Add a step function over a class in score order: of all rows, or of the members."""
+        differences = self._values[positive]
+        if members is None:
+            np.add.at(differences, bounds[:-1], np.diff(values, prepend=0.0))
+            differences[bounds[-1]] -= values[-1]
+            return
+        positions = members.of_class(positive=positive).position
+        each = np.repeat(values, np.diff(bounds))
+        differences[positions] += each
+        differences[positions + 1] -= each
+
+    def clear(self) -> None:
+        """Start again from no influence."""
+        for differences in self._values.values():
+            differences[:] = 0.0
+
+    def add(self, other: Influence, weight: float) -> None:
+        """Add `weight` times the settled influence on another number."""
+        for label in (True, False):
+            own, more = self._values[label], other._values[label]
+            for start in range(0, own.size, BLOCK):  # no second array of this size
+                block = slice(start, start + BLOCK)
+                own[block] += weight * more[block]
+
+    def by_row(self, ranked: RankedRows) -> Floats:
+        """Return the influence of each row, shape (n,)."""
+        positive, negative = self.by_class()
+        rows = np.empty(ranked.y_true.size)
+        rows[ranked.y_true] = positive[ranked.position[ranked.y_true]]
+        rows[~ranked.y_true] = negative[ranked.position[~ranked.y_true]]
+        return rows
+
+    def by_class(self) -> tuple[Floats, Floats]:
+        """Return the influence of the positives and the negatives, in score order."""
+        return self._values[True][:-1], self._values[False][:-1]
+
+    def settle(self) -> None:
+        """Sum the differences up, after the last `add_auc` and before anything is read."""
+        for differences in self._values.values():
+            np.cumsum(differences, out=differences)
+
+
+CLASSES = {name: (one.x == "positive", one.y == "positive") for name, one in PAIRS.items()}
+"""Whether x, the class that is searched, and y, the one that it is searched in, are positive."""

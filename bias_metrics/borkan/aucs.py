@@ -1,0 +1,138 @@
+"""One function per AUC of Borkan et al. (2019); the two gaps are in `bias_metrics.borkan.gaps`.
+
+D+ and D- are the positive and negative rows of the background (all rows outside the
+subgroup), Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2.
+To measure many subgroups use `evaluate_bias`, which sorts the scores once for all of them.
+"""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from bias_metrics._core.cells import Cells, pair_auc
+from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
+from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
+from bias_metrics._core.ranks import sort_classes
+from bias_metrics._core.values import MetricValue
+from bias_metrics._core.intervals import check_confidence
+
+
+@aligned
+def roc_auc(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> MetricValue:
+    """Probability that a random positive row scores above a random negative one.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    sample_weight : float array of shape (n,), optional
+        At least 0; weighted rows have no interval.
+    confidence : float, default=0.95
+        Of the interval.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1, 0.5 for scores without information; undefined without positives
+        or without negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    References
+    ----------
+    Hanley and McNeil (1982), The Meaning and Use of the Area under a Receiver Operating
+    Characteristic (ROC) Curve.
+
+    Examples
+    --------
+    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8]).value
+    0.875
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
+    return pair_auc(classes.negative, classes.positive, check_confidence(confidence))
+
+
+@of_a_subgroup
+def subgroup_auc(cells: Cells) -> MetricValue:
+    """AUC(Dg-, Dg+): how well toxic and non-toxic rows are told apart within the subgroup.
+
+    Low: the model separates badly among rows that mention the identity. It compares no
+    subgroup row with the background, so a shift of the whole subgroup leaves it unchanged;
+    BPSN, BNSP and the AEGs see that.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup positives or negatives.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 1.
+
+    Examples
+    --------
+    >>> subgroup_auc([0, 1, 0, 1], [0.1, 0.9, 0.7, 0.2], [0, 0, 1, 1]).value
+    0.0
+    """
+    return cells.subgroup_auc
+
+
+@of_a_subgroup
+def bpsn_auc(cells: Cells) -> MetricValue:
+    """AUC(Dg-, D+), Background Positive Subgroup Negative: is a harmless mention over-flagged?
+
+    Low: non-toxic rows that mention the identity score like toxic rows that do not, so a
+    threshold produces false positives for the subgroup. The mirror image is `bnsp_auc`.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup negatives or background positives.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 2.
+
+    Examples
+    --------
+    >>> bpsn_auc([0, 1, 0, 1], [0.1, 0.6, 0.7, 0.8], [0, 0, 1, 1]).value
+    0.0
+    """
+    return cells.bpsn_auc
+
+
+@of_a_subgroup
+def bnsp_auc(cells: Cells) -> MetricValue:
+    """AUC(D-, Dg+), Background Negative Subgroup Positive: is toxicity with a mention missed?
+
+    Low: toxic rows that mention the identity score like non-toxic rows that do not, so a
+    threshold produces false negatives for the subgroup. The mirror image is `bpsn_auc`.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup positives or background negatives.
+
+    References
+    ----------
+    Borkan et al. (2019), equation 3.
+
+    Examples
+    --------
+    >>> bnsp_auc([0, 1, 0, 1], [0.4, 0.6, 0.1, 0.3], [0, 0, 1, 1]).value
+    0.0
+    """
+    return cells.bnsp_auc

@@ -1,0 +1,1 @@
+"""Which pattern of bias an identity has."""

@@ -1,0 +1,313 @@
+"""What kind of bias a subgroup suffers, in words, decided from metrics and their intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import pair_auc
+from bias_metrics._core.checks import (
+    BoolArray,
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
+from bias_metrics.groups.counts import as_dicts
+from bias_metrics._core.frames import Subgroups
+from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
+from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
+from bias_metrics._core.ranks import sort_classes
+from bias_metrics.report.request import Background, excluded_rows
+from bias_metrics._core.tables import Row, Tabular, labelled
+from bias_metrics._core.values import MetricValue
+from bias_metrics.thresholds.curves import equality_curve
+from bias_metrics.report.evaluation import evaluate_bias
+from bias_metrics._core.intervals import check_confidence
+from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
+from bias_metrics.report.report import SubgroupBias, cell_of
+
+# Two AEGs, three AUCs, two unsigned gaps and the share of positives.
+DECISIONS = 8
+_Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
+
+
+@dataclass(frozen=True)
+class Diagnosis(Tabular):
+    """The pattern that one subgroup shows, and what speaks for it.
+
+    Attributes
+    ----------
+    pattern : str
+        A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless
+        higher", "other", "none" or "no evidence".
+    name : str
+        What the pattern is called.
+    sentence : str
+        What users will notice, or why no pattern can be named.
+    evidence : dict of str to MetricValue
+        The numbers that decided, with their intervals.
+    """
+
+    pattern: Pattern
+    name: str
+    sentence: str
+    evidence: dict[str, MetricValue]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        evidence = {name: value.to_dict(interval=True) for name, value in self.evidence.items()}
+        return {
+            "pattern": self.pattern,
+            "name": self.name,
+            "sentence": self.sentence,
+            "evidence": evidence,
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a number that decided."""
+        return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
+
+
+class Diagnoses(dict[str, Diagnosis], Tabular):
+    """The diagnosis of each subgroup by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: the pattern, its name and the sentence."""
+        return [
+            {"subgroup": name, "pattern": one.pattern, "name": one.name, "sentence": one.sentence}
+            for name, one in self.items()
+        ]
+
+
+class _Margins(NamedTuple):
+    """How far from no difference counts as clearly different; checked on the way in."""
+
+    aeg_margin: float
+    auc_margin: float
+    spread_margin: float
+    share_margin: float
+    max_half_width: float
+
+
+@aligned
+def diagnose_bias(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    confidence: float = 0.95,
+    aeg_margin: float = 0.05,
+    auc_margin: float = 0.04,
+    spread_margin: float = 0.04,
+    share_margin: float = 0.1,
+    max_half_width: float = 0.1,
+    min_rows: int = 20,
+    background: Background = "outside_subgroup",
+) -> Diagnoses:
+    """Say in words which pattern of bias each subgroup shows.
+
+    The patterns are those of Table 2 of Borkan et al. (2019). A difference is *clear* when
+    its whole interval lies beyond the margin. In each class the subgroup's scores are
+
+    - *higher* or *lower* when the AEG is clear;
+    - *wider* or *narrower* when the unsigned gap (see `equality_curve`) is clear and more
+      than twice the AEG, so that the difference lies in the spread rather than in a shift.
+
+    An AUC is *low* when its drop below the background's own AUC is clear. Then
+
+    - A: positives and negatives higher; B: and BPSN AUC low; C: and the share of positives
+      clearly other than the background's;
+    - D: positives and negatives lower;
+    - E: positives lower, negatives higher, Subgroup AUC low;
+    - F: neither shifted, at least one wider, and Subgroup AUC clearly not low;
+    - G: neither shifted, Subgroup AUC low;
+    - harmless higher, harmless lower, toxic higher, toxic lower: a shift of one class, while
+      the other shows no clear difference; Table 2 has no letter for these;
+    - other: some difference is clear, but this is none of the above;
+    - none: no difference is clear, and every interval is narrow enough to have shown one;
+    - no evidence: too few rows, or no difference is clear and an interval is too wide.
+
+    All intervals of all subgroups hold together with `confidence` (Bonferroni over eight per
+    subgroup), so that without bias a pattern appears anywhere in at most 5 % of data sets.
+    Diagnosing more subgroups at once therefore takes more rows. Rows count once each and are
+    taken as independent: where those of an article, thread or template hang together, patterns
+    appear more often by chance. (The unsigned gap has no known bound by cluster.) Only the order
+    of the scores counts.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; all other rows are its background.
+    confidence : float, default=0.95
+        Of all intervals together.
+    aeg_margin : float, default=0.05
+        From 0 to below 1/2. An AEG of .05 is a shift by .18 standard deviations.
+    auc_margin : float, default=0.04
+        From 0 to below 1/2; for drops of an AUC below the background's.
+    spread_margin : float, default=0.04
+        From 0 to below 1/2. With r times the standard deviation and no shift, the unsigned
+        gap of normal scores is arctan(r) / pi - 1/4: .04 at r = 1.3, .10 at r = 2.
+    share_margin : float, default=0.1
+        From 0 to below 1/2; for the difference of the shares of positives.
+    max_half_width : float, default=0.1
+        From 0 to below 1/2. Where no difference is clear, a wider interval is no evidence.
+    min_rows : int, default=20
+        At least 2. Fewer positives or negatives, in subgroup or background, are no evidence.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    Diagnoses
+        A dict of str to Diagnosis, in the order given, that prints as a table.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if a margin or `min_rows` is out of range.
+
+    Notes
+    -----
+    AUCs and AEGs have the intervals of `evaluate_bias`; a drop combines the intervals of two
+    AUCs, the shares of positives two Wilson intervals (Newcombe 1998, method 10). For equal
+    distributions without ties the unsigned gap is, in large samples, sqrt(1/m + 1/n) times
+    the L1 norm of a Brownian bridge (with ties less), whose tail is at most 1.25 times that
+    of a normal variable of variance 1/12 wherever that tail is below 1/8. That quantile on
+    either side of the estimate is its interval.
+
+    References
+    ----------
+    Borkan et al. (2019), Table 2 and Figure 2; the rules and margins are ours. Johnson and
+    Killeen (1983), Annals of Probability 11 (L1 norm of the Brownian bridge). Newcombe
+    (1998), Statistics in Medicine 17.
+
+    Examples
+    --------
+    >>> y_true = [0] * 80 + [1] * 80
+    >>> elsewhere, mentions = range(40), range(30, 70)
+    >>> y_score = [*elsewhere, *mentions, *(s + 40 for s in elsewhere), *(s + 40 for s in mentions)]
+    >>> muslim = ([0] * 40 + [1] * 40) * 2
+    >>> found = diagnose_bias(y_true, y_score, {"muslim": muslim})["muslim"]
+    >>> found.pattern, found.name
+    ('B', 'large right shift')
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    level = 1 - (1 - check_confidence(confidence)) / (DECISIONS * max(len(masks), 1))
+    margins = _Margins(aeg_margin, auc_margin, spread_margin, share_margin, max_half_width)
+    for name, margin in margins._asdict().items():
+        if not 0 <= margin < 0.5:
+            msg = f"`{name}` must be at least 0 and below 0.5; got {margin}."
+            raise ValueError(msg)
+    if min_rows < 2:
+        msg = f"`min_rows` must be at least 2; got {min_rows}."
+        raise ValueError(msg)
+    report = evaluate_bias(
+        labels, scores, masks, intervals="cells", confidence=level, background=background
+    )
+    excluded = excluded_rows(background, masks)
+    found = Diagnoses()
+    for name, bias in report.subgroups.items():
+        rows = _compared((labels, scores, masks[name]), excluded)
+        if reason := _too_few(rows, min_rows):
+            evidence = {metric: getattr(bias, metric) for metric in AUCS + AEGS}
+            found[name] = _say("no evidence", name, evidence, reason=reason)
+        else:
+            found[name] = _diagnose(name, rows, bias, level, margins)
+    return found
+
+
+def _compared(rows: _Rows, excluded: npt.NDArray[np.intp] | None) -> _Rows:
+    """Return the rows of the subgroup and of its background."""
+    if excluded is None:
+        return rows
+    labels, scores, members = rows
+    kept = np.ones(labels.size, dtype=np.bool_)
+    kept[excluded] = False
+    kept |= members
+    return labels[kept], scores[kept], members[kept]
+
+
+def _too_few(rows: _Rows, min_rows: int) -> str | None:
+    """Say which class of subgroup or background is too small."""
+    labels, _, members = rows
+    counts = {
+        "toxic ones among them": int((labels & members).sum()),
+        "harmless ones among them": int((~labels & members).sum()),
+        "toxic ones elsewhere": int((labels & ~members).sum()),
+        "harmless ones elsewhere": int((~labels & ~members).sum()),
+    }
+    few = [f"{count} {what}" for what, count in counts.items() if count < min_rows]
+    return f"there are {' and '.join(few)}; {min_rows} are needed" if few else None
+
+
+def _say(pattern: Pattern, group: str, evidence: dict[str, MetricValue], **words: Any) -> Diagnosis:
+    sentence = SENTENCES[pattern].format(group=f'"{group}"', **words)
+    return Diagnosis(pattern, NAMES[pattern], sentence, evidence)
+
+
+def _diagnose(
+    group: str,
+    rows: _Rows,
+    bias: SubgroupBias,
+    level: float,
+    margins: _Margins,
+) -> Diagnosis:
+    labels, scores, members = rows
+    others = sort_classes(labels[~members], scores[~members])
+    background = pair_auc(others.negative, others.positive, level)
+    aucs = {name: getattr(bias, name) for name in AUCS}
+    gaps = {name: getattr(bias, name) for name in AEGS}
+    drops = {
+        f"{name}_drop": Range.of(background).minus(Range.of(auc)) for name, auc in aucs.items()
+    }
+    kinds, unsigned = {}, {}
+    sizes = (bias.n_positive, others.positive.n), (bias.n_negative, others.negative.n)
+    for of, (own, other) in zip(CLASSES, sizes, strict=True):
+        curve = equality_curve(*rows, of=of)
+        area = unsigned_gap(curve, (own, other), level)
+        aeg = Range.of(gaps[subgroup_metric(of, of)])
+        unsigned[f"{of}_unsigned_gap"] = area
+        kinds[of] = kind_of_gap(
+            aeg, area, curve, shift=margins.aeg_margin, spread=margins.spread_margin
+        )
+    share, background_share = (share_of_positives(labels[m], level) for m in (members, ~members))
+    skew = share.minus(background_share)
+    findings = Findings(
+        positive=kinds["positive"],
+        negative=kinds["negative"],
+        low=frozenset(n for n in AUCS if drops[f"{n}_drop"].beyond(margins.auc_margin) == 1),
+        apart=drops[f"{WITHIN}_drop"].high <= margins.auc_margin,
+        skewed=skew.beyond(margins.share_margin) != 0,
+    )
+    deciding = [*map(Range.of, gaps.values()), *drops.values(), *unsigned.values()]
+    width = max(one.half_width for one in deciding)
+    pattern = findings.pattern()
+    if pattern == "none" and width > margins.max_half_width:
+        pattern = "no evidence"
+    ranges = {**drops, **unsigned, "share_difference": skew}
+    return _say(
+        pattern,
+        group,
+        {"background_auc": background, **aucs, **gaps}
+        | {name: one.metric() for name, one in ranges.items()},
+        findings=findings.in_words(),
+        unnoticed=width + max(margins.aeg_margin, margins.auc_margin, margins.spread_margin),
+        reason=f"with so few of them, chance alone makes differences up to {width:.2f}",
+        share=f"{share.value:.0%}",
+        background_share=f"{background_share.value:.0%}",
+    )

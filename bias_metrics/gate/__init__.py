@@ -1,0 +1,1 @@
+"""Rules, verdicts, and the words that explain them."""

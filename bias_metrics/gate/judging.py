@@ -1,0 +1,115 @@
+"""One number against one limit: the slack, its bounds, and the outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bias_metrics.gate.rules import Kind, Rule
+
+Outcome = Literal["pass", "fail", "insufficient", "error"]
+Cell = Mapping[str, Any]
+ENDS = ("low", "high")
+RIVALS: tuple[Kind, ...] = ("champion", "reference")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number as a rule sees it: AEGs by size, differences by how much worse.
+
+    Attributes
+    ----------
+    value, low, high : float or None
+        Estimate and interval.
+    reason : str or None
+        Why one of them is missing.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+def measured(cell: Cell, kind: Kind, *, is_gap: bool) -> Measured:
+    """Read a cell of a report, or of a comparison where `kind` is a rival's.
+
+    Of an AEG the size counts; against a rival, the change of the size.
+    """
+    value, low, high = cell["value"], cell.get("low"), cell.get("high")
+    reason = cell.get("reason")
+    if not is_gap or value is None:
+        return Measured(value, low, high, reason)
+    if kind in RIVALS:
+        change = abs(cell["first"]) - abs(cell["second"])
+        return Measured(change, cell.get("size_low"), cell.get("size_high"), reason)
+    if low is None or high is None:
+        return Measured(abs(value), None, None, reason)
+    holds_zero = low <= 0 <= high
+    sizes = (abs(low), abs(high))
+    return Measured(abs(value), 0.0 if holds_zero else min(sizes), max(sizes), reason)
+
+
+def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, Measured]:
+    """Return the worst of several subgroups and an interval that holds the worst.
+
+    The ends are the worst lower and the worst upper end: an interval of the worst estimate
+    alone would be too narrow, since the worst of many is bad by chance too. If one has no
+    value or no interval, nor has the worst; a number that is not finite is worse than any.
+    """
+    pick = max if worse_is_up else min
+    for name, one in cells.items():
+        if one.value is None or not _finite(one):
+            return name, one
+    name = pick(cells, key=lambda key: _known(cells[key].value))
+    for one in cells.values():
+        if one.low is None or one.high is None:
+            return name, Measured(cells[name].value, None, None, one.reason)
+    low, high = (pick(_known(getattr(one, end)) for one in cells.values()) for end in ENDS)
+    return name, Measured(cells[name].value, low, high)
+
+
+def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outcome, float | None]:
+    """Return the outcome and the value or bound that decided it.
+
+    Passing needs the value (mode `estimate`) or the unfavourable end of the interval (mode
+    `proven`) on the good side of the limit; failing needs the favourable end beyond it.
+    """
+    if number.value is None or not _finite(number):
+        return "error", None
+    worse_is_up = rule.is_gap
+    if rule.mode == "estimate":
+        met = _meets(number.value, kind, limit, worse_is_up=worse_is_up)
+        return ("pass" if met else "fail"), number.value
+    if number.low is None or number.high is None:
+        return "insufficient", None
+    bad, good = (number.high, number.low) if worse_is_up else (number.low, number.high)
+    passed = _meets(bad, kind, limit, worse_is_up=worse_is_up)
+    if not passed and _misses(good, kind, limit, worse_is_up=worse_is_up):
+        return "fail", good
+    return ("pass" if passed else "insufficient"), bad
+
+
+def _meets(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
+    """Say whether an end is good enough: at a limit it is, at a margin it is not."""
+    if kind not in RIVALS:
+        return end <= limit if worse_is_up else end >= limit
+    return end < limit if worse_is_up else end > -limit
+
+
+def _misses(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
+    if kind not in RIVALS:
+        return end > limit if worse_is_up else end < limit
+    return end > limit if worse_is_up else end < -limit
+
+
+def _finite(number: Measured) -> bool:
+    ends = (number.value, number.low, number.high)
+    return all(one is None or math.isfinite(one) for one in ends)
+
+
+def _known(end: float | None) -> float:
+    assert end is not None  # noqa: S101 - seen by the caller
+    return end

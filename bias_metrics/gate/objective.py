@@ -1,0 +1,131 @@
+"""The one number that tells which of several passing models is better: the objective.
+
+The rules of a policy say which models are good enough. The objective orders those that are:
+an overall or aggregate metric, compared with the champion's on the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
+from bias_metrics.gate.verdict import Evidence
+
+Metric = Literal["final_score", "auc", "subgroup_auc", "bpsn_auc", "bnsp_auc"]
+OBJECTIVES = (*OVERALL_METRICS, *AGGREGATE_METRICS)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A candidate's objective on one set, and its paired difference from the champion's.
+
+    Attributes
+    ----------
+    metric : str
+        `final_score`, `auc` (over all rows), or a metric whose power mean is meant.
+    confidence : float
+        One-sided confidence of each end of the interval.
+    value, rival : float or None
+        The candidate's and the champion's value; None when undefined or without champion.
+    change, low, high : float or None
+        `value - rival`, and its bounds with the two models paired on the same rows.
+    reason : str or None
+        Why a number is None.
+    """
+
+    metric: str
+    confidence: float
+    value: float | None
+    rival: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+    @property
+    def is_higher(self) -> bool:
+        """Whether it is shown to be higher than the champion's."""
+        return self.low is not None and self.low > 0
+
+    @property
+    def is_lower(self) -> bool:
+        """Whether it is shown to be lower than the champion's."""
+        return self.high is not None and self.high < 0
+
+    @property
+    def name(self) -> str:
+        """The metric in words."""
+        means = AGGREGATE_METRICS[:-1]
+        return f"power mean of {self.metric}" if self.metric in means else self.metric
+
+    @property
+    def comparison(self) -> str:
+        """How it compares with the champion's, in words.
+
+        Examples
+        --------
+        >>> Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016).comparison
+        'auc is higher by 0.0100 (95 % bounds 0.0040 and 0.0160)'
+        """
+        if self.change is None:
+            return f"{self.name} has no difference: {self.reason or 'it is undefined'}"
+        how = f"{'higher' if self.change > 0 else 'lower'} by {abs(self.change):.4f}"
+        if self.change == 0:
+            how = "the same"
+        if self.low is None or self.high is None:
+            return f"{self.name} is {how}, without bounds: {self.reason or 'they are undefined'}"
+        bounds = f"{100 * self.confidence:g} % bounds {self.low:.4f} and {self.high:.4f}"
+        return f"{self.name} is {how} ({bounds})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Objective:
+    """Read the objective from what was measured on one set.
+
+    Parameters
+    ----------
+    metric : str
+        One of `OBJECTIVES`.
+    evidence : Evidence
+        Over all rows, with intervals of two-sided confidence `2 * confidence - 1`.
+    confidence : float
+        One-sided.
+
+    Returns
+    -------
+    Objective
+        Higher is better; without a champion it has a value and no difference.
+
+    Raises
+    ------
+    ValueError
+        If the metric is none of `OBJECTIVES`.
+    """
+    if metric not in OBJECTIVES:
+        msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."
+        raise ValueError(msg)
+    if evidence.champion is None:
+        cell = _cell(metric, evidence.report)
+        return Objective(metric, confidence, cell["value"], reason=cell.get("reason"))
+    cell = _cell(metric, evidence.champion)
+    return Objective(
+        metric,
+        confidence,
+        cell["first"],
+        cell["second"],
+        change=cell["value"],
+        low=cell["low"],
+        high=cell["high"],
+        reason=cell.get("reason"),
+    )
+
+
+def _cell(metric: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    places = {"auc": content["overall"], "final_score": content}
+    cell: Mapping[str, Any] = places.get(metric, content["power_mean"])[metric]
+    return cell

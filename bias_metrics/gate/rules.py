@@ -1,0 +1,241 @@
+"""What a policy can demand: rules on numbers, and waivers of missing evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Literal
+
+from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics.metrics import (
+    AGGREGATE_METRICS,
+    METRICS,
+    OVERALL_METRICS,
+    SUBGROUP_METRICS,
+    THRESHOLDS,
+    Scope,
+    metrics_of,
+)
+from bias_metrics.suggestion import did_you_mean
+
+__all__ = [
+    "AGGREGATE",
+    "AGGREGATE_METRICS",
+    "EACH",
+    "OVERALL",
+    "OVERALL_METRICS",
+    "SCOPES",
+    "SUBGROUP_METRICS",
+    "WORST",
+    "Action",
+    "Kind",
+    "Mode",
+    "Rule",
+    "Waiver",
+    "correct_for_candidates",
+]
+
+Action = Literal["block", "warn"]
+Mode = Literal["proven", "estimate"]
+Kind = Literal["floor", "ceiling", "champion", "reference"]
+
+OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
+SCOPES = (OVERALL, EACH, WORST, AGGREGATE)
+_WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is demanded of one metric: a limit, a margin, or both.
+
+    Attributes
+    ----------
+    metric : str
+        One of the metrics of its scope.
+    scope : str or tuple of str
+        `overall`, `each` (every subgroup), `worst` (the worst of all subgroups),
+        `aggregate` (power means, final score) or the names of subgroups.
+    floor : float, optional
+        Smallest value that passes (AUCs, power means, final score).
+    ceiling : float, optional
+        Largest size that passes (AEGs, whose best value is 0).
+    margin : float, optional
+        By how much the number may be worse than the champion's on the same rows; for an
+        AEG, by how much its size may be larger.
+    reference_margin : float, optional
+        The same against a pinned reference, so that quality cannot slide a margin at a time.
+    threshold : {"given", "equal_errors"}, optional
+        Of a metric at a threshold, and only of one: at which; each model's own.
+    slice : str, optional
+        The part of the rows that the number is measured on; default all.
+    mode : {"proven", "estimate"}
+        `proven` holds a confidence bound against the limit, `estimate` the value itself.
+    confidence : float, default=0.95
+        One-sided confidence of the bound.
+    min_positives, min_negatives, min_clusters : int
+        Support: rows needed in each class that the metric compares, in the subgroup as in
+        the background, and clusters where rows come in clusters; with fewer the result is
+        `insufficient`, whatever the value.
+    action : {"block", "warn"}
+        Whether the result counts for the verdict.
+    id : str, optional
+        Name in verdicts and waivers; default `metric/scope`, and `/threshold` and `/slice` where
+        there is one.
+    """
+
+    metric: str
+    scope: str | tuple[str, ...]
+    floor: float | None = None
+    ceiling: float | None = None
+    margin: float | None = None
+    reference_margin: float | None = None
+    threshold: str | None = None
+    slice: str | None = None
+    mode: Mode = "proven"
+    confidence: float = 0.95
+    min_positives: int = 2
+    min_negatives: int = 2
+    min_clusters: int = MIN_CLUSTERS
+    action: Action = "block"
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that could not decide anything, or not what it says."""
+        known = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
+        if self.metric not in known:
+            msg = (
+                f"`metric` must be one of {', '.join(known)} in scope {self.scope}; "
+                f"got {self.metric!r}.{did_you_mean(self.metric, known)}"
+            )
+            raise ValueError(msg)
+        self._check_threshold()
+        if self.is_gap and self.floor is not None:
+            msg = f"`ceiling`, not `floor`, must limit {self.metric}: 0 is its best value."
+            raise ValueError(msg)
+        if not self.is_gap and self.ceiling is not None:
+            msg = f"`floor`, not `ceiling`, must limit {self.metric}: 1 is its best value."
+            raise ValueError(msg)
+        if not self.limits:
+            msg = (
+                f"a rule on {self.metric} must set {'`ceiling`' if self.is_gap else '`floor`'}, "
+                "`margin` or `reference_margin`; it sets none."
+            )
+            raise ValueError(msg)
+        for name, limit in self.limits:
+            most = METRICS[self.metric].largest
+            if not 0 < limit <= most:
+                msg = f"`{name}` of {self.metric} must be in (0, {most:g}]; got {limit}."
+                raise ValueError(msg)
+        if not 0.5 < self.confidence < 1:
+            msg = f"`confidence` must be between 0.5 and 1, as in 0.95; got {self.confidence}."
+            raise ValueError(msg)
+        if min(self.min_positives, self.min_negatives, self.min_clusters) < 1:
+            msg = "`min_positives`, `min_negatives` and `min_clusters` must be at least 1."
+            raise ValueError(msg)
+
+    def _check_threshold(self) -> None:
+        if METRICS[self.metric].has_threshold and self.threshold not in THRESHOLDS:
+            msg = (
+                f"`threshold` of {self.metric} must be one of {', '.join(THRESHOLDS)}; "
+                f"got {self.threshold!r}."
+            )
+            raise ValueError(msg)
+        if not METRICS[self.metric].has_threshold and self.threshold is not None:
+            msg = f"`threshold` must not be set for {self.metric}, which has none."
+            raise ValueError(msg)
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether the metric is signed with 0 best."""
+        return METRICS[self.metric].is_gap
+
+    @property
+    def named_groups(self) -> tuple[str, ...]:
+        """The subgroups that `scope` names."""
+        if isinstance(self.scope, tuple):
+            return self.scope
+        return () if self.scope in SCOPES else (self.scope,)
+
+    @property
+    def limits(self) -> list[tuple[str, float]]:
+        """The options that are set of `floor`, `ceiling`, `margin` and `reference_margin`."""
+        names = ("floor", "ceiling", "margin", "reference_margin")
+        return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
+
+    @property
+    def checks(self) -> Iterator[tuple[Kind, float]]:
+        """What the rule holds the number against, and the limit or margin."""
+        kinds: dict[str, Kind] = {
+            "floor": "floor",
+            "ceiling": "ceiling",
+            "margin": "champion",
+            "reference_margin": "reference",
+        }
+        for name, limit in self.limits:
+            yield kinds[name], limit
+
+    @property
+    def name(self) -> str:
+        """`id`, or what the rule is about."""
+        scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
+        parts = (self.metric, scope, self.threshold, self.slice)
+        return self.id or "/".join(one for one in parts if one is not None)
+
+    @property
+    def level(self) -> float:
+        """The two-sided confidence of the interval whose end is the one-sided bound."""
+        return 2 * self.confidence - 1
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Somebody's decision that missing evidence shall not block, for a time.
+
+    It turns aside only `insufficient`, never a failure or an error.
+
+    Attributes
+    ----------
+    rule : str
+        `Rule.name`.
+    group : str or None
+        The subgroup; None for a rule on no subgroup.
+    reason, decided_by : str
+        Why, and who says so.
+    expires : date
+        The last day on which it holds.
+    """
+
+    rule: str
+    group: str | None
+    reason: str
+    decided_by: str
+    expires: date
+
+    def covers(self, rule: str, group: str | None, today: date) -> bool:
+        """Say whether it holds for a rule and a group today."""
+        return (self.rule, self.group) == (rule, group) and today <= self.expires
+
+
+def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:
+    """Return the rules with Bonferroni's correction for several candidates.
+
+    Of `n_candidates` no better than the limit, tried on the same rows, all are then kept
+    out with the confidence that each rule names.
+
+    Raises
+    ------
+    ValueError
+        If there are no candidates.
+    """
+    if n_candidates < 1:
+        msg = f"`n_candidates` must be at least 1; got {n_candidates}."
+        raise ValueError(msg)
+    return [
+        replace(one, confidence=corrected_confidence(one.confidence, n_candidates)) for one in rules
+    ]
+
+
+def corrected_confidence(confidence: float, n_candidates: int) -> float:
+    """Return a confidence with Bonferroni's correction for several candidates."""
+    return 1 - (1 - confidence) / n_candidates

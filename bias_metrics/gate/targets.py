@@ -1,0 +1,115 @@
+"""The numbers of a report that a rule is about, and the rows behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics.metrics import CLASSES, METRICS
+from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics.suggestion import did_you_mean
+
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number of a report or a comparison; both have the same shape.
+
+    Attributes
+    ----------
+    scope : str
+        `overall`, `aggregate`, `worst` or `subgroup`.
+    group : str or None
+        The subgroup.
+    path : tuple of str
+        The keys under which the number is found.
+    own, background : mapping
+        Rows by class: of the subgroup and of its background, or of all.
+    members : tuple of Target
+        Of `worst`: the subgroups that it is the worst of.
+    """
+
+    scope: str
+    group: str | None
+    path: tuple[str, ...]
+    own: Counts
+    background: Counts
+    members: tuple[Target, ...] = ()
+
+    def cell(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Find the number."""
+        found: Any = content
+        for key in self.path:
+            found = found[key]
+        cell: Mapping[str, Any] = found
+        return cell
+
+    def lack_of_support(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
+        """Say which rows or clusters are too few for the rule, or None."""
+        if self.members:
+            lacks = ((one.group, one.lack_of_support(rule, content)) for one in self.members)
+            return next((f"{group} has {lack}" for group, lack in lacks if lack), None)
+        of_own, of_background = (
+            METRICS[rule.metric].classes if self.scope == "subgroup" else (CLASSES, ())
+        )
+        needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
+        sides = (("", self.own, of_own), ("background ", self.background, of_background))
+        for side, counts, classes in sides:
+            for name in classes:
+                if counts[name] < needed[name]:
+                    return f"{counts[name]} {side}{name}s where {needed[name]} are needed"
+        n_clusters = self.cell(content).get("n_clusters")
+        if n_clusters is not None and n_clusters < rule.min_clusters:
+            return f"{n_clusters} clusters where {rule.min_clusters} are needed"
+        return None
+
+
+def targets_of(
+    report: Mapping[str, Any], rule: Rule, shared_background: Counts | None = None
+) -> Iterator[Target]:
+    """Yield the numbers that a rule names, with the rows behind them.
+
+    Raises
+    ------
+    ValueError
+        If the rule names a subgroup that the report lacks.
+    """
+    everyone = _counts(report["overall"])
+    if rule.scope == OVERALL:
+        yield Target(OVERALL, None, ("overall", rule.metric), everyone, everyone)
+    elif rule.scope == AGGREGATE:
+        whole = METRICS[rule.metric].compares is None
+        path = (rule.metric,) if whole else ("power_mean", rule.metric)
+        yield Target(AGGREGATE, None, path, everyone, everyone)
+    else:
+        subgroups = report["subgroups"]
+        all_of_them = rule.scope in {EACH, WORST}
+        names = tuple(subgroups) if all_of_them else _known(rule.named_groups, subgroups)
+        found = []
+        for name in names:
+            own = _counts(subgroups[name])
+            outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
+            background = shared_background or outside
+            at = () if rule.threshold is None else ("thresholds", rule.threshold)
+            place = (*at, "subgroups", name, rule.metric)
+            found.append(Target("subgroup", name, place, own, background))
+        if rule.scope == WORST and found:
+            found = [Target(WORST, None, (), everyone, everyone, tuple(found))]
+        yield from found
+
+
+def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, ...]:
+    unknown = [name for name in names if name not in subgroups]
+    if unknown:
+        msg = (
+            f"`scope` must name subgroups of the report; got {', '.join(map(repr, unknown))} "
+            f"(known: {', '.join(subgroups) or 'none'}).{did_you_mean(unknown[0], subgroups)}"
+        )
+        raise ValueError(msg)
+    return names
+
+
+def _counts(rows: Mapping[str, Any]) -> Counts:
+    return {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}

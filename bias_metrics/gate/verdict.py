@@ -1,0 +1,145 @@
+"""What the gate decides from and what it says: evidence, results of rules, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from bias_metrics.gate.judging import Outcome
+from bias_metrics._core.tables import Row, Table, Tabular
+from bias_metrics.gate.rules import Action, Kind
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured on one slice, with intervals of one confidence.
+
+    Attributes
+    ----------
+    report : mapping
+        `BiasReport.to_dict()` of the candidate; where rules have a threshold, with `thresholds`:
+        `RateGaps.to_dict()` by the threshold's name.
+    champion, reference : mapping or None
+        `BiasComparison.to_dict()` of the candidate against each, on the same rows, likewise with
+        `RateGapComparison.to_dict()`.
+    background : mapping of str to int, optional
+        Rows by class (`positive`, `negative`) of a background that all subgroups share, as
+        that without identities; default each subgroup's own, all rows outside it.
+    """
+
+    report: Mapping[str, Any]
+    champion: Mapping[str, Any] | None = None
+    reference: Mapping[str, Any] | None = None
+    background: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class RuleResult(Tabular):
+    """What one rule says about one number and one limit.
+
+    Attributes
+    ----------
+    rule : str
+        `Rule.name`.
+    kind : {"floor", "ceiling", "champion", "reference"}
+        What the number was held against.
+    metric, scope : str
+        The number; `scope` is `overall`, `aggregate`, `worst` or `subgroup`.
+    group, slice : str or None
+        The subgroup (of `worst`: the worst one) and the slice.
+    mode : {"proven", "estimate"}
+        What decides: a bound or the value.
+    value, rival : float or None
+        The candidate's value and the champion's or reference's; None when undefined.
+    low, high : float or None
+        Interval of what is held against the limit: the value, the size of an AEG, or the
+        change against the rival. Each end is a one-sided bound of `confidence`.
+    confidence : float
+        One-sided.
+    bound : float or None
+        The end, or the value, that decided.
+    limit : float
+        Floor, ceiling or margin.
+    n_positive, n_negative : int
+        Rows of the subgroup, or of all for the other scopes.
+    n_clusters : int or None
+        Clusters behind the number, where rows come in clusters.
+    outcome, action : str
+        See the module.
+    threshold : str or None
+        Name of the decision threshold, where the metric has one.
+    at, rival_at : float or None
+        The thresholds of that name: the candidate's, and the champion's or reference's.
+    waived_by : str or None
+        Who waived it, and why.
+    sentence : str
+        The result in words.
+    """
+
+    rule: str
+    kind: Kind
+    metric: str
+    scope: str
+    group: str | None
+    slice: str | None
+    mode: str
+    confidence: float
+    limit: float
+    n_positive: int
+    n_negative: int
+    outcome: Outcome | Literal["skipped"]
+    action: Action
+    sentence: str
+    value: float | None = None
+    rival: float | None = None
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+    n_clusters: int | None = None
+    waived_by: str | None = None
+    threshold: str | None = None
+    at: float | None = None
+    rival_at: float | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts for the verdict."""
+        return self.action == "block" and self.waived_by is None and self.outcome != "skipped"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; those of a threshold only where there is one."""
+        found = asdict(self)
+        if self.threshold is None:
+            for key in ("threshold", "at", "rival_at"):
+                del found[key]
+        return found
+
+
+@dataclass(frozen=True)
+class Verdict(Tabular):
+    """The decision over all rules.
+
+    Attributes
+    ----------
+    outcome : str
+        The worst outcome among blocking results.
+    results : tuple of RuleResult
+        Every result, in the order of the rules.
+    """
+
+    outcome: Outcome
+    results: tuple[RuleResult, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
+
+    def rows(self) -> list[Row]:
+        """Return one record a result of a rule."""
+        return [result.to_dict() for result in self.results]
+
+    def _table(self) -> Table:
+        shown = ("rule", "group", "outcome", "sentence")
+        rows = [{name: row[name] for name in shown} for row in self.rows()]
+        return Table.of(rows, f"verdict: {self.outcome}")

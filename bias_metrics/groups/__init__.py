@@ -1,0 +1,1 @@
+"""Subgroups: intersections, counts, agreement, counterfactual pairs."""

@@ -1,0 +1,150 @@
+"""Counted rows, and the shares made of them: the results of `bias_metrics.groups.dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics._core.values import MetricValue, undefined
+
+
+def ratio(part: int, whole: int, lack: str) -> MetricValue:
+    """Divide two counts; undefined, for the reason given, when the second is 0."""
+    return MetricValue(part / whole) if whole else undefined(lack)
+
+
+def as_dicts(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain values of each."""
+    return {name: value.to_dict() for name, value in named.items()}
+
+
+@dataclass(frozen=True)
+class ToxicRows(Tabular):
+    """Some rows and the toxic ones among them.
+
+    Attributes
+    ----------
+    n, n_positive : int
+        All of them and the toxic ones.
+    """
+
+    n: int
+    n_positive: int
+
+    @property
+    def percent_toxic(self) -> MetricValue:
+        """From 0 to 100; undefined without rows."""
+        return ratio(100 * self.n_positive, self.n, "no rows")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        percent = self.percent_toxic.to_dict()
+        return {"n": self.n, "n_positive": self.n_positive, "percent_toxic": percent}
+
+
+@dataclass(frozen=True)
+class IdentityCounts(Tabular):
+    """Rows of all and of each identity, with the toxic ones among them."""
+
+    overall: ToxicRows
+    identities: dict[str, ToxicRows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"overall": self.overall.to_dict(), "identities": as_dicts(self.identities)}
+
+    def rows(self) -> list[Row]:
+        """Return one record an identity, and one of all rows, without a name."""
+        return labelled("identity", rows_of(self.identities, self.overall))
+
+
+@dataclass(frozen=True)
+class TermFrequency(Tabular):
+    """How often one term is used, in toxic comments and in all.
+
+    Attributes
+    ----------
+    n, n_positive : int
+        Rows, and toxic rows, with the term.
+    share_of_toxic, share_of_all : MetricValue
+        Their shares of all toxic rows and of all rows, from 0 to 1.
+    ratio : MetricValue
+        The first share divided by the second.
+    """
+
+    n: int
+    n_positive: int
+    share_of_toxic: MetricValue
+    share_of_all: MetricValue
+    ratio: MetricValue
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        shares = ("share_of_toxic", "share_of_all", "ratio")
+        counts = {"n": self.n, "n_positive": self.n_positive}
+        return counts | {name: getattr(self, name).to_dict() for name in shares}
+
+
+@dataclass(frozen=True)
+class TermFrequencies(Tabular):
+    """How often each term is used, and the rows among which it was counted."""
+
+    overall: ToxicRows
+    terms: dict[str, TermFrequency]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"overall": self.overall.to_dict(), "terms": as_dicts(self.terms)}
+
+    def rows(self) -> list[Row]:
+        """Return one record a term."""
+        return labelled("term", rows_of(self.terms))
+
+
+@dataclass(frozen=True)
+class LengthBucket(Tabular):
+    """Comments of `start` to under `stop` characters; `stop` is None for the longest.
+
+    Attributes
+    ----------
+    start : int
+        The shortest length.
+    stop : int or None
+        The first length that is too long.
+    overall : ToxicRows
+        All its rows.
+    terms : dict of str to ToxicRows
+        Its rows with each term.
+    """
+
+    start: int
+    stop: int | None
+    overall: ToxicRows
+    terms: dict[str, ToxicRows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        rows = {"overall": self.overall.to_dict(), "terms": as_dicts(self.terms)}
+        return {"start": self.start, "stop": self.stop} | rows
+
+    def rows(self) -> list[Row]:
+        """Return one record a term, and one of all rows, without a name."""
+        of_terms = labelled("term", rows_of(self.terms, self.overall))
+        return [{"start": self.start, "stop": self.stop} | row for row in of_terms]
+
+
+@dataclass(frozen=True)
+class ToxicityByLength(Tabular):
+    """Buckets from the shortest comments to the longest; every row is in one of them."""
+
+    buckets: tuple[LengthBucket, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"buckets": [bucket.to_dict() for bucket in self.buckets]}
+
+    def rows(self) -> list[Row]:
+        """Return the records of every bucket."""
+        return [row for bucket in self.buckets for row in bucket.rows()]

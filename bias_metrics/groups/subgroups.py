@@ -1,0 +1,203 @@
+"""Subgroups made of other rows or other subgroups: slices and the identity hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.tables import Row, Tabular
+
+IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "gender": ("male", "female", "transgender", "other_gender"),
+        "sexual_orientation": (
+            "heterosexual",
+            "homosexual_gay_or_lesbian",
+            "bisexual",
+            "other_sexual_orientation",
+        ),
+        "religion": (
+            "christian",
+            "jewish",
+            "muslim",
+            "hindu",
+            "buddhist",
+            "atheist",
+            "other_religion",
+        ),
+        "race_or_ethnicity": ("black", "white", "asian", "latino", "other_race_or_ethnicity"),
+        "disability": (
+            "physical_disability",
+            "intellectual_or_learning_disability",
+            "psychiatric_or_mental_illness",
+            "other_disability",
+        ),
+    }
+)
+"""The identities of Civil Comments by category, Borkan et al. (2019), Table 4, under the
+names of their columns in the Jigsaw 2019 data."""
+
+
+@dataclass(frozen=True, eq=False)
+class RollUp(Tabular):
+    """Categories made of subgroups.
+
+    Attributes
+    ----------
+    masks : dict of str to bool array of shape (n,)
+        Rows of any of a category's subgroups.
+    members : dict of str to tuple of str
+        The subgroups that each category was made of.
+    missing : dict of str to tuple of str
+        Subgroups that the hierarchy names and that were not given, by category. A category
+        with some missing holds fewer rows than its name says; one with all missing has no
+        mask.
+    unassigned : tuple of str
+        Subgroups that belong to no category.
+    """
+
+    masks: Mapping[str, BoolArray]
+    members: dict[str, tuple[str, ...]]
+    missing: dict[str, tuple[str, ...]]
+    unassigned: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the names, and the number of rows of each category, as plain values."""
+        return {
+            "categories": {
+                name: {"members": list(self.members[name]), "n": int(mask.sum())}
+                for name, mask in self.masks.items()
+            },
+            "missing": {name: list(names) for name, names in self.missing.items()},
+            "unassigned": list(self.unassigned),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a category."""
+        return [
+            {
+                "category": name,
+                "n": int(mask.sum()),
+                "members": ", ".join(self.members[name]),
+                "missing": ", ".join(self.missing.get(name, ())),
+            }
+            for name, mask in self.masks.items()
+        ]
+
+
+@aligned
+def roll_up(
+    subgroups: Subgroups,
+    hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
+) -> RollUp:
+    """Join subgroups into the categories of a hierarchy: any mention of a religion, say.
+
+    A category has more rows than its identities, so that it can be measured where they are
+    too few. It can also hide them: where comments about one religion are over-flagged and
+    about another are not, the category shows the mean of the two.
+
+    Parameters
+    ----------
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup. Threshold identity fractions with `>= 0.5`
+        first; the largest fraction of a category is not a fraction of raters.
+    hierarchy : mapping of str to sequence of str
+        The subgroups of each category; default `IDENTITY_HIERARCHY`.
+
+    Returns
+    -------
+    RollUp
+        Membership of each category, in the order of the hierarchy, with what was missing.
+
+    Raises
+    ------
+    ValueError
+        If a length differs or a membership is not 0 or 1.
+    TypeError
+        If an argument has the wrong type altogether.
+
+    References
+    ----------
+    Borkan et al. (2019), Table 4.
+
+    Examples
+    --------
+    >>> rolled = roll_up({"muslim": [1, 0, 0], "jewish": [0, 1, 0], "blind": [0, 0, 1]})
+    >>> rolled.masks["religion"]
+    array([ True,  True, False])
+    >>> rolled.unassigned
+    ('blind',)
+    """
+    given = check_subgroups(subgroups)
+    members = {
+        category: tuple(name for name in names if name in given)
+        for category, names in hierarchy.items()
+    }
+    members = {category: names for category, names in members.items() if names}
+    missing = {
+        category: tuple(name for name in names if name not in given)
+        for category, names in hierarchy.items()
+    }
+    assigned = {name for names in members.values() for name in names}
+    return RollUp(
+        masks={
+            category: np.logical_or.reduce([given[name] for name in names])
+            for category, names in members.items()
+        },
+        members=members,
+        missing={category: names for category, names in missing.items() if names},
+        unassigned=tuple(name for name in given if name not in assigned),
+    )
+
+
+@aligned
+def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, BoolArray]:
+    """Restrict memberships to the rows of a slice, such as comments of under 100 characters.
+
+    For `evaluate_bias` restrict labels and scores to the same rows: then subgroup *and*
+    background are short comments, as in Borkan et al. (2019), Table 6. That differs from
+    `intersections` of a subgroup with the slice, whose background has comments of any
+    length: there a model that scores short comments higher seems biased against every
+    identity.
+
+    Parameters
+    ----------
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup.
+    in_slice : bool array of shape (n,)
+        True for the m rows of the slice: any column of 0 and 1, or a rule on one, such as
+        `lengths < 100`.
+
+    Returns
+    -------
+    dict of str to bool array of shape (m,)
+        The memberships of the slice's rows, in their order; without rows, empty arrays.
+
+    Raises
+    ------
+    ValueError
+        If a length differs or a membership is not 0 or 1.
+    TypeError
+        If an argument has the wrong type altogether.
+
+    References
+    ----------
+    Borkan et al. (2019), Table 6.
+
+    Examples
+    --------
+    >>> y_true, lengths = np.array([0, 1, 1]), np.array([40, 250, 99])
+    >>> short = lengths < 100
+    >>> within_slice({"muslim": [1, 1, 0]}, short), y_true[short]
+    ({'muslim': array([ True, False])}, array([0, 1]))
+    """
+    rows = check_mask("in_slice", in_slice)
+    masks = check_subgroups(subgroups, rows.size, like="in_slice")
+    return {name: mask[rows] for name, mask in masks.items()}

@@ -1,0 +1,1 @@
+"""Many metrics at once: reports, comparisons, bootstrap, worst subgroup."""

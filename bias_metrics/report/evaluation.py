@@ -1,0 +1,194 @@
+"""All bias metrics of one set of scores: `evaluate_bias`, and `evaluate_slices` of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned, check_subgroups
+from bias_metrics.groups.counts import as_dicts
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics.report.request import Background, Intervals, Request, members_of
+from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics.report.report import BiasReport
+from bias_metrics.report.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.report.uncertainty import with_intervals
+
+__all__ = [
+    "Members",
+    "RankedRows",
+    "evaluate_bias",
+    "evaluate_slices",
+    "measure_members",
+    "measure_subgroup",
+    "members_of",
+    "rank_rows",
+    "rank_scores",
+    "summarise_bias",
+    "with_intervals",
+]
+
+
+@aligned
+def evaluate_bias(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    power: float = -5.0,
+    power_mean_groups: Sequence[str] | None = None,
+    intervals: Intervals = True,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> BiasReport:
+    """Measure the unintended identity bias of one classifier's scores.
+
+    For each subgroup: Subgroup, BPSN and BNSP AUC and the two Average Equality Gaps against
+    the background (all rows outside this subgroup, other identities included, unless
+    `background` says otherwise); over all rows: ROC AUC, power means over the subgroups and
+    the Jigsaw final score. Ranks are exact and a tie counts one half.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
+    y_score : float array of shape (n,)
+        Higher means more toxic; any finite scale, as only the order counts.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; they may overlap.
+    sample_weight : float array of shape (n,), optional
+        0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
+        the row.
+    power : float, default=-5.0
+        Exponent of the power means, not 0.
+    power_mean_groups : sequence of str, optional
+        The subgroups that the power means cover; default all.
+    intervals : {True, "cells", False}, default=True
+        Confidence intervals of every number, of the AUCs and AEGs alone, or of none. Weighted
+        rows have none.
+    confidence : float, default=0.95
+        Confidence of each interval, not of all together.
+    clusters : array of shape (n,), optional
+        Article, thread or template of each row: rows of one cluster are not independent.
+        With fewer than 20 clusters there are no intervals.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        Which rows a subgroup is compared with: all outside it, or those in none of the
+        `subgroups`. The two give different numbers and are never to be compared; the report
+        records which it was. The overall AUC covers all rows in either case.
+
+    Returns
+    -------
+    BiasReport
+        AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive when the subgroup's
+        scores are higher. A metric without the rows it needs has the value None and a
+        reason; so has a power mean over a subgroup without that metric.
+
+    Raises
+    ------
+    ValueError
+        If a length differs, a score is not finite, a label or membership is not 0 or 1, a
+        weight is negative, `power` is 0, `power_mean_groups` names an unknown subgroup or
+        `background` is none of the two.
+    TypeError
+        If an argument has the wrong type altogether.
+
+    References
+    ----------
+    Borkan et al. (2019), Nuanced Metrics for Measuring Unintended Bias with Real Data for
+    Text Classification, sections 3 and 4. Jigsaw Unintended Bias in Toxicity
+    Classification (2019), evaluation page.
+
+    Examples
+    --------
+    >>> report = evaluate_bias(
+    ...     y_true=[0, 0, 1, 0, 1, 1],
+    ...     y_score=[0.1, 0.2, 0.7, 0.8, 0.9, 0.6],
+    ...     subgroups={"muslim": [0, 0, 0, 1, 1, 0]},
+    ... )
+    >>> report.subgroups["muslim"].bpsn_auc.value
+    0.0
+    """
+    request = Request.of(
+        y_true,
+        y_score,
+        subgroups,
+        sample_weight=sample_weight,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        intervals=intervals,
+        confidence=confidence,
+        clusters=clusters,
+        background=background,
+    )
+    return request.report()
+
+
+class SliceReports(dict[str, BiasReport], Tabular):
+    """The report of each slice by its name."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return as_dicts(self)
+
+    def rows(self) -> list[Row]:
+        """Return the records of every report, each with its slice."""
+        return labelled("slice", rows_of(self))
+
+
+@aligned
+def evaluate_slices(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    slices: Subgroups,
+    **options: Any,
+) -> SliceReports:
+    """Measure the bias within each of several slices of the rows, such as short comments.
+
+    Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
+    background are short comments. That differs from a slice among the `subgroups`, whose
+    background has comments of any length. The arguments are checked once; each slice is ranked
+    anew, which takes no longer than picking its rows out of the ranks of all.
+
+    Parameters
+    ----------
+    y_true, y_score, subgroups
+        As in `evaluate_bias`.
+    slices : mapping of str to bool array of shape (n,), or data frame
+        Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
+        `lengths < 100`. They may overlap.
+    **options
+        As in `evaluate_bias`, among all rows: weights and clusters have shape (n,).
+
+    Returns
+    -------
+    SliceReports
+        A dict of str to BiasReport, one a slice in the order given, that prints as a table.
+        A slice without positives or negatives has undefined metrics.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if a slice is not 0 or 1 or its length differs.
+
+    References
+    ----------
+    Borkan et al. (2019), Table 6 (comments of under 100 characters).
+
+    Examples
+    --------
+    >>> y_true, gay = [0, 1, 0, 1] * 2, [0, 0, 1, 1] * 2
+    >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
+    >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
+    >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices)
+    >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
+    [0.0, 1.0]
+    """
+    request = Request.of(y_true, y_score, subgroups, **options)
+    masks = check_subgroups(slices, request.labels.size, name="slices")
+    return SliceReports({name: request.within(rows).report() for name, rows in masks.items()})

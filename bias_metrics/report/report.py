@@ -1,0 +1,190 @@
+"""What `evaluate_bias` returns: every number of one evaluation, and its plain form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Generic
+
+from bias_metrics._core.cells import Cells
+from bias_metrics.groups.counts import as_dicts
+from bias_metrics._core.named import V
+from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
+from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
+
+BACKGROUNDS = ("outside_subgroup", "no_identity")
+"""Which rows a subgroup may be compared with; the default first."""
+
+
+def cell_of(value: MetricValue) -> Row:
+    """Return a number with its uncertainty as the end of a record."""
+    names = ("value", "std_error", "low", "high", "reason")
+    return {name: getattr(value, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubgroupBias(Cells, Tabular):
+    """Counts and the five metrics of one subgroup.
+
+    Attributes
+    ----------
+    n, n_positive, n_negative : int
+        Rows of the subgroup with a weight above 0, in all and by class.
+    subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
+        The five metrics.
+    """
+
+    n_positive: int
+    n_negative: int
+
+    @classmethod
+    def of(cls, n_positive: int, n_negative: int, cells: Cells) -> SubgroupBias:
+        """Put counts and metrics together."""
+        return cls(n_positive=n_positive, n_negative=n_negative, **vars(cells))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.n_positive + self.n_negative
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts and metrics as plain values."""
+        counts = {"n": self.n, "n_positive": self.n_positive, "n_negative": self.n_negative}
+        return counts | {
+            f.name: getattr(self, f.name).to_dict(interval=True) for f in fields(Cells)
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a metric."""
+        counts = {"n": self.n, "n_positive": self.n_positive}
+        return [{"metric": f.name} | counts | cell_of(getattr(self, f.name)) for f in fields(Cells)]
+
+
+@dataclass(frozen=True)
+class Overall(Generic[V]):
+    """What is measured over all rows.
+
+    Attributes
+    ----------
+    n, n_positive : int
+        Measured rows with a weight above 0, and the positives among them.
+    auc : MetricValue or Difference
+        ROC AUC, or the difference of two.
+    """
+
+    n: int
+    n_positive: int
+    auc: V
+
+
+@dataclass(frozen=True)
+class PowerMeans:
+    """The power means over several subgroups.
+
+    Attributes
+    ----------
+    power : float
+        Their exponent.
+    groups : tuple of str
+        The subgroups that they cover.
+    subgroup_auc, bpsn_auc, bnsp_auc : MetricValue
+        The means.
+    """
+
+    power: float
+    groups: tuple[str, ...]
+    subgroup_auc: MetricValue
+    bpsn_auc: MetricValue
+    bnsp_auc: MetricValue
+
+    def by_metric(self) -> dict[str, MetricValue]:
+        """Return the means by the name of their metric."""
+        return {name: getattr(self, name) for name in FINAL_SCORE_PARTS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        means = self.by_metric().items()
+        return {
+            "power": self.power,
+            "groups": list(self.groups),
+            **{name: value.to_dict(interval=True) for name, value in means},
+        }
+
+
+@dataclass(frozen=True)
+class BiasReport(Tabular):
+    """Every number of one evaluation.
+
+    Attributes
+    ----------
+    overall : Overall
+        ROC AUC over all rows, and how many there are.
+    subgroups : dict of str to SubgroupBias
+        In the order given.
+    power_mean : PowerMeans
+        Of `subgroup_auc`, `bpsn_auc` and `bnsp_auc`.
+    final_score : MetricValue
+        Jigsaw final score.
+    background : {"outside_subgroup", "no_identity"}
+        Which rows each subgroup was compared with: all outside it, or those in none.
+    """
+
+    overall: Overall[MetricValue]
+    subgroups: dict[str, SubgroupBias]
+    power_mean: PowerMeans
+    final_score: MetricValue
+    background: str = BACKGROUNDS[0]
+
+    @property
+    def worst(self) -> dict[str, WorstSubgroup]:
+        """Which subgroup is treated worst, by metric."""
+        plain = {"subgroups": as_dicts(self.subgroups)}
+        return {name: worst_subgroup(plain, name) for name in SUBGROUP_METRICS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-ready values: str, int, float, list, dict and None."""
+        return {
+            "background": self.background,
+            "overall": {
+                "n": self.overall.n,
+                "n_positive": self.overall.n_positive,
+                "auc": self.overall.auc.to_dict(interval=True),
+            },
+            "subgroups": as_dicts(self.subgroups),
+            "power_mean": self.power_mean.to_dict(),
+            "final_score": self.final_score.to_dict(interval=True),
+            "worst": as_dicts(self.worst),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a number: five a subgroup, then those of all rows.
+
+        Returns
+        -------
+        list of dict
+            `subgroup` (None for a number of all rows), `metric`, `n` and `n_positive` of the
+            rows, `value`, `std_error`, `low`, `high` and, where one is None, the `reason`.
+        """
+        counts = {"n": self.overall.n, "n_positive": self.overall.n_positive}
+        others = {"auc": self.overall.auc}
+        others |= {f"power_mean_{name}": mean for name, mean in self.power_mean.by_metric().items()}
+        others |= {"final_score": self.final_score}
+        of_all = [{"metric": name} | counts | cell_of(value) for name, value in others.items()]
+        return labelled("subgroup", rows_of(self.subgroups) | {None: of_all})
+
+    def _table(self) -> Table:
+        metrics = [f.name for f in fields(Cells)]
+        values = {
+            name: {metric: getattr(bias, metric) for metric in metrics}
+            for name, bias in self.subgroups.items()
+        }
+        return Table(
+            ["subgroup", "n", "n_positive", *metrics],
+            [
+                [name, f"{bias.n:,}", f"{bias.n_positive:,}", *map(str, values[name].values())]
+                for name, bias in self.subgroups.items()
+            ],
+            f"{self.overall.n:,} rows, {self.overall.n_positive:,} positive; "
+            f"AUC {self.overall.auc}, final score {self.final_score}",
+        )

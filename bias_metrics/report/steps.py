@@ -1,0 +1,147 @@
+"""The three steps of `evaluate_bias`, for callers that run them apart.
+
+One process or thread per subgroup, say: the report is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy.typing as npt
+
+from bias_metrics._core.cells import comparisons, measure_cells, pair_auc
+from bias_metrics._core.checks import (
+    aligned,
+    check_mask,
+    check_power_mean_groups,
+    check_scores,
+    check_weights,
+)
+from bias_metrics._core.influence import Members
+from bias_metrics._core.options import check_choice
+from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
+from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
+from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
+
+
+@aligned
+def rank_scores(
+    y_true: npt.ArrayLike, y_score: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
+) -> SortedClasses:
+    """Sort all rows once, by class: the first step of `evaluate_bias`.
+
+    Parameters and errors are those of `evaluate_bias`.
+
+    Returns
+    -------
+    SortedClasses
+        To be shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    return sort_classes(labels, scores, check_weights(sample_weight, labels.size))
+
+
+@aligned
+def measure_subgroup(
+    everyone: SortedClasses,
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    confidence: float | None = None,
+    excluded: SortedClasses | None = None,
+) -> SubgroupBias:
+    """Measure one subgroup, given its own rows only: the second step of `evaluate_bias`.
+
+    Parameters
+    ----------
+    everyone : SortedClasses
+        All rows, the subgroup's included, from `rank_scores`.
+    y_true : bool array of shape (m,)
+        Labels of the subgroup's rows.
+    y_score : float array of shape (m,)
+        Their scores, of the dtype that was ranked.
+    sample_weight : float array of shape (m,), optional
+        Their weights; given if and only if `rank_scores` had weights.
+    confidence : float, optional
+        Of the intervals; default no intervals.
+    excluded : SortedClasses, optional
+        The rows that are not its background, its own included, from `rank_scores`: those of
+        all subgroups for a background without identities. Default its own rows.
+
+    Returns
+    -------
+    SubgroupBias
+        Counts and the five metrics; an empty subgroup has five undefined cells.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if only one of the two steps had weights, or these rows
+        cannot be among the ranked ones (another dtype, or too many).
+    """
+    own = rank_scores(y_true, y_score, sample_weight=sample_weight)
+    if (everyone.positive.cumulative_weight is None) != (sample_weight is None):
+        msg = "`sample_weight` must be given if and only if `rank_scores` had weights."
+        raise ValueError(msg)
+    check_ranked(everyone, own)
+    if excluded is not None:
+        check_ranked(everyone, excluded)
+    compared = comparisons(everyone, own, excluded)
+    cells = measure_cells(compared, confidence)
+    return SubgroupBias.of(own.positive.n, own.negative.n, cells)
+
+
+def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
+    """Measure one subgroup of ranked rows."""
+    cells = measure_cells(members.compared, confidence)
+    return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells)
+
+
+def summarise_bias(
+    everyone: SortedClasses,
+    subgroups: Mapping[str, SubgroupBias],
+    *,
+    power: float = -5.0,
+    power_mean_groups: Sequence[str] | None = None,
+    confidence: float | None = None,
+    background: str = BACKGROUNDS[0],
+) -> BiasReport:
+    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
+
+    Parameters
+    ----------
+    everyone : SortedClasses
+        All rows, from `rank_scores`.
+    subgroups : mapping of str to SubgroupBias
+        From `measure_subgroup`.
+    power, power_mean_groups, confidence, background
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    BiasReport
+        The complete report.
+
+    Raises
+    ------
+    ValueError
+        If `power` is 0 or `power_mean_groups` names an unknown subgroup.
+    """
+    check_choice("background", background, BACKGROUNDS)
+    power = check_power(power)
+    groups = check_power_mean_groups(power_mean_groups, subgroups)
+    overall = pair_auc(everyone.negative, everyone.positive, confidence)
+    means = {
+        metric: power_mean_of({name: getattr(subgroups[name], metric) for name in groups}, power)
+        for metric in FINAL_SCORE_PARTS
+    }
+    return BiasReport(
+        background=background,
+        overall=Overall(everyone.positive.n + everyone.negative.n, everyone.positive.n, overall),
+        subgroups=dict(subgroups),
+        power_mean=PowerMeans(power, groups, **means),
+        final_score=final_score(overall, means),
+    )

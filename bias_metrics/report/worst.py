@@ -1,0 +1,176 @@
+"""Which subgroup a metric says is treated worst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bias_metrics._core.tables import Tabular
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
+
+# Values closer than this are equally bad.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class WorstSubgroup(Tabular):
+    """The subgroup with the worst value of one metric.
+
+    Attributes
+    ----------
+    metric : str
+        The metric.
+    subgroup : str or None
+        Its name; None when the metric is defined for no subgroup.
+    value : MetricValue
+        Its value, signed for an AEG, and the interval of the worst of all: from the worst
+        lower bound to the worst upper bound over all subgroups, on the side of the value's
+        sign for an AEG. The interval of that subgroup alone would be far too narrow: the
+        worst of many is bad by chance too.
+    n_positive, n_negative : int
+        Its rows by class; 0 without a subgroup.
+    tied : tuple of str
+        Further subgroups with a value as bad.
+    undefined : dict of str to str
+        The subgroups that cannot be compared, each with its reason.
+    """
+
+    metric: str
+    subgroup: str | None
+    value: MetricValue
+    n_positive: int
+    n_negative: int
+    tied: tuple[str, ...]
+    undefined: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "metric": self.metric,
+            "subgroup": self.subgroup,
+            **self.value.to_dict(interval=True),
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+            "tied": list(self.tied),
+            "undefined": dict(self.undefined),
+        }
+
+
+class Reported(Protocol):
+    """A result that `worst_subgroup` can read, such as a BiasReport."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with `subgroups` among them."""
+
+
+def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSubgroup:
+    """Name the subgroup, or intersection, that a metric says is treated worst.
+
+    The lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates is
+    too bad an estimate, the more so the smaller the subgroups are: look at the counts.
+
+    Parameters
+    ----------
+    report : BiasReport or mapping
+        A report, or what its `to_dict()` gave, also when read from JSON. `report.worst` has
+        the worst of every metric.
+    metric : str
+        One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
+
+    Returns
+    -------
+    WorstSubgroup
+        Its name, value and counts; the first in the report when several are equal, with the
+        others in `tied`; undefined when the metric is defined for none. Without an interval
+        where a subgroup has none.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is none of the five.
+
+    References
+    ----------
+    Sagawa et al. (2020), Distributionally Robust Neural Networks for Group Shifts, section 2
+    (the worst group). Koh et al. (2021), WILDS, on Civil Comments.
+
+    Examples
+    --------
+    >>> from bias_metrics import evaluate_bias
+    >>> groups = {"jewish": [1, 1, 0, 0, 0, 0], "muslim": [0, 0, 1, 1, 0, 0]}
+    >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.2, 0.75]
+    >>> report = evaluate_bias([0, 1, 0, 1, 0, 1], y_score, groups)
+    >>> worst = worst_subgroup(report, "bpsn_auc")
+    >>> worst.subgroup, worst.value.value
+    ('muslim', 0.5)
+    """
+    if metric not in SUBGROUP_METRICS:
+        msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."
+        raise ValueError(msg)
+    subgroups = (report if isinstance(report, Mapping) else report.to_dict())["subgroups"]
+    cells = {name: bias[metric] for name, bias in subgroups.items()}
+    reasons = {name: cell["reason"] for name, cell in cells.items() if cell["value"] is None}
+    values = {name: cell["value"] for name, cell in cells.items() if name not in reasons}
+    if not values:
+        reason = "undefined for every subgroup" if subgroups else "no subgroups"
+        return WorstSubgroup(metric, None, undefined(reason), 0, 0, (), reasons)
+    gap = METRICS[metric].is_gap
+    badness = {name: abs(value) if gap else -value for name, value in values.items()}
+    most = max(badness.values()) - _ROUNDING
+    worst, *tied = [name for name, bad in badness.items() if bad >= most]
+    value = _with_interval(values[worst], cells, gap=gap)
+    counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
+    return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons)
+
+
+def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
+    """Order subgroups by how bad their worst AUC is shown to be, the worst first.
+
+    What counts is the upper bound of an interval, so that a few unlucky rows do not come before a
+    subgroup with evidence. Then come subgroups without any interval, by their lowest AUC,
+    then those without any AUC.
+
+    Parameters
+    ----------
+    subgroups : mapping
+        As in `BiasReport.to_dict()["subgroups"]`.
+
+    Returns
+    -------
+    list of str
+        All names.
+
+    Examples
+    --------
+    >>> cell = {"value": 0.9, "low": 0.85, "high": 0.93}
+    >>> aucs = dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), cell)
+    >>> low = aucs | {"bpsn_auc": {"value": 0.7, "low": 0.6, "high": 0.8}}
+    >>> worst_first({"gay": aucs, "muslim": low})
+    ['muslim', 'gay']
+    """
+
+    def badness(name: str) -> tuple[bool, float, float]:
+        cells = [subgroups[name][metric] for metric in AUCS]
+        bounds = [cell["high"] for cell in cells if cell.get("high") is not None]
+        values = [cell["value"] for cell in cells if cell["value"] is not None]
+        return not bounds, min(bounds, default=1.0), min(values, default=2.0)
+
+    return sorted(subgroups, key=badness)
+
+
+def _with_interval(
+    value: float, cells: Mapping[str, Mapping[str, Any]], *, gap: bool
+) -> MetricValue:
+    lacking = [name for name, cell in cells.items() if cell.get("low") is None]
+    if lacking:
+        reason = cells[lacking[0]].get("reason")
+        return MetricValue(value, reason and f"{lacking[0]}: {reason}")
+    ends = [(cell["low"], cell["high"]) for cell in cells.values()]
+    if not gap:
+        return MetricValue(value, low=min(low for low, _ in ends), high=min(up for _, up in ends))
+    least = max(max(low, -high, 0.0) for low, high in ends)
+    most = max(max(-low, high) for low, high in ends)
+    low, high = (-most, -least) if value < 0 else (least, most)
+    return MetricValue(value, low=low, high=high)

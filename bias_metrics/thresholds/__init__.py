@@ -1,0 +1,1 @@
+"""Errors at a threshold: rates, Dixon's sums, accuracy, advice."""

@@ -1,0 +1,245 @@
+"""Which threshold to choose when subgroups should suffer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import (
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+    check_weights,
+)
+from bias_metrics.thresholds.errors import (
+    RATES,
+    ErrorCurve,
+    distinct_scores,
+    error_curve,
+    sort_subgroup,
+)
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice, check_share
+from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.tables import Row, Table, Tabular
+
+# Precision needs flagged rows, which a subgroup lacks at high thresholds.
+COMPARED = tuple(name for name in RATES if name != "precision")
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """What one threshold does.
+
+    Attributes
+    ----------
+    threshold : float
+        Scores at or above it are flagged.
+    recall, precision : float
+        Over all rows, from 0 to 1, ideal 1.
+    gap : float
+        Largest abs(rate of a subgroup - rate of all rows), from 0 to 1, ideal 0.
+    subgroup, rate : str
+        Where that gap is.
+    """
+
+    threshold: float
+    recall: float
+    precision: float
+    gap: float
+    subgroup: str
+    rate: str
+
+
+@dataclass(frozen=True)
+class ThresholdAdvice(Tabular):
+    """The threshold advised, and what else could be had.
+
+    Attributes
+    ----------
+    advised : OperatingPoint or None
+        The smallest gap that meets both demands; None when nothing does.
+    reason : str or None
+        Why nothing is advised; None otherwise.
+    frontier : tuple of OperatingPoint
+        Among thresholds that meet the demand on recall, those for which no other has a
+        smaller gap without less precision, nor more precision without a larger gap; from
+        high precision to small gap. Empty when the gap is undefined.
+    """
+
+    advised: OperatingPoint | None
+    reason: str | None
+    frontier: tuple[OperatingPoint, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "advised": None if self.advised is None else dict(vars(self.advised)),
+            "reason": self.reason,
+            "frontier": [dict(vars(point)) for point in self.frontier],
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a point of the frontier, and whether it is advised."""
+        return [{"advised": point == self.advised} | vars(point) for point in self.frontier]
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), "" if self.reason is None else f"no advice: {self.reason}")
+
+
+@aligned
+def advise_threshold(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    min_recall: float,
+    min_precision: float,
+    rates: Sequence[str] = ("false_positive_rate", "false_negative_rate"),
+    sample_weight: npt.ArrayLike | None = None,
+) -> ThresholdAdvice:
+    """Find the threshold of the smallest gap between subgroups that is still good enough.
+
+    The gap of a threshold is the largest abs(rate of a subgroup - rate of all rows), over
+    subgroups and over `rates`: the largest term of `fped` and `fned`. Every distinct score
+    is tried; a row is flagged when its score >= the threshold.
+
+    Both demands are needed. Flagging every row has recall 1 and gap 0, and flagging next to
+    none has precision and next to no gap either: with one demand alone the advice would be
+    useless. A demand of 0 waives it.
+
+    The threshold is chosen on these rows, hence its gap on other rows is larger as a rule.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; rows may belong to several or to none.
+    min_recall, min_precision : float
+        Demands on all rows together, from 0 to 1.
+    rates : sequence of str
+        Rates to compare; default false positive and false negative rate. Also `recall` and
+        `accuracy`.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    ThresholdAdvice
+        The threshold with its recall, precision and gap (of equal gaps the highest
+        precision, then the lowest threshold), and the frontier of precision against gap.
+        None, with a reason, if no threshold meets both demands or if a rate is undefined
+        for all rows or for a subgroup.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if a demand is not from 0 to 1 or a rate is unknown.
+
+    References
+    ----------
+    Hardt et al. (2016), Equality of Opportunity in Supervised Learning (one threshold
+    against several); the gap is a term of Dixon et al. (2018), equations 1 and 2.
+
+    Examples
+    --------
+    >>> y_true, y_score = [0, 0, 1, 1, 0, 0, 1, 1], [0.1, 0.2, 0.6, 0.9, 0.3, 0.7, 0.8, 0.9]
+    >>> muslim = {"muslim": [0, 0, 0, 0, 1, 1, 1, 1]}
+    >>> found = advise_threshold(y_true, y_score, muslim, min_recall=0.7, min_precision=0.7)
+    >>> found.advised.threshold, found.advised.precision, found.advised.gap
+    (0.8, 1.0, 0.25)
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    weights = check_weights(sample_weight, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    demands = check_share("min_recall", min_recall), check_share("min_precision", min_precision)
+    names = _check_rates(rates)
+    everyone = sort_classes(labels, scores, weights)
+    groups = {name: sort_subgroup(labels, scores, mask, weights) for name, mask in masks.items()}
+    if reason := _why_undefined(everyone, groups, names):
+        return ThresholdAdvice(None, reason, ())
+    overall = error_curve(everyone, distinct_scores(everyone))
+    gaps, widest = _gaps(overall, groups, names)
+    places = [(subgroup, rate) for subgroup in groups for rate in names]
+    recall, precision = (overall.rate(name).filled(0) for name in ("recall", "precision"))
+    frontier = tuple(
+        OperatingPoint(
+            threshold=float(overall.thresholds[i]),
+            recall=float(recall[i]),
+            precision=float(precision[i]),
+            gap=float(gaps[i]),
+            subgroup=places[widest[i]][0],
+            rate=places[widest[i]][1],
+        )
+        for i in _frontier(np.flatnonzero(recall >= demands[0]), precision, gaps)
+    )
+    good = [point for point in frontier if point.precision >= demands[1]]
+    if good:
+        return ThresholdAdvice(good[-1], None, frontier)
+    reason = (
+        f"no threshold has recall {demands[0]:g} and precision {demands[1]:g}: "
+        f"at that recall, precision is {frontier[0].precision:.4g} at most"
+    )
+    return ThresholdAdvice(None, reason, frontier)
+
+
+def _check_rates(rates: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(rates, str) or not rates:
+        msg = f"`rates` must be a list of names ({', '.join(COMPARED)}); got {rates!r}."
+        raise ValueError(msg)
+    return tuple(check_choice("rates", name, COMPARED) for name in rates)
+
+
+def _why_undefined(
+    everyone: SortedClasses, groups: Mapping[str, SortedClasses], names: tuple[str, ...]
+) -> str | None:
+    """Name those that lack the rows of a rate, which they lack at every threshold."""
+    if not groups:
+        return "no subgroups"
+    missing = []
+    for group, classes, asked in [
+        ("all rows", everyone, ("recall", *names)),
+        *((group, classes, names) for group, classes in groups.items()),
+    ]:
+        errors = error_curve(classes, np.zeros(1)).at(0)
+        rates = (errors.rate(name) for name in asked)
+        reasons = dict.fromkeys(str(rate.reason) for rate in rates if rate.value is None)
+        missing += [f"{group} ({', '.join(reasons)})"] if reasons else []
+    return f"undefined for {', '.join(missing)}" if missing else None
+
+
+def _gaps(
+    overall: ErrorCurve, groups: Mapping[str, SortedClasses], names: tuple[str, ...]
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Return the largest gap at each threshold, and the number of its subgroup and rate."""
+    gaps: FloatArray = np.full(overall.thresholds.size, -1.0)
+    widest = np.zeros(overall.thresholds.size, dtype=np.intp)
+    base = {name: overall.rate(name).filled(0) for name in names}
+    place = 0
+    for classes in groups.values():  # one curve at a time: there may be millions of thresholds
+        curve = error_curve(classes, overall.thresholds)
+        for name in names:
+            gap = np.abs(curve.rate(name).filled(0) - base[name])
+            wider = gap > gaps
+            gaps[wider], widest[wider] = gap[wider], place
+            place += 1
+    return gaps, widest
+
+
+def _frontier(
+    candidates: npt.NDArray[np.intp], precision: FloatArray, gaps: FloatArray
+) -> npt.NDArray[np.intp]:
+    """Return the candidates that no other beats, from high precision to small gap."""
+    order = candidates[np.lexsort((candidates, gaps[candidates], -precision[candidates]))]
+    before = np.concatenate(([np.inf], np.minimum.accumulate(gaps[order])[:-1]))
+    return order[gaps[order] < before]

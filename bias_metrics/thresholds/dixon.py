@@ -1,0 +1,242 @@
+"""Equality differences of Dixon et al. (2018): the errors of each subgroup against all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
+from bias_metrics.groups.counts import as_dicts, ratio
+from bias_metrics.thresholds.errors import flagged
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_threshold
+from bias_metrics._core.ranks import sort_classes
+from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
+
+
+@dataclass(frozen=True)
+class EqualityDifference(Tabular):
+    """Sum over subgroups of abs(metric of all rows - metric of the subgroup).
+
+    Attributes
+    ----------
+    overall : MetricValue
+        The metric over all rows.
+    subgroups : dict of str to MetricValue
+        The metric of each subgroup.
+    threshold : float or None
+        The threshold of the rates; None for AUCs, or when there is none.
+    """
+
+    overall: MetricValue
+    subgroups: dict[str, MetricValue]
+    threshold: float | None = None
+
+    @property
+    def terms(self) -> dict[str, MetricValue]:
+        """What each subgroup adds to the sum."""
+        return {name: self._term(metric) for name, metric in self.subgroups.items()}
+
+    @property
+    def value(self) -> MetricValue:
+        """The sum: 0 or more, ideal 0; undefined as soon as one term is."""
+        terms = self.terms
+        if not terms:
+            return undefined("no subgroups")
+        if self.overall.value is None:
+            return self.overall
+        missing = [f"{name} ({t.reason})" for name, t in terms.items() if t.value is None]
+        if missing:
+            return undefined(f"undefined for {', '.join(missing)}")
+        return MetricValue(math.fsum(t.value for t in terms.values() if t.value is not None))
+
+    def _term(self, metric: MetricValue) -> MetricValue:
+        if self.overall.value is None:
+            return self.overall
+        return (
+            metric if metric.value is None else MetricValue(abs(self.overall.value - metric.value))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            **self.value.to_dict(),
+            "threshold": self.threshold,
+            "overall": self.overall.to_dict(),
+            "subgroups": as_dicts(self.subgroups),
+            "terms": as_dicts(self.terms),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a subgroup: its metric and its term of the sum."""
+        terms = self.terms
+        both = {
+            name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
+            for name, metric in self.subgroups.items()
+        }
+        return labelled("subgroup", both)
+
+    def _table(self) -> Table:
+        return Table.of(self.rows(), f"sum of the terms: {self.value}; all rows: {self.overall}")
+
+
+@aligned
+def fped(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    threshold: float | None = None,
+    threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+) -> EqualityDifference:
+    """Compare the false positive rate of each subgroup with that of all rows (FPED).
+
+    False Positive Equality Difference: are harmless rows flagged as often in each subgroup?
+    Sum over subgroups g of abs(FPR - FPR_g), where FPR is the share of the negatives of all
+    rows that is flagged, score >= threshold, and FPR_g that of the subgroup's. It says
+    neither which way a subgroup differs nor how well the rates are known: as a sum of
+    absolute values it grows with the number of subgroups and with their noise, and has no
+    interval. Show it beside its `permuted_reference`.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; rows may belong to several or to none.
+    threshold : float, optional
+        Finite; a score equal to it is flagged.
+    threshold_set : pair of arrays of shape (m,), optional
+        Labels and scores of the rows whose `equal_error_rate` sets the threshold: by Dixon
+        et al. the *general* test set, not the templates on which the subgroups are measured.
+        With neither option, the measured rows themselves set it.
+
+    Returns
+    -------
+    EqualityDifference
+        The value, 0 or more (at most the number of subgroups), ideal 0; its terms; the
+        threshold; the rate of all rows and of each subgroup. Undefined when all rows or a
+        subgroup lack negatives, without subgroups, and without a threshold, which needs both
+        classes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if both options are given or `threshold` is not finite.
+
+    References
+    ----------
+    Dixon et al. (2018), equation 1. Its Table 5 sums over 50 terms *and* 10 trained models.
+
+    Examples
+    --------
+    >>> y_true, y_score = [0, 0, 0, 0, 1, 1], [0.1, 0.2, 0.3, 0.7, 0.6, 0.9]
+    >>> found = fped(y_true, y_score, {"gay": [0, 0, 1, 1, 0, 1]}, threshold=0.5)
+    >>> found.overall.value, found.subgroups["gay"].value, found.value.value
+    (0.25, 0.5, 0.25)
+    """
+    return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=False)
+
+
+@aligned
+def fned(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    threshold: float | None = None,
+    threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+) -> EqualityDifference:
+    """Compare the false negative rate of each subgroup with that of all rows (FNED).
+
+    False Negative Equality Difference: are toxic rows missed as often in each subgroup?
+    Sum over subgroups g of abs(FNR - FNR_g), where FNR is the share of the positives of all
+    rows that is not flagged, score < threshold, and FNR_g that of the subgroup's. What is
+    said of `fped` is true of it.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; rows may belong to several or to none.
+    threshold, threshold_set : optional
+        As in `fped`.
+
+    Returns
+    -------
+    EqualityDifference
+        As `fped`, of false negative rates; undefined where positives are lacking.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `fped`.
+
+    References
+    ----------
+    Dixon et al. (2018), equation 2. Its Table 5 sums over 50 terms *and* 10 trained models.
+
+    Examples
+    --------
+    >>> y_true, y_score = [1, 1, 1, 1, 0, 0], [0.9, 0.8, 0.7, 0.3, 0.4, 0.1]
+    >>> fned(y_true, y_score, {"gay": [0, 0, 1, 1, 0, 1]}, threshold=0.5).value.value
+    0.25
+    """
+    return _rate_difference(y_true, y_score, subgroups, threshold, threshold_set, label=True)
+
+
+def _rate_difference(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    threshold: float | None,
+    threshold_set: tuple[npt.ArrayLike, npt.ArrayLike] | None,
+    *,
+    label: bool,
+) -> EqualityDifference:
+    """Compare the share of errors among the rows of one label."""
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    if threshold is None:
+        found = _equal_error_of((labels, scores) if threshold_set is None else threshold_set)
+        if found.threshold is None:
+            lack = undefined(f"no threshold of equal errors: {found.rate.reason}")
+            return EqualityDifference(lack, dict.fromkeys(masks, lack))
+        threshold = found.threshold
+    elif threshold_set is not None:
+        msg = "`threshold` and `threshold_set` must not both be given."
+        raise ValueError(msg)
+    threshold = check_threshold(threshold)
+    of_class = labels == label
+    wrong = of_class & (flagged(scores, threshold) != labels)
+    lack_of_class = f"no {'positives' if label else 'negatives'}"
+
+    def rate(rows: BoolArray) -> MetricValue:
+        n_wrong, n = (int(np.count_nonzero(rows & of)) for of in (wrong, of_class))
+        return ratio(n_wrong, n, lack_of_class)
+
+    overall = rate(np.ones(labels.size, dtype=np.bool_))
+    rates = {name: rate(mask) for name, mask in masks.items()}
+    return EqualityDifference(overall, rates, threshold)
+
+
+def _equal_error_of(rows: tuple[npt.ArrayLike, npt.ArrayLike]) -> EqualErrorRate:
+    """Find the threshold of equal errors of a pair of labels and scores."""
+    if len(rows) != 2:
+        msg = f"`threshold_set` must be a pair of labels and scores; got {len(rows)} arrays."
+        raise ValueError(msg)
+    labels = check_mask("threshold_set[0]", rows[0])
+    scores = check_scores("threshold_set[1]", rows[1], labels.size, like="threshold_set[0]")
+    return equal_error(sort_classes(labels, scores))

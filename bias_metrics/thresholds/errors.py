@@ -1,0 +1,221 @@
+"""Errors at a threshold, counted in sorted scores. A score at or above it is flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.ranks import SortedClasses, SortedScores, sort_classes
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.values import MetricValue, undefined
+
+Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
+
+# Each rate: the counts above and below the line, and why it is undefined when those below are 0.
+RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxyType(
+    {
+        "false_positive_rate": (
+            ("n_false_positive",),
+            ("n_false_positive", "n_true_negative"),
+            "no negatives",
+        ),
+        "false_negative_rate": (
+            ("n_false_negative",),
+            ("n_false_negative", "n_true_positive"),
+            "no positives",
+        ),
+        "precision": (
+            ("n_true_positive",),
+            ("n_true_positive", "n_false_positive"),
+            "no flagged rows",
+        ),
+        "recall": (
+            ("n_true_positive",),
+            ("n_true_positive", "n_false_negative"),
+            "no positives",
+        ),
+        "accuracy": (
+            ("n_true_positive", "n_true_negative"),
+            ("n_true_positive", "n_false_positive", "n_true_negative", "n_false_negative"),
+            "no rows",
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class ErrorRates(Tabular):
+    """Counts, and the shares made of them, of some rows at one threshold.
+
+    Attributes
+    ----------
+    threshold : float
+        Scores at or above it are flagged.
+    n_true_positive, n_false_positive, n_true_negative, n_false_negative : int or float
+        Rows, or their weight: flagged positives and negatives, unflagged negatives and
+        positives.
+    """
+
+    threshold: float
+    n_true_positive: float
+    n_false_positive: float
+    n_true_negative: float
+    n_false_negative: float
+
+    @property
+    def false_positive_rate(self) -> MetricValue:
+        """Share of the negatives that is flagged; ideal 0; undefined without negatives."""
+        return self.rate("false_positive_rate")
+
+    @property
+    def false_negative_rate(self) -> MetricValue:
+        """Share of the positives that is not flagged; ideal 0; undefined without positives."""
+        return self.rate("false_negative_rate")
+
+    @property
+    def precision(self) -> MetricValue:
+        """Share of the flagged rows that is positive; ideal 1; undefined when none is flagged."""
+        return self.rate("precision")
+
+    @property
+    def recall(self) -> MetricValue:
+        """Share of the positives that is flagged; ideal 1; undefined without positives."""
+        return self.rate("recall")
+
+    @property
+    def accuracy(self) -> MetricValue:
+        """Share of the rows that is flagged rightly or rightly not; undefined without rows."""
+        return self.rate("accuracy")
+
+    def rate(self, name: str) -> MetricValue:
+        """Return one of the five rates by its name."""
+        parts, wholes, lack = RATES[name]
+        whole = sum(getattr(self, count) for count in wholes)
+        if not whole:
+            return undefined(lack)
+        return MetricValue(sum(getattr(self, count) for count in parts) / whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return dict(vars(self)) | {name: self.rate(name).to_dict() for name in RATES}
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorCurve(Tabular):
+    """The same rows at each of k thresholds.
+
+    Attributes
+    ----------
+    thresholds : float array of shape (k,)
+        In the order in which they were given.
+    n_false_negative, n_true_negative : int or float array of shape (k,)
+        Positives and negatives below each threshold, or their weight.
+    n_positive, n_negative : int or float
+        Positives and negatives in all, or their weight.
+    """
+
+    thresholds: FloatArray
+    n_false_negative: Counts
+    n_true_negative: Counts
+    n_positive: float
+    n_negative: float
+
+    @property
+    def n_true_positive(self) -> Counts:
+        """Positives at or above each threshold, or their weight."""
+        return np.asarray(self.n_positive - self.n_false_negative)
+
+    @property
+    def n_false_positive(self) -> Counts:
+        """Negatives at or above each threshold, or their weight."""
+        return np.asarray(self.n_negative - self.n_true_negative)
+
+    def rate(self, name: str) -> MaskedFloats:
+        """Return one of the five rates at each threshold, masked where it is undefined.
+
+        Under the mask stands 0, never NaN; `.tolist()` makes it None.
+        """
+        parts, wholes, _ = RATES[name]
+        part = np.sum([getattr(self, count) for count in parts], axis=0, dtype=np.float64)
+        whole = np.sum([getattr(self, count) for count in wholes], axis=0, dtype=np.float64)
+        lacking = whole == 0
+        share = np.divide(part, whole, out=np.zeros(whole.size), where=~lacking)
+        return np.ma.MaskedArray(share, mask=lacking)
+
+    def at(self, position: int) -> ErrorRates:
+        """Return the errors at the threshold in this position."""
+        return ErrorRates(
+            float(self.thresholds[position]),
+            self.n_true_positive[position].item(),
+            self.n_false_positive[position].item(),
+            self.n_true_negative[position].item(),
+            self.n_false_negative[position].item(),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: lists of k numbers, None where undefined."""
+        totals = {"n_positive": self.n_positive, "n_negative": self.n_negative}
+        return totals | {name: self.rate(name).tolist() for name in RATES}
+
+    def rows(self) -> list[Row]:
+        """Return one record a threshold."""
+        columns = {"threshold": self.thresholds.tolist()}
+        columns |= {name: self.rate(name).tolist() for name in RATES}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def as_compared(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
+    """Return the thresholds in the dtype of the scores, as `scores >= 0.7` compares them.
+
+    The float32 0.7 is below the float64 0.7, and would not be flagged at it.
+    """
+    with np.errstate(over="ignore"):
+        return thresholds.astype(dtype)
+
+
+def flagged(y_score: FloatArray, threshold: float) -> BoolArray:
+    """Say which rows have a score at or above the threshold."""
+    return np.asarray(y_score >= as_compared(np.array(threshold), y_score.dtype))
+
+
+def weight_below(ranked: SortedScores, thresholds: FloatArray) -> Counts:
+    """Count the rows below each threshold, or sum their weight."""
+    rows = np.searchsorted(ranked.scores, as_compared(thresholds, ranked.scores.dtype))
+    if ranked.cumulative_weight is None:
+        return rows
+    return np.asarray(ranked.cumulative_weight[rows], dtype=np.float64)
+
+
+def error_curve(classes: SortedClasses, thresholds: FloatArray) -> ErrorCurve:
+    """Count the errors of some rows at each threshold."""
+    return ErrorCurve(
+        thresholds=thresholds,
+        n_false_negative=weight_below(classes.positive, thresholds),
+        n_true_negative=weight_below(classes.negative, thresholds),
+        n_positive=classes.positive.total,
+        n_negative=classes.negative.total,
+    )
+
+
+def distinct_scores(classes: SortedClasses) -> FloatArray:
+    """Return the different scores of both classes, ascending; those of weight 0 are absent."""
+    return np.unique(np.concatenate([classes.positive.scores, classes.negative.scores]))
+
+
+def sort_subgroup(
+    y_true: BoolArray,
+    y_score: FloatArray,
+    in_subgroup: BoolArray,
+    sample_weight: FloatArray | None = None,
+) -> SortedClasses:
+    """Sort the rows of one subgroup by class."""
+    rows = np.flatnonzero(in_subgroup)
+    weight = None if sample_weight is None else sample_weight[rows]
+    return sort_classes(y_true[rows], y_score[rows], weight)

@@ -1,0 +1,219 @@
+"""Pinned AUC of Dixon et al. (2018): report it, never gate on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import lacks, pair_auc
+from bias_metrics._core.checks import (
+    BoolArray,
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
+from bias_metrics.thresholds.errors import sort_subgroup
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice, check_rng
+from bias_metrics._core.ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.thresholds.dixon import EqualityDifference
+
+
+@aligned
+def pinned_auc(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    in_subgroup: npt.ArrayLike,
+    *,
+    method: str = "exact",
+    sample_from: str = "all",
+    rng: np.random.Generator | None = None,
+) -> MetricValue:
+    """AUC of a mixture, half of it the subgroup and half of it all rows.
+
+    Low: the model ranks badly where rows of the subgroup stand among the others. **It is not
+    robust to class skew: a subgroup with another share of positives than the rest gets
+    another value though the scores of each class are the same (Borkan et al. 2019b). Report
+    it, never gate on it;** `bpsn_auc`, `bnsp_auc` and `subgroup_auc` say more. A shift of
+    the whole subgroup moves the value of the *other* subgroups too.
+
+    Exact form: with m rows in the subgroup and n in all, a row of the subgroup counts
+    1/m + 1/n and any other row 1/n; then P(pos > neg) + P(equal) / 2. It is what the sampled
+    form tends to.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    in_subgroup : bool array of shape (n,)
+        True for the subgroup's rows.
+    method : {"exact", "sampled"}, default="exact"
+        `sampled` is the published form: the subgroup's rows and as many drawn rows, without
+        replacement as long as there are enough.
+    sample_from : {"all", "background"}, default="all"
+        Where the other half comes from: all rows, as Dixon et al. write, or the rows outside
+        the subgroup, as their reference code does.
+    rng : numpy.random.Generator, optional
+        Needed for `sampled`. With the same state the order of the rows does not count.
+
+    Returns
+    -------
+    MetricValue
+        In [0, 1], ideal 1; undefined without subgroup rows or rows to mix them with, and
+        when the mixture lacks a class.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if an option is none of those allowed or `rng` is no
+        Generator where one is needed.
+
+    References
+    ----------
+    Dixon et al. (2018), equations 3 and 4. Borkan et al. (2019b), Limitations of Pinned AUC
+    for Measuring Unintended Bias, arXiv:1903.02088.
+
+    Examples
+    --------
+    >>> pinned_auc([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.9], [0, 1, 0, 1]).value
+    0.8125
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = {"subgroup": check_mask("in_subgroup", in_subgroup, labels.size)}
+    return _pinned(labels, scores, masks, method, sample_from, rng).subgroups["subgroup"]
+
+
+@aligned
+def pinned_auc_equality_difference(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    method: str = "exact",
+    sample_from: str = "all",
+    rng: np.random.Generator | None = None,
+) -> EqualityDifference:
+    """Sum over subgroups g of abs(AUC - pinned AUC of g), where AUC is that of all rows.
+
+    What is said of `pinned_auc` and of sums of absolute values (`fped`) is true of it: show
+    it beside its `permuted_reference`, never gate on it.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; rows may belong to several or to none.
+    method, sample_from, rng : optional
+        As in `pinned_auc`; subgroups draw from `rng` in the order given.
+
+    Returns
+    -------
+    EqualityDifference
+        The value, 0 or more, ideal 0; its terms; the AUC of all rows and the pinned AUCs.
+        Undefined as soon as one of these is, and without subgroups.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `pinned_auc`.
+
+    References
+    ----------
+    Dixon et al. (2018), equation 5. Its Table 5 sums over 50 terms *and* 10 trained models.
+
+    Examples
+    --------
+    >>> found = pinned_auc_equality_difference(
+    ...     [0, 0, 1, 1], [0.1, 0.6, 0.5, 0.9], {"gay": [0, 1, 0, 1], "tall": [1, 0, 1, 0]}
+    ... )
+    >>> found.overall.value, found.value.value
+    (0.75, 0.125)
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    return _pinned(labels, scores, masks, method, sample_from, rng)
+
+
+def _pinned(
+    labels: BoolArray,
+    scores: FloatArray,
+    masks: Mapping[str, BoolArray],
+    method: str,
+    sample_from: str,
+    rng: np.random.Generator | None,
+) -> EqualityDifference:
+    """Sort all rows once, then measure each subgroup."""
+    sampled = check_choice("method", method, ("exact", "sampled")) == "sampled"
+    whole = check_choice("sample_from", sample_from, ("all", "background")) == "all"
+    everyone = sort_classes(labels, scores)
+    groups = {name: sort_subgroup(labels, scores, mask) for name, mask in masks.items()}
+    overall = pair_auc(everyone.negative, everyone.positive)
+    if sampled:
+        generator = check_rng(rng)
+        rest = {} if whole else {n: sort_subgroup(labels, scores, ~m) for n, m in masks.items()}
+        pinned = {
+            name: _sampled(own, rest.get(name, everyone), generator) for name, own in groups.items()
+        }
+    else:
+        wins = int(doubled_wins(everyone.negative, everyone.positive))
+        pinned = {name: _exact(everyone, own, wins, whole=whole) for name, own in groups.items()}
+    return EqualityDifference(overall, pinned)
+
+
+def _sampled(own: SortedClasses, others: SortedClasses, rng: np.random.Generator) -> MetricValue:
+    n_own, n_others = own.positive.n + own.negative.n, others.positive.n + others.negative.n
+    if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
+        return undefined(lack)
+    # Numbers of sorted rows, positives first, hence independent of the order given.
+    drawn = rng.choice(n_others, size=n_own, replace=n_own > n_others)
+    positive = drawn < others.positive.n
+    halves = (
+        (own.positive.scores, others.positive.scores[drawn[positive]]),
+        (own.negative.scores, others.negative.scores[drawn[~positive] - others.positive.n]),
+    )
+    mixture = SortedClasses(*(sort_scores(np.concatenate(half)) for half in halves))
+    return pair_auc(mixture.negative, mixture.positive)
+
+
+def _exact(
+    everyone: SortedClasses, own: SortedClasses, all_wins: int, *, whole: bool
+) -> MetricValue:
+    """Mix pair counts: within the subgroup, across, and within the other half.
+
+    A row of the subgroup counts `n_others` and one of the other half `n_own`, so that both
+    halves weigh the same and every number is whole.
+    """
+    n_pos, n_neg = own.positive.n, own.negative.n
+    others_pos, others_neg = everyone.positive.n, everyone.negative.n
+    inside = int(doubled_wins(own.negative, own.positive))
+    across = int(
+        doubled_wins(everyone.negative, own.positive)
+        + 2 * others_pos * n_neg
+        - doubled_wins(everyone.positive, own.negative)
+    )
+    within = all_wins
+    if not whole:  # the pairs of the subgroup's own rows leave the other half
+        across -= 2 * inside
+        within -= across + inside
+        others_pos, others_neg = others_pos - n_pos, others_neg - n_neg
+    n_own, n_others = n_pos + n_neg, others_pos + others_neg
+    if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
+        return undefined(lack)
+    positives = n_others * n_pos + n_own * others_pos
+    negatives = n_others * n_neg + n_own * others_neg
+    if lack := lacks(negatives=negatives, positives=positives):
+        return undefined(lack)
+    wins = n_others**2 * inside + n_others * n_own * across + n_own**2 * within
+    return MetricValue(wins / (2 * positives * negatives))

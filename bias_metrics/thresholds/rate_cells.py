@@ -1,0 +1,299 @@
+"""Differences of error rates between a subgroup and its background, of one model or of two.
+
+A metric at a threshold is the share of rows with an event (a harmless row flagged, a toxic row
+not flagged) in the subgroup, less that in the background. The two consist of different rows, so
+the variance is the sum of two binomial ones; of two models on the same rows, what they share is
+the rows on which both have the event. Rows of one cluster move together: then the variance is the
+sum of squares of the clusters' influences, as for the AUCs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import lacks
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.difference_rule import less, negated, paired, sized, symmetric
+from bias_metrics._core.difference_rule import undefined_difference as without_uncertainty
+from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.intervals import MIN_CLUSTERS, quantile
+from bias_metrics.metrics import Class, Rate
+
+Rows = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """How often an event happens among the rows of a subgroup, or of a background.
+
+    Attributes
+    ----------
+    n : int
+        Rows of the classes that the metric counts.
+    events : tuple of int
+        Those with the event, under each model.
+    both : int
+        Those with the event under every model.
+    rows_by_cluster : float array of shape (number of clusters,) or None
+        The rows by cluster, where there are clusters.
+    events_by_cluster : tuple of such arrays
+        Those with the event, under each model.
+    """
+
+    n: int
+    events: tuple[int, ...]
+    both: int
+    rows_by_cluster: Floats | None = None
+    events_by_cluster: tuple[Floats, ...] = ()
+
+    def less(self, other: Side) -> Side:
+        """Return these rows without some of them."""
+        by_cluster = None
+        if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
+            by_cluster = self.rows_by_cluster - other.rows_by_cluster
+        events = zip(self.events, other.events, strict=True)
+        each = zip(self.events_by_cluster, other.events_by_cluster, strict=True)
+        return Side(
+            self.n - other.n,
+            tuple(a - b for a, b in events),
+            self.both - other.both,
+            by_cluster,
+            tuple(a - b for a, b in each),
+        )
+
+    def share(self, model: int) -> float:
+        """Return the share of the rows that has the event."""
+        return self.events[model] / self.n
+
+    def covariance(self, a: int, b: int) -> float:
+        """Return the covariance of two models' shares; of one with itself its variance."""
+        together = self.events[a] if a == b else self.both
+        return (together / self.n - self.share(a) * self.share(b)) / (self.n - 1)
+
+    def influence(self, model: int) -> Floats:
+        """Return each cluster's influence on the share."""
+        assert self.rows_by_cluster is not None  # noqa: S101
+        share = self.share(model)
+        return (self.events_by_cluster[model] - share * self.rows_by_cluster) / self.n
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that the rows fall into."""
+        assert self.rows_by_cluster is not None  # noqa: S101
+        return int(np.count_nonzero(self.rows_by_cluster))
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The rows that a metric counts, and the event that it counts, under one model or two.
+
+    Attributes
+    ----------
+    rate : Rate
+        What the metric counts.
+    counted : bool array of shape (n,)
+        Rows of its classes.
+    happened : sequence of bool arrays of shape (n,)
+        Which rows have the event, under each model.
+    clusters : int array of shape (n,) or None
+        Codes 0, 1, ... of the clusters.
+    """
+
+    rate: Rate
+    counted: BoolArray
+    happened: Sequence[BoolArray]
+    clusters: Rows | None
+
+    @classmethod
+    def of(
+        cls, rate: Rate, labels: BoolArray, decisions: Sequence[BoolArray], clusters: Rows | None
+    ) -> Events:
+        """Return what the metric counts among rows that were flagged or not."""
+        of_class: dict[Class, BoolArray] = {"positive": labels, "negative": ~labels}
+        counted = np.logical_or.reduce([of_class[one] for one in rate.of])
+        wanted = rate.event == "flagged"
+        return cls(rate, counted, [one == wanted for one in decisions], clusters)
+
+    def among(self, rows: Rows) -> Side:
+        """Count events among some rows."""
+        rows = rows[self.counted[rows]]
+        happened = [one[rows] for one in self.happened]
+        side = Side(
+            rows.size,
+            tuple(int(one.sum()) for one in happened),
+            int(np.logical_and.reduce(happened).sum()),
+        )
+        if self.clusters is None:
+            return side
+        codes, n = self.clusters[rows], int(self.clusters.max()) + 1
+        return replace(
+            side,
+            rows_by_cluster=np.bincount(codes, minlength=n).astype(np.float64),
+            events_by_cluster=tuple(
+                np.bincount(codes[one], minlength=n).astype(np.float64) for one in happened
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """A subgroup beside its background.
+
+    Attributes
+    ----------
+    own, background : Side
+        Their rows.
+    name : str
+        What the counted rows are called, such as "negatives".
+    confidence : float
+        Of each interval.
+    moved : tuple of tuple of float
+        For each model whose threshold is an estimate: the gap at the ends of its range.
+    """
+
+    own: Side
+    background: Side
+    name: str
+    confidence: float
+    moved: tuple[tuple[float, ...], ...] = ()
+
+    def value(self, model: int = 0) -> float | None:
+        """Return the subgroup's share less the background's."""
+        if not self.own.n or not self.background.n:
+            return None
+        return self.own.share(model) - self.background.share(model)
+
+    def allowance(self, model: int) -> float:
+        """Return how far the gap moves while an estimated threshold moves within its range."""
+        value = self.value(model) or 0.0
+        ends = self.moved[model] if self.moved else ()
+        return max((abs(end - value) for end in ends), default=0.0)
+
+    def measure(self, model: int = 0) -> MetricValue:
+        """Return the subgroup's share less the background's, with its interval."""
+        own, other = self.own, self.background
+        counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
+        if lack := lacks(**counts):
+            return undefined(lack)
+        value = own.share(model) - other.share(model)
+        if min(own.n, other.n) < 2:
+            return MetricValue(value, "fewer than 2 rows in a class")
+        allowance, z = self.allowance(model), quantile(self.confidence)
+        std_error = math.hypot(math.sqrt(self._covariance(model, model)), allowance / z)
+        ends = own.events[model], own.n, other.events[model], other.n
+        low, high = share_difference_interval(*ends, z)
+        low = max(value - math.hypot(value - low, allowance), -1.0)
+        high = min(value + math.hypot(high - value, allowance), 1.0)
+        found = MetricValue(value, std_error=std_error, low=low, high=high)
+        if own.rows_by_cluster is None:
+            return found
+        n_clusters = self.n_clusters
+        wider = math.hypot(self._clustered(self._influence(model)), allowance / z)
+        found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
+        if n_clusters < MIN_CLUSTERS:
+            return replace(found, low=None, high=None, reason=_few(n_clusters))
+        reach = wider * quantile(self.confidence, n_clusters - 1)
+        low, high = min(low, value - reach), max(high, value + reach)
+        return replace(found, low=max(low, -1.0), high=min(high, 1.0))
+
+    def difference(self) -> Difference:
+        """Return the first model's gap less the second's, on the same rows.
+
+        The interval is made of the two gaps' own intervals and of how they vary together (see
+        `bias_metrics._core.difference_rule`), and of zero width where both decide alike; by cluster
+        it reaches at least as far as the clustered error says.
+        """
+        a, b = self.measure(0), self.measure(1)
+        if a.std_error is None or b.std_error is None:
+            return without_uncertainty(a, b)
+        if self.own.rows_by_cluster is None:
+            return self._paired(a, b)
+        n_clusters = self.n_clusters
+        if n_clusters < MIN_CLUSTERS:
+            error = self._clustered(self._influence(0) - self._influence(1))
+            found = Difference(a.value, b.value, less(a, b), error, reason=_few(n_clusters))
+        else:
+            found = self._paired(*(replace(one, std_error=one.row_std_error) for one in (a, b)))
+        return replace(found, n_clusters=n_clusters)
+
+    def _paired(self, a: MetricValue, b: MetricValue) -> Difference:
+        z = quantile(self.confidence)
+        together = Joint(self._covariance(0, 1), (0.0, 0.0, 0.0, 0.0))
+        found = paired(a, b, together, z, small=True)
+        if self._decide_alike():
+            found = symmetric(a, b, 0.0, z)
+        else:
+            low, high = self._by_disagreements(z)
+            assert found.low is not None  # noqa: S101
+            assert found.high is not None  # noqa: S101
+            found = replace(found, low=min(found.low, low), high=max(found.high, high))
+        total = paired(a, negated(b), together.negated(), z, small=True)
+        if self.own.rows_by_cluster is not None:
+            first, second = self._influence(0), self._influence(1)
+            found = self._stretched(found, first - second)
+            total = self._stretched(total, first + second)
+        return sized(found, total, b, self.confidence)
+
+    def _by_disagreements(self, z: float) -> tuple[float, float]:
+        """Return the interval made of the rows on which the models disagree alone.
+
+        Where they nearly always agree, the correlation that the other interval rests on is
+        itself estimated from few rows; the wider of the two counts.
+        """
+        changes = [
+            paired_change(one.events[0] - one.both, one.events[1] - one.both, one.n)
+            for one in (self.own, self.background)
+        ]
+        value = changes[0][0] - changes[1][0]
+        reach = math.hypot(
+            z * math.sqrt(changes[0][1] + changes[1][1]), self.allowance(0), self.allowance(1)
+        )
+        return value - reach, value + reach
+
+    def _stretched(self, found: Difference, influence: Floats) -> Difference:
+        """Return a difference whose interval reaches as far as its clustered error says."""
+        error = self._clustered(influence)
+        if not self._decide_alike():
+            z = quantile(self.confidence)
+            error = math.hypot(error, self.allowance(0) / z, self.allowance(1) / z)
+        assert found.value is not None  # noqa: S101
+        assert found.low is not None  # noqa: S101
+        assert found.high is not None  # noqa: S101
+        reach = error * quantile(self.confidence, self.n_clusters - 1)
+        low, high = min(found.low, found.value - reach), max(found.high, found.value + reach)
+        return replace(found, std_error=error, low=low, high=high)
+
+    def _decide_alike(self) -> bool:
+        sides = self.own, self.background
+        if self.moved and self.moved[0] != self.moved[1]:
+            return False
+        return all(side.events[0] == side.events[1] == side.both for side in sides)
+
+    def _covariance(self, a: int, b: int) -> float:
+        return self.own.covariance(a, b) + self.background.covariance(a, b)
+
+    def _influence(self, model: int) -> Floats:
+        return self.own.influence(model) - self.background.influence(model)
+
+    @property
+    def n_clusters(self) -> int:
+        """The fewer of the clusters of the counted rows, in subgroup and background."""
+        return min(self.own.n_clusters, self.background.n_clusters)
+
+    def _clustered(self, influence: Floats) -> float:
+        n_clusters = self.n_clusters
+        inflation = n_clusters / max(n_clusters - 1, 1)
+        return math.sqrt(inflation * float(influence @ influence))
+
+
+def _few(n_clusters: int) -> str:
+    return f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"

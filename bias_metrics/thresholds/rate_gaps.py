@@ -1,0 +1,236 @@
+"""FPR and FNR gaps: error rates of each subgroup beside its background, at a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned
+from bias_metrics.thresholds.rate_rows import RateRows
+from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.report.request import Background
+from bias_metrics._core.values import MetricValue
+from bias_metrics._core.differences import Difference
+
+
+@dataclass(frozen=True)
+class RateGaps:
+    """Every metric at one threshold.
+
+    Attributes
+    ----------
+    threshold : float
+        Scores at or above it are flagged.
+    subgroups : dict of str to dict of str to MetricValue
+        By subgroup and metric (`fpr_gap`, `fnr_gap`).
+    confidence : float
+        Of each interval.
+    """
+
+    threshold: float
+    subgroups: dict[str, dict[str, MetricValue]]
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "threshold": self.threshold,
+            "subgroups": {
+                name: {metric: one.to_dict(interval=True) for metric, one in cells.items()}
+                for name, cells in self.subgroups.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class RateGapComparison:
+    """Every metric of two models, each at its own threshold.
+
+    Attributes
+    ----------
+    first, second : RateGaps
+        The gaps of each model.
+    subgroups : dict of str to dict of str to Difference
+        By subgroup and metric, the first less the second, with bounds on how much wider the
+        first gap is.
+    """
+
+    first: RateGaps
+    second: RateGaps
+    subgroups: dict[str, dict[str, Difference]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "thresholds": [self.first.threshold, self.second.threshold],
+            "subgroups": {
+                name: {metric: one.to_dict() for metric, one in cells.items()}
+                for name, cells in self.subgroups.items()
+            },
+        }
+
+
+@aligned
+def rate_gaps(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Mapping[str, npt.ArrayLike],
+    *,
+    threshold: float,
+    threshold_range: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> RateGaps:
+    """Compare each subgroup's error rates at one threshold with those of its background.
+
+    `fpr_gap` is the false positive rate of the subgroup less that of the background: above 0,
+    harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same of
+    the false negative rate: above 0, abuse of the subgroup is missed more often. Not to be
+    confused with `fped` and `fned`, which are sums of absolute differences from the rate of
+    *all* rows and have no interval, nor with the AEGs, which compare scores at all thresholds.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,)
+        Name and membership of each subgroup; they may overlap.
+    threshold : float
+        Finite; a score at or above it is flagged. The intervals take it as given.
+    threshold_range : tuple of two floats, optional
+        Where the threshold was estimated from these rows: between which it lies, as from
+        `equal_error_range`. The intervals then allow for how far each gap moves in between.
+    confidence : float, default=0.95
+        Of each interval.
+    clusters : array of shape (n,), optional
+        Article, thread or template of each row. With fewer than 20 clusters of the counted class
+        in subgroup or background there is no interval.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    RateGaps
+        Gaps in [-1, 1], ideal 0, with intervals. A gap without rows in subgroup or background
+        has the value None and a reason.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if a threshold is not finite.
+
+    Notes
+    -----
+    The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
+    which keeps its level for few rows and rates near 0; by cluster it reaches at least as far as
+    the linearised variance says, with Student's quantile.
+
+    References
+    ----------
+    Hardt, Price and Srebro (2016), section 2 (equalised odds). Newcombe (1998), Statistics in
+    Medicine 17, 873-890. Agresti and Caffo (2000), The American Statistician 54.
+
+    Examples
+    --------
+    >>> found = rate_gaps(
+    ...     [0, 0, 0, 0, 1, 1], [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], {"gay": [1, 1, 0, 0, 0, 1]},
+    ...     threshold=0.5,
+    ... )
+    >>> cells = found.subgroups["gay"]
+    >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 less 0 of 2; 1 of 1 less 0 of 1
+    (0.5, 1.0)
+    """
+    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
+    model = rows.decide("y_score", y_score, threshold, threshold_range)
+    return _gaps(rows, list(rows.compare([model])), 0, threshold)
+
+
+@aligned
+def compare_rate_gaps(
+    y_true: npt.ArrayLike,
+    y_score_a: npt.ArrayLike,
+    y_score_b: npt.ArrayLike,
+    subgroups: Mapping[str, npt.ArrayLike],
+    *,
+    threshold_a: float,
+    threshold_b: float,
+    threshold_range_a: tuple[float, float] | None = None,
+    threshold_range_b: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> RateGapComparison:
+    """Compare the error rate gaps of two models on the same rows, each at its own threshold.
+
+    The models are paired: rows on which both err do not widen the interval.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    y_score_a, y_score_b : float array of shape (n,)
+        Scores of the first model (the candidate) and the second (the champion).
+    subgroups : mapping of str to bool array of shape (n,)
+        Name and membership of each subgroup.
+    threshold_a, threshold_b : float
+        Where each model flags a row.
+    threshold_range_a, threshold_range_b : tuple of two floats, optional
+        Of thresholds that were estimated, both or none; see `rate_gaps`.
+    confidence, clusters, background
+        As in `rate_gaps`.
+
+    Returns
+    -------
+    RateGapComparison
+        Differences of the gaps, and bounds on how much wider the first is (`size_low`,
+        `size_high`). Models that decide alike differ by 0 with zero width.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `rate_gaps`.
+
+    References
+    ----------
+    Newcombe (1998), Statistics in Medicine 17, 2635-2650 (paired rows). Zou (2007),
+    Psychological Methods 12 (intervals of differences from the limits of each).
+
+    Examples
+    --------
+    >>> y_true, gay = [0, 0, 0, 0] * 10, [0, 0, 1, 1] * 10
+    >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
+    >>> found = compare_rate_gaps(y_true, a, b, {"gay": gay}, threshold_a=0.5, threshold_b=0.5)
+    >>> one = found.subgroups["gay"]["fpr_gap"]
+    >>> one.first, one.second, round(one.size_low, 2)
+    (0.5, 0.0, 0.18)
+    """
+    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
+    models = [
+        rows.decide("y_score_a", y_score_a, threshold_a, threshold_range_a),
+        rows.decide("y_score_b", y_score_b, threshold_b, threshold_range_b),
+    ]
+    compared = list(rows.compare(models))
+    differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.masks}
+    for name, metric, gap in compared:
+        differences[name][metric] = gap.difference()
+    return RateGapComparison(
+        _gaps(rows, compared, 0, threshold_a),
+        _gaps(rows, compared, 1, threshold_b),
+        differences,
+    )
+
+
+def _gaps(
+    rows: RateRows, compared: Sequence[tuple[str, str, Gap]], model: int, threshold: float
+) -> RateGaps:
+    """Measure one model's gaps."""
+    found: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.masks}
+    for name, metric, gap in compared:
+        found[name][metric] = gap.measure(model)
+    return RateGaps(float(threshold), found, rows.confidence)

@@ -1,0 +1,295 @@
+"""Errors at a threshold, overall and for each subgroup, and the threshold of equal errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.cells import lacks
+from bias_metrics._core.checks import (
+    FloatArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+    check_weights,
+)
+from bias_metrics.thresholds.errors import (
+    ErrorCurve,
+    ErrorRates,
+    distinct_scores,
+    error_curve,
+    sort_subgroup,
+)
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice, check_threshold
+from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics._core.values import MetricValue, undefined
+
+# Rates of weighted rows that differ by less than this differ by rounding.
+SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class EqualErrorRate(Tabular):
+    """The threshold at which both classes suffer the same share of errors.
+
+    Attributes
+    ----------
+    threshold : float or None
+        None when the rate is undefined.
+    rate : MetricValue
+        Mean of the two rates below, from 0 to 1, ideal 0.
+    false_positive_rate, false_negative_rate : MetricValue
+        The two rates at the threshold; as a rule not quite equal.
+    """
+
+    threshold: float | None
+    rate: MetricValue
+    false_positive_rate: MetricValue
+    false_negative_rate: MetricValue
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        rates = ("rate", "false_positive_rate", "false_negative_rate")
+        return {"threshold": self.threshold} | {n: getattr(self, n).to_dict() for n in rates}
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdTable(Tabular):
+    """Errors of all rows and of each subgroup at the same thresholds.
+
+    Attributes
+    ----------
+    thresholds : float array of shape (k,)
+        Scores at or above one of them are flagged there.
+    overall : ErrorCurve
+        All rows.
+    subgroups : dict of str to ErrorCurve
+        Each subgroup, in the order given.
+    """
+
+    thresholds: FloatArray
+    overall: ErrorCurve
+    subgroups: dict[str, ErrorCurve]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: lists of k numbers, None where a rate is undefined."""
+        subgroups = {name: curve.to_dict() for name, curve in self.subgroups.items()}
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "overall": self.overall.to_dict(),
+            "subgroups": subgroups,
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record a threshold for all rows, without a name, then for each subgroup."""
+        return labelled("subgroup", rows_of(self.subgroups, self.overall))
+
+
+@aligned
+def equal_error_rate(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    method: str = "rates",
+) -> EqualErrorRate:
+    """Find the threshold whose false positive and false negative rates are the closest.
+
+    The threshold is the t among the distinct scores that minimises abs(FPR - FNR), where a
+    row is flagged when its score >= t; of several, the lowest. Not to be confused with the
+    threshold of the best accuracy, which with few positives lies higher.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+    method : {"rates", "counts"}, default="rates"
+        `counts` is the reference implementation's variant: the t among 0, .01, ..., 1 that
+        minimises abs(false positives - false negatives), of several the *highest*. With
+        other than as many positives as negatives it is no equal error rate. Only to
+        reproduce Dixon et al. (2018).
+
+    Returns
+    -------
+    EqualErrorRate
+        The threshold and, in [0, 1] with ideal 0, its rates and their mean; undefined
+        without positives or without negatives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if `method` is none of the two.
+
+    References
+    ----------
+    Dixon et al. (2018), at equations 1 and 2; `counts` is `compute_equal_error_rate` of their
+    reference code.
+
+    Examples
+    --------
+    >>> found = equal_error_rate([0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.6, 0.4, 0.8, 0.9])
+    >>> found.threshold, round(found.rate.value, 4)
+    (0.6, 0.3333)
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
+    return equal_error(classes, check_choice("method", method, ("rates", "counts")))
+
+
+def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
+    """Find the threshold of equal errors of rows that are sorted already."""
+    if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
+        return EqualErrorRate(None, *[undefined(lack)] * 3)
+    weighted = classes.positive.cumulative_weight is not None
+    slack = SLACK if weighted else 0
+    if method == "counts":
+        curve = error_curve(classes, np.linspace(0, 1, 101))
+        gap = np.abs(curve.n_false_positive - curve.n_false_negative)
+        nearest = gap <= gap.min() + slack * (curve.n_positive + curve.n_negative)
+        position = int(np.flatnonzero(nearest)[-1])
+    else:
+        curve = error_curve(classes, distinct_scores(classes))
+        # The difference of the rates, times both totals: whole numbers, so that ties are exact.
+        gap = np.abs(
+            curve.n_false_positive * curve.n_positive - curve.n_false_negative * curve.n_negative
+        )
+        nearest = gap <= gap.min() + slack * curve.n_positive * curve.n_negative
+        position = int(np.flatnonzero(nearest)[0])
+    errors = curve.at(position)
+    rates = errors.false_positive_rate, errors.false_negative_rate
+    mean = sum(rate.value for rate in rates if rate.value is not None) / 2
+    return EqualErrorRate(errors.threshold, MetricValue(mean), *rates)
+
+
+@aligned
+def error_rates(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    *,
+    threshold: float,
+    sample_weight: npt.ArrayLike | None = None,
+) -> ErrorRates:
+    """Count the errors of one decision: flag every row whose score >= threshold.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    threshold : float
+        Finite; a score equal to it is flagged. Compared in the dtype of the scores.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    ErrorRates
+        Four counts; false positive rate FP / (FP + TN) and false negative rate
+        FN / (FN + TP), ideal 0; precision TP / (TP + FP), recall TP / (TP + FN) and
+        accuracy (TP + TN) / n, ideal 1. A rate over no rows is undefined, with its reason.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if `threshold` is not finite.
+
+    References
+    ----------
+    Dixon et al. (2018), equations 1 and 2, for the two error rates; the formulas are the
+    usual ones.
+
+    Examples
+    --------
+    >>> errors = error_rates([0, 0, 1, 1, 1], [0.2, 0.7, 0.5, 0.8, 0.4], threshold=0.5)
+    >>> errors.n_true_positive, errors.false_positive_rate.value
+    (2, 0.5)
+    >>> error_rates([1], [0.2], threshold=0.5).precision.reason
+    'no flagged rows'
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    classes = sort_classes(labels, scores, check_weights(sample_weight, labels.size))
+    return error_curve(classes, np.array([check_threshold(threshold)])).at(0)
+
+
+@aligned
+def threshold_table(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    thresholds: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> ThresholdTable:
+    """Follow the errors of all rows and of each subgroup over many thresholds.
+
+    A subgroup whose false positive rate lies above that of all rows is over-flagged at that
+    threshold; one whose false negative rate does is under-protected.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup; rows may belong to several or to none.
+    thresholds : float array of shape (k,), optional
+        Default every distinct score, ascending: two numbers per subgroup and score, so give
+        a list for millions of rows.
+    sample_weight : float array of shape (n,), optional
+        At least 0.
+
+    Returns
+    -------
+    ThresholdTable
+        For each, counts and five rates in [0, 1] (see `error_rates`) by threshold. A rate is
+        a masked array: masked where undefined, with 0 under the mask and NaN nowhere.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if a threshold is not finite.
+
+    References
+    ----------
+    Dixon et al. (2018), equations 1 and 2; Borkan et al. (2019), Figure 2.
+
+    Examples
+    --------
+    >>> table = threshold_table([0, 1, 0, 1], [0.1, 0.4, 0.4, 0.8], {"g": [0, 0, 1, 1]})
+    >>> table.thresholds.tolist()
+    [0.1, 0.4, 0.8]
+    >>> table.overall.rate("false_positive_rate").tolist()
+    [1.0, 0.5, 0.0]
+    >>> table.subgroups["g"].rate("false_positive_rate").tolist()
+    [1.0, 1.0, 0.0]
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    weights = check_weights(sample_weight, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    everyone = sort_classes(labels, scores, weights)
+    grid = distinct_scores(everyone)
+    if thresholds is not None:
+        grid = check_scores("thresholds", thresholds)
+    return ThresholdTable(
+        thresholds=grid,
+        overall=error_curve(everyone, grid),
+        subgroups={
+            name: error_curve(sort_subgroup(labels, scores, mask, weights), grid)
+            for name, mask in masks.items()
+        },
+    )

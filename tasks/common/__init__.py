@@ -1,0 +1,1 @@
+"""What every step shares: errors, files, settings, progress, Prefect's task."""

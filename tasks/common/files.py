@@ -1,0 +1,116 @@
+"""Files that are either whole or absent, and their digests."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.processes import has_ended, this_process
+
+_PROBE_BYTES = 4096
+
+
+@contextmanager
+def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
+    """Yield a new folder in `parent`; it goes when the body ends.
+
+    Those of the same prefix that killed processes of this machine left go first.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"{glob.escape(prefix)}* * * *"):
+        if has_ended(left.name.removeprefix(prefix).rpartition(" ")[0]):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{prefix}{this_process()} ", dir=parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; move it to `path` only if the body succeeds."""
+    with own_folder(path.parent, f".{path.name}-") as folder:
+        temporary = folder / path.name
+        yield temporary
+        temporary.replace(path)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder; it becomes `path` only if the body succeeds."""
+    with own_folder(path.parent, f".{path.name}-") as folder:
+        temporary = folder / path.name
+        temporary.mkdir()
+        yield temporary
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.replace(path)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other thread or process of this machine makes `path`, and keep them out."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (path.parent / f".{path.name}.lock").open("wb") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def require_writable(folder: Path, what: str) -> None:
+    """Refuse a folder that cannot be created or written to; leave nothing behind.
+
+    Parameters
+    ----------
+    folder : Path
+        May be missing.
+    what : str
+        What it is for, for the message.
+
+    Raises
+    ------
+    InputError
+        With the reason that the system gives.
+    """
+    existing = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".biasgate-", dir=existing) as probe:
+            (Path(probe) / "probe").write_bytes(b" " * _PROBE_BYTES)
+    except OSError as error:
+        where = "" if existing == folder else f" ({existing})"
+        msg = (
+            f"{what} {folder} must be a folder that can be written to; got: {error.strerror}"
+            f"{where}. Name another."
+        )
+        raise InputError(msg) from error
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write strict JSON (no NaN), whole or not at all."""
+    with whole_file(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a folder's files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return json_digest([[str(path.relative_to(folder)), file_digest(path)] for path in files])
+
+
+def json_digest(content: Any) -> str:
+    """SHA-256 of a JSON-ready value, independent of key order."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

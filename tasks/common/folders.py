@@ -1,0 +1,74 @@
+"""A folder anywhere: on this machine, or at any URL that fsspec opens (`s3://`, `gs://`)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from biasgate.tasks.common.files import locked, whole_file
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder whose files are whole or absent.
+
+    Credentials and endpoints are fsspec's own business: its configuration files, its
+    environment variables (`FSSPEC_S3_...`) and those of the cloud's client.
+
+    Attributes
+    ----------
+    url : str
+        A path, or a URL such as `s3://bucket/prefix`.
+    """
+
+    url: str
+
+    def child(self, *names: str) -> Folder:
+        """Return a folder below this one."""
+        return Folder("/".join([self.url.rstrip("/"), *names]))
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, None where there is none."""
+        try:
+            return bytes(self._system.cat_file(f"{self._path}/{name}"))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all.
+
+        Object stores show an object only once it is complete; here a file gets its name
+        only once it is written.
+        """
+        if self._is_local:
+            with whole_file(Path(self._path) / name) as temporary:
+                temporary.write_bytes(content)
+        else:
+            self._system.pipe_file(f"{self._path}/{name}", content)
+
+    def locked(self, name: str) -> AbstractContextManager[None]:
+        """Keep out others who make the same file, where the storage can: on this machine."""
+        return locked(Path(self._path) / name) if self._is_local else nullcontext()
+
+    @cached_property
+    def _opened(self) -> tuple[Any, str]:
+        system, path = url_to_fs(self.url)
+        return system, str(path)
+
+    @property
+    def _system(self) -> Any:
+        return self._opened[0]
+
+    @property
+    def _path(self) -> str:
+        return self._opened[1]
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._system, LocalFileSystem)

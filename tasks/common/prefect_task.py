@@ -1,0 +1,277 @@
+"""The one place where this package meets Prefect: the project-wide `task`.
+
+Every step is made with it, so that all of them retry alike and none is cached by Prefect:
+what is worth keeping (evaluation sets, scores) is kept as files keyed by digests of what it
+was made from, which survive Prefect's own store and can be checked.
+
+Prefect takes seconds to import, so it is imported when the first step runs: a command that
+only reads a file does not wait for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import string
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, update_wrapper
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from uuid import UUID
+
+from biasgate.tasks.common.errors import CandidateStoppedError, InputError
+
+if TYPE_CHECKING:
+    from prefect import Task
+    from prefect.task_runners import TaskRunner
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# A second try cannot mend these; anything else (a server that restarts, a full queue) it may.
+_NOT_RETRIED = (
+    InputError,
+    CandidateStoppedError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+)
+
+
+async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
+    try:
+        await state.aresult()
+    except _NOT_RETRIED:
+        return False
+    except Exception:  # noqa: BLE001 - whatever else it was, it may have passed by then
+        return True
+    return False
+
+
+_steps = logging.getLogger("biasgate.steps")
+_making = threading.Lock()
+
+
+class _Step:
+    """A Prefect task that is made at its first use."""
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.fn, self.name = function, options["name"]
+        self._options = options
+        self._made: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._task()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_made":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self._task(), name)
+
+    def _task(self) -> Any:
+        with _making:
+            if self._made is None:
+                from prefect import Task  # noqa: PLC0415
+                from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
+
+                self._made = Task(fn=self.fn, cache_policy=NO_CACHE, **self._options)
+        return self._made
+
+
+class _RunNames(string.Formatter):
+    """Formats names of task runs out of parameters, of which many are folders."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        """Return of a folder what it is of.
+
+        `{set_folder!e}` is the evaluation set of a frozen one, `{folder!m}` candidate and set of
+        a folder that measurements of these are in.
+        """
+        if conversion == "e":
+            return PurePath(value).name.rpartition("-")[0]
+        if conversion == "m":
+            return f"{PurePath(value).name} on {PurePath(value).parent.name}"
+        return super().convert_field(value, conversion)
+
+
+def run_name(template: str, parameters: Mapping[str, Any]) -> str:
+    """Return the name of one task run, as in `decide words on comments`."""
+    return _RunNames().vformat(template, (), parameters)
+
+
+def say(sentence: str, *, aside: bool = False) -> None:
+    """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
+
+    It never holds a comment's text. The command mutes Prefect's own log in the terminal, which
+    mutes it on the server, too; what is said here arrives there all the same.
+    """
+    if not aside:
+        _steps.info("%s", sentence)
+    if not is_in_run():
+        return
+    import prefect  # noqa: PLC0415
+
+    log: Any = prefect.get_run_logger()
+    (log if log.isEnabledFor(logging.INFO) else _server_log()).info("%s", sentence)
+
+
+@cache
+def _server_log() -> logging.Logger:
+    from prefect.logging.handlers import APILogHandler  # noqa: PLC0415
+
+    log = logging.getLogger("biasgate.run")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(APILogHandler())
+    return log
+
+
+def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a function a step of the pipeline.
+
+    Parameters
+    ----------
+    name : str
+        A verb and its object, as Prefect shows it.
+    task_run_name : str, optional
+        Name of one run, with parameters in braces, as in `measure {identity}`; folders as
+        `run_name` writes them.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
+    options = {
+        "name": name,
+        "task_run_name": _named(task_run_name),
+        "persist_result": False,
+        "retries": 2,
+        "retry_delay_seconds": [1, 5],
+        "retry_condition_fn": _may_pass_next_time,
+    }
+
+    def decorate(function: Callable[P, R]) -> Task[P, R]:
+        return cast("Task[P, R]", _Step(function, options))
+
+    return decorate
+
+
+def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:
+    if template is None:
+        return None
+
+    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect hands them over
+        return run_name(template, parameters)
+
+    return named
+
+
+def task_runner() -> TaskRunner[Any] | None:
+    """Return what runs the tasks of a flow: threads (None), or what the environment names.
+
+    `BIASGATE_TASK_RUNNER` is `module:class`, as in `prefect_dask:DaskTaskRunner`, and
+    `BIASGATE_TASK_RUNNER_OPTIONS` its options in JSON.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, or it does not take these options.
+    """
+    named = os.environ.get("BIASGATE_TASK_RUNNER")
+    if not named:
+        return None
+    options = os.environ.get("BIASGATE_TASK_RUNNER_OPTIONS") or "{}"
+    module, _, name = named.partition(":")
+    try:
+        found: TaskRunner[Any] = getattr(importlib.import_module(module), name)(
+            **json.loads(options)
+        )
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        msg = (
+            f"BIASGATE_TASK_RUNNER must be `module:class` of a Prefect task runner that is "
+            f"installed; got {named!r} with options {options} ({error}). For Dask: "
+            'pip install "biasgate[dask]".'
+        )
+        raise InputError(msg) from error
+    return found
+
+
+def is_spread() -> bool:
+    """Whether the tasks of this flow run elsewhere than in threads of its process."""
+    from prefect.context import FlowRunContext  # noqa: PLC0415
+    from prefect.task_runners import ThreadPoolTaskRunner  # noqa: PLC0415
+
+    flow = FlowRunContext.get()
+    return flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
+
+
+@contextmanager
+def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
+    """Have what is submitted run on Dask workers that have these resources."""
+    if not resources or not is_spread():
+        yield
+        return
+    import dask  # noqa: PLC0415 - an extra
+
+    with dask.annotate(resources=dict(resources)):
+        yield
+
+
+def publish_markdown(key: str, markdown: str, description: str) -> None:
+    """Publish Markdown as a Prefect artifact; keys have lower case letters, digits and `-`."""
+    from prefect.artifacts import create_markdown_artifact  # noqa: PLC0415
+
+    create_markdown_artifact(key=key, markdown=markdown, description=description)
+
+
+def is_in_run() -> bool:
+    """Whether this is called in a flow or a task, to which artifacts can belong."""
+    if "prefect" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext  # noqa: PLC0415
+
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None
+
+
+class ProgressArtifact:
+    """A progress artifact of the running task; made when there is something to tell.
+
+    Parameters
+    ----------
+    key : str
+        Under which Prefect lists it: lower case letters, digits and `-`.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._id: UUID | None = None
+
+    def tell(self, percent: float, description: str) -> None:
+        """Publish how much is done."""
+        from prefect.artifacts import (  # noqa: PLC0415
+            create_progress_artifact,
+            update_progress_artifact,
+        )
+
+        if self._id is None:
+            made: Any = create_progress_artifact(percent, self._key, description)
+            self._id = made
+        else:
+            update_progress_artifact(self._id, percent, description)
+
+
+def notify_by_block(name: str, body: str, subject: str) -> None:
+    """Send a message by a Prefect notification block, named `TYPE/NAME`."""
+    from prefect.blocks.core import Block  # noqa: PLC0415
+
+    block: Any = Block.load(name)
+    block.notify(body, subject)

@@ -1,0 +1,88 @@
+"""What a long step has done, published on the Prefect server now and then."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from contextvars import copy_context
+from datetime import timedelta
+from typing import Self
+
+from biasgate.tasks.common.prefect_task import ProgressArtifact, is_in_run
+
+# Between two updates. The last one may wait for the server, but no longer than this either.
+INTERVAL_S = 3.0
+_log = logging.getLogger("biasgate.progress")
+
+
+class Reporter:
+    """Publishes progress from a thread of its own; a server that is away disturbs nothing.
+
+    Nothing is published outside of a flow, nor while the total is unknown, nor of a step that
+    ends before the first update is due.
+
+    Parameters
+    ----------
+    what : str
+        What is being done; also, in lower case and with dashes, the artifact's key.
+    total : float or None
+        Steps in all, if known.
+    unit : str
+        What is counted; bytes are shown in MB.
+    always : bool, default=False
+        Publish it of a short step, too.
+    """
+
+    def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:
+        self._what, self._total, self._always = what, total, always
+        self._scale, self._unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
+        self._done, self._started = 0.0, time.monotonic()
+        self._ended = threading.Event()
+        run = copy_context().run  # the thread belongs to the same task
+        self._thread = threading.Thread(target=run, args=(self._publish,), daemon=True)
+
+    def __enter__(self) -> Self:
+        if is_in_run():
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(INTERVAL_S)
+
+    def advance(self, n: float, total: float | None) -> None:
+        """Count `n` further steps, perhaps of another total."""
+        self._done += n
+        self._total = self._total if total is None else total
+
+    def said(self) -> str:
+        """Return what is done, how fast, and the time left, as the terminal shows it."""
+        elapsed = time.monotonic() - self._started
+        rate = self._done / elapsed if elapsed else 0.0
+        left = ((self._total or 0) - self._done) / rate if rate else 0.0
+        done, all_, speed = (
+            f"{value / self._scale:,.0f}" for value in (self._done, self._total or 0, rate)
+        )
+        time_left = timedelta(seconds=round(max(left, 0)))
+        return (
+            f"{self._what}: {done} of {all_} {self._unit}, {speed} {self._unit}/s, {time_left} left"
+        )
+
+    def _publish(self) -> None:
+        artifact = ProgressArtifact(re.sub(r"[^a-z0-9]+", "-", self._what.lower()).strip("-"))
+        has_ended = self._ended.wait(INTERVAL_S)
+        if has_ended and not self._always:
+            return
+        while True:
+            if self._total:
+                try:
+                    artifact.tell(min(100.0, 100 * self._done / self._total), self.said())
+                except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
+                    _log.debug("progress is not published any more: %s", type(error).__name__)
+                    return
+            if has_ended:
+                return
+            has_ended = self._ended.wait(INTERVAL_S)

@@ -1,0 +1,112 @@
+"""Pieces that every section of a configuration file is made of."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+
+
+UNKNOWN_KEY = "unknown_key"
+
+
+class Settings(BaseModel):
+    """A frozen section of a configuration; an unknown key is an error.
+
+    Attributes
+    ----------
+    secret_keys : frozenset of str
+        Keys in which `${NAME}` stays as it is, and whose content no error repeats.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    secret_keys: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_similar_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Say which key an unknown one may have meant; Pydantic itself only says "extra"."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            raise ValidationError.from_exception_data(
+                cls.__name__, [_with_hint(one, known) for one in error.errors()]
+            ) from None
+
+
+def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
+    kind: str | PydanticCustomError = error["type"]
+    if kind == "extra_forbidden" and len(error["loc"]) == 1:
+        hint = did_you_mean(error["loc"][0], known) or f" Known keys: {', '.join(known)}."
+        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", {"hint": hint})
+    elif kind == UNKNOWN_KEY:
+        kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", error["ctx"])
+    details = InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
+    if isinstance(kind, str):
+        details["ctx"] = error.get("ctx", {})
+    return details
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$")]
+"""A name that is also a folder name and a piece of an MLflow key."""
+
+
+def relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
+    """Return a path that starts at the folder of the configuration, where it is relative."""
+    if not isinstance(value, str | Path):
+        return value
+    base = (info.context or {}).get("folder")
+    path = Path(value).expanduser()
+    return path if base is None else Path(os.path.normpath(Path(base) / path))
+
+
+ConfigPath = Annotated[Path, BeforeValidator(relative_to_configuration)]
+"""A path; one that is relative starts at the folder of the configuration file."""
+
+
+def expand_variables(value: Any, where: str) -> Any:
+    """Replace `${NAME}` and `${NAME:-default}` in every string of a configuration.
+
+    Raises
+    ------
+    InputError
+        If a variable without default is not set.
+    """
+    if isinstance(value, dict):
+        return {key: expand_variables(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [expand_variables(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        found = os.environ.get(match["name"]) or match["default"]
+        if found is None:
+            msg = (
+                f"environment variable {match['name']} must be set; it is not ({where}). "
+                f"Set it, or write ${{{match['name']}:-default}}."
+            )
+            raise InputError(msg)
+        return found
+
+    return _VARIABLE.sub(replace, value)

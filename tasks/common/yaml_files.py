@@ -1,0 +1,141 @@
+"""Configuration files: YAML in, checked settings out, errors that name file and key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import UNKNOWN_KEY, Settings, expand_variables
+
+QUOTED = r"'([^']*)'"
+_RULES = {
+    "missing": "must be given.",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be keys and values",
+    "model_type": "must be keys and values",
+    "model_attributes_type": "must be keys and values",
+    "string_type": "must be text",
+}
+SettingsType = TypeVar("SettingsType", bound=Settings)
+
+
+def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
+    """Read one YAML file into its settings.
+
+    Relative paths in it start at its folder; `${NAME}` and `${NAME:-default}` are replaced
+    by environment variables.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or not YAML, a key is unknown or repeated, or a value is
+        wrong; every wrong key is named.
+    """
+    try:
+        content = yaml.load(path.read_text("utf-8"), _StrictLoader)  # noqa: S506 - a SafeLoader
+    except OSError as error:
+        msg = f"file {path} cannot be read: {error.strerror}."
+        raise InputError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"file {path} must be UTF-8."
+        raise InputError(msg) from error
+    except yaml.YAMLError as error:
+        msg = f"file {path} must be YAML: {_yaml_place(error)}"
+        raise InputError(msg) from error
+    if not isinstance(content, dict):
+        msg = f"file {path} must hold keys and values; got {type(content).__name__}."
+        raise InputError(msg)
+    secret = {key: content[key] for key in kind.secret_keys & content.keys()}
+    others = {key: value for key, value in content.items() if key not in secret}
+    expanded = expand_variables(others, f"file {path}, key ") | secret
+    try:
+        return kind.model_validate(expanded, context={"folder": path.resolve().parent})
+    except ValidationError as error:
+        told = InputError(_told(path, content, error, kind.secret_keys))
+        raise told from (None if kind.secret_keys & content.keys() else error)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe loading in which a repeated key is an error, not a silent replacement."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        """Refuse repeated keys."""
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # `<<: *anchor`, whose keys may be given anew
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                problem = f"the key {key!r} is given twice"
+                raise yaml.MarkedYAMLError(None, None, problem, key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _yaml_place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "it cannot be parsed"
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})." if mark else f"{problem}."
+
+
+def _told(
+    path: Path, content: dict[str, Any], error: ValidationError, secret_keys: frozenset[str]
+) -> str:
+    errors = error.errors(include_url=False)
+    # Of a value that may be a word or a list, what is wrong with the list is the one to tell.
+    to_tell = [
+        one for one in errors if not any("literal[" in str(part) for part in one["loc"][-1:])
+    ]
+    lines = [
+        f"  {_key(one['loc'], content)}: {_rule(one, secret=one['loc'][0] in secret_keys)}"
+        if one["loc"]
+        else f"  (the whole file): {_rule(one, secret=False)}"
+        for one in to_tell or errors
+    ]
+    return "\n".join([f"file {path} has {len(lines)} wrong value(s):", *lines])
+
+
+def _key(place: tuple[int | str, ...], content: Any) -> str:
+    """Return the keys that lead to a value, without what Pydantic puts between them."""
+    keys = []
+    for part in place:
+        within = isinstance(content, list) and isinstance(part, int) and part < len(content)
+        if within or (isinstance(content, dict) and (part in content or part == place[-1])):
+            keys.append(str(part))
+            content = content[part] if within else content.get(part)
+    return ".".join(keys)
+
+
+def _rule(error: ErrorDetails, *, secret: bool) -> str:
+    """Say what the rule is, what was given, and what may have been meant."""
+    kind, context, given = error["type"], error.get("ctx", {}), error["input"]
+    rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
+    if kind in {UNKNOWN_KEY, "missing"} or secret:
+        return rule
+    if kind == "union_tag_not_found":
+        key = context["discriminator"].strip("'")
+        return f"must have the key `{key}`.{_instead(key, given)}"
+    if kind == "union_tag_invalid":
+        key, allowed = context["discriminator"].strip("'"), context["expected_tags"]
+        rule, given = f"`{key}` must be one of {allowed}", context["tag"]
+    elif kind == "literal_error":
+        allowed = context["expected"]
+        rule = f"must be {allowed}"
+    else:
+        allowed = ""
+    if not isinstance(given, str | int | float | bool):
+        return f"{rule.rstrip('.')}."
+    return f"{rule.rstrip('.')}; got {given!r}.{did_you_mean(given, re.findall(QUOTED, allowed))}"
+
+
+def _instead(key: str, section: Any) -> str:
+    similar = [name for name in section if did_you_mean(name, [key])] if section else []
+    return f" Is it meant by {similar[0]!r}?" if similar else ""

@@ -1,0 +1,201 @@
+"""Evaluation files: which candidates are measured on which sets, and judged by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.reporting.model_card import About
+from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
+from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.catalogue import Candidate
+from biasgate.tasks.common.settings import Name, Settings
+
+
+class Evaluation(Settings):
+    """One evaluation file.
+
+    Attributes
+    ----------
+    name : str
+        Name of the evaluation and of its MLflow experiment.
+    evaluation_sets : list of SourceSettings
+        What the candidates are measured on.
+    candidates : list of CandidateSettings
+        What is measured and judged.
+    policy : str
+        A shipped policy's name or a path.
+    registered_model : str, optional
+        The model in the registry whose `champion` alias the gate guards; needed where a
+        candidate is trained.
+    champion : CandidateSettings, optional
+        What candidates are compared with. Default the version under the alias of
+        `registered_model`; with that, only how to open it may be said here.
+    reference : CandidateSettings, optional
+        A fixed model or file of scores that rules with `reference_margin` compare with.
+    outcome_of : list of str, optional
+        The candidates whose outcome is that of the evaluation: of the exit code, the flow's
+        state, notifications and `junit.xml`. Default all.
+    notifications : list of Notification, optional
+        Whom to tell how it ended.
+    model_card : About, optional
+        What only the owner can say of the models.
+    """
+
+    secret_keys = frozenset({"notifications"})
+
+    name: Name
+    evaluation_sets: Annotated[list[Source], Field(min_length=1)]
+    candidates: Annotated[list[Candidate], Field(min_length=1)]
+    policy: str = "default"
+    registered_model: Name | None = None
+    champion: Candidate | None = None
+    reference: Candidate | None = None
+    outcome_of: tuple[Name, ...] = ()
+    notifications: tuple[Notification, ...] = ()
+    model_card: About = About()
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        for key in ("evaluation_sets", "candidates"):
+            names = [one.name for one in getattr(self, key)]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
+                raise ValueError(msg)
+        unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
+        if unknown:
+            known = ", ".join(one.name for one in self.candidates)
+            msg = f"`outcome_of` must name candidates; got {unknown[0]} (known: {known})"
+            raise ValueError(msg)
+        untrained = [one.name for one in self.candidates if one.training() is not None]
+        if untrained and self.registered_model is None:
+            msg = (
+                f"candidate {untrained[0]} is trained here, so name the model that its version is "
+                "registered under: `registered_model`"
+            )
+            raise ValueError(msg)
+        for one in self.candidates:
+            wanted = getattr(one, "register_as", None)
+            if wanted is not None and wanted != self.registered_model:
+                msg = (
+                    f"`register` of candidate {one.name} must be the `registered_model` of the "
+                    f"evaluation, {self.registered_model}; got {wanted}"
+                )
+                raise ValueError(msg)
+        alias = f"models:/{self.registered_model}@champion"
+        named = getattr(self.champion, "model", None)
+        if self.champion is not None and self.registered_model and named != alias:
+            msg = (
+                f"`champion` must be `model: {alias}` where `registered_model` is given, since "
+                f"that alias is what moves; got {named or self.champion.name}"
+            )
+            raise ValueError(msg)
+        rivals = [one for one in (self.champion, self.reference) if one is not None]
+        if any(one.training() is not None for one in rivals):
+            msg = "`champion` and `reference` must exist already; one of them is trained here"
+            raise ValueError(msg)
+        return self
+
+
+def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict[str, Any]:
+    """Read an evaluation file with its policy and check all that can be checked now.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    outcome_of : sequence of str, optional
+        In place of the file's `outcome_of`.
+
+    Returns
+    -------
+    dict
+        Plain values: the file's keys with paths made absolute, and `policy` replaced by
+        the policy's content with its digest.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, a file is missing or lacks a column, or `outcome_of` names what is
+        no candidate.
+    """
+    path = path.resolve()
+    evaluation = read_settings(path, Evaluation)
+    names = [one.name for one in evaluation.candidates]
+    unknown = sorted(set(outcome_of or ()) - set(names))
+    if unknown:
+        msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
+        raise InputError(msg)
+    policy = read_policy(evaluation.policy, path.parent)
+    rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
+    for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
+        part.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        training = candidate.training()
+        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
+            candidate.require_text(source)
+    _refuse_missing_reference(evaluation, policy)
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
+    content = evaluation.model_dump(mode="json", by_alias=True)
+    content |= {"outcome_of": list(outcome_of or evaluation.outcome_of)}
+    return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
+
+
+def _with_roles(evaluation: Evaluation) -> Iterator[tuple[str, CandidateSettings]]:
+    """Yield candidates and rivals; not a registered champion, which may be found later."""
+    yield from (("candidate", one) for one in evaluation.candidates)
+    if evaluation.champion is not None and evaluation.registered_model is None:
+        yield "champion", evaluation.champion
+    if evaluation.reference is not None:
+        yield "reference", evaluation.reference
+
+
+def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
+    if evaluation.reference is None:
+        for rule in policy.decision_rules():
+            if rule.reference_margin is not None:
+                msg = (
+                    f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
+                    "`reference` in the evaluation file."
+                )
+                raise InputError(msg)
+
+
+@task(name="read evaluation")
+def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> dict[str, Any]:
+    """Read and check an evaluation file. Reads only, safe to retry."""
+    file = Path(path)
+    if not file.exists():
+        msg = f"configuration {path} must exist; it does not."
+        raise InputError(msg)
+    evaluation = read_evaluation(file, outcome_of)
+    candidates, sets = (
+        ", ".join(one["name"] for one in evaluation[key])
+        for key in ("candidates", "evaluation_sets")
+    )
+    policy = evaluation["policy"]["name"]
+    say(f"evaluation {evaluation['name']}: {candidates} on {sets}, judged by policy {policy}")
+    return evaluation
+
+
+def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Tell of a flow that failed: a hook for Prefect, after which the flow has failed as before.
+
+    Of an evaluation file that cannot be read nobody can be told.
+    """
+    del flow
+    path = Path(flow_run.parameters["config"])
+    evaluation = read_settings(path, Evaluation)
+    error = getattr(state.data, "result", state.data)  # Prefect keeps it in a record of its own
+    kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
+    notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

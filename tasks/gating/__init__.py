@@ -1,0 +1,1 @@
+"""The policy, the evidence, and the verdict that follows from both."""

@@ -1,0 +1,334 @@
+"""What a verdict rests on, as one file from which anybody can decide again.
+
+`evidence.parquet` holds every measured row: its id, its label, which identities and slices it
+belongs to, its cluster, and the scores of the candidate and of those it is compared with. It
+holds no text. Its metadata name the sets and scores that it was made from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bias_metrics import (
+    BiasComparison,
+    compare_bias,
+    compare_rate_gaps,
+    equal_error_range,
+    evaluate_bias,
+    rate_gaps,
+)
+from bias_metrics.gate.decide import EvidenceKey
+from bias_metrics.metrics import EQUAL_ERRORS
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.verdict import Evidence
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest, whole_file
+from biasgate.tasks.measuring.arrays import Layout, joined_scores
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.scoring.scored import ScoredSet
+
+FILE = "evidence.parquet"
+RIVALS = ("champion", "reference")
+_RECORD = b"biasgate"
+_SCORE = "score/"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the evidence, as arrays."""
+
+    labels: npt.NDArray[np.bool_]
+    members: PackedMasks
+    clusters: npt.NDArray[Any] | None
+    scores: dict[str, npt.NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class EvidenceFile:
+    """The rows of one candidate on one set.
+
+    Attributes
+    ----------
+    path : Path
+        An `evidence.parquet`.
+    """
+
+    path: Path
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return file_digest(self.path)
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """`set_digest`, `choices`, `power_mean_groups`, and `scores` by role with digests."""
+        return dict(json.loads(pq.read_schema(self.path).metadata[_RECORD]))
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return pq.read_table(self.path)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column."""
+        return np.asarray(self._table[name].to_numpy())
+
+    def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns under a prefix, by what follows it."""
+        names = [one for one in self._table.column_names if one.startswith(prefix)]
+        return {name.removeprefix(prefix): self.column(name) for name in names}
+
+    @property
+    def roles(self) -> list[str]:
+        """Whose scores there are: `candidate`, and whom it is compared with."""
+        return [
+            one.removeprefix(_SCORE) for one in self._table.column_names if one.startswith(_SCORE)
+        ]
+
+    def scores(self, role: str) -> npt.NDArray[Any]:
+        """Return one model's scores."""
+        return self.column(_SCORE + role)
+
+    def measure(
+        self,
+        keys: Iterable[EvidenceKey],
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> dict[EvidenceKey, Evidence]:
+        """Measure what rules want to see.
+
+        Parameters
+        ----------
+        keys : iterable of (str or None, float)
+            Slices and two-sided confidences.
+        thresholds : mapping of str to mapping of str to float
+            By name and role: where error rates are measured, for rules that ask for them.
+
+        Returns
+        -------
+        dict
+            Reports and comparisons.
+
+        Raises
+        ------
+        InputError
+            If the set has no such slice, or the slice has not both classes.
+        """
+        return {key: self._measure(*key, thresholds) for key in keys}
+
+    def _measure(
+        self, slice_: str | None, confidence: float, thresholds: Mapping[str, Mapping[str, float]]
+    ) -> Evidence:
+        rows = self._rows(slice_)
+        shared = _shared_background(rows.labels, rows.members, self._background)
+        rivals = [name for name in rows.scores if name != "candidate"]
+        options = self._options(rows, confidence)
+        compared = {name: self._compare(rows, name, confidence) for name in rivals}
+        first = next((one.first for one in compared.values()), None)
+        if first is None:
+            first = evaluate_bias(rows.labels, rows.scores["candidate"], rows.members, **options)
+        report = first.to_dict()
+        differences = {name: one.to_dict() for name, one in compared.items()}
+        del options["power_mean_groups"]
+        for name, of_role in thresholds.items():
+            at = of_role["candidate"]
+            spans = {role: self._span(name, role, confidence) for role in of_role}
+            gaps = rate_gaps(
+                rows.labels,
+                rows.scores["candidate"],
+                rows.members,
+                threshold=at,
+                threshold_range=spans["candidate"],
+                **options,
+            )
+            report.setdefault("thresholds", {})[name] = gaps.to_dict()
+            for role in of_role.keys() & set(rivals):
+                change = compare_rate_gaps(
+                    rows.labels,
+                    rows.scores["candidate"],
+                    rows.scores[role],
+                    rows.members,
+                    threshold_a=at,
+                    threshold_b=of_role[role],
+                    threshold_range_a=spans["candidate"],
+                    threshold_range_b=spans[role],
+                    **options,
+                )
+                differences[role].setdefault("thresholds", {})[name] = change.to_dict()
+        return Evidence(report, background=shared, **differences)
+
+    def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
+        """Return how well an estimated threshold is known from all rows."""
+        if name != EQUAL_ERRORS:
+            return None
+        labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
+        return equal_error_range(labels, scores, confidence=confidence, clusters=clusters)
+
+    @property
+    def _clusters(self) -> npt.NDArray[Any] | None:
+        return self.column("cluster") if "cluster" in self._table.column_names else None
+
+    def compare(self, rival: str, confidence: float) -> BiasComparison:
+        """Compare the candidate with a rival on all rows."""
+        return self._compare(self._rows(None), rival, confidence)
+
+    def _compare(self, rows: _Rows, rival: str, confidence: float) -> BiasComparison:
+        scores = rows.scores["candidate"], rows.scores[rival]
+        options = self._options(rows, confidence)
+        return compare_bias(rows.labels, *scores, rows.members, **options)
+
+    @property
+    def _background(self) -> str:
+        return str(self.record["choices"]["background"])
+
+    def _options(self, rows: _Rows, confidence: float) -> dict[str, Any]:
+        return {
+            "power_mean_groups": self.record["power_mean_groups"],
+            "confidence": confidence,
+            "clusters": rows.clusters,
+            "background": self._background,
+        }
+
+    @cached_property
+    def _members(self) -> PackedMasks:
+        names = [one for one in self._table.column_names if one.startswith(IDENTITY)]
+        masks = ((name.removeprefix(IDENTITY), self.column(name)) for name in names)
+        return PackedMasks.of(masks, self._table.num_rows)
+
+    def _rows(self, slice_: str | None) -> _Rows:
+        rows = self._rows_of(slice_)
+        return _Rows(
+            labels=self.column("label")[rows],
+            members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
+            clusters=None if self._clusters is None else self._clusters[rows],
+            scores={name: score[rows] for name, score in self.columns(_SCORE).items()},
+        )
+
+    def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
+        if slice_ is None:
+            return slice(None)
+        slices = self.columns(SLICE)
+        if slice_ not in slices:
+            known = ", ".join(slices) or "none"
+            msg = f"a rule's `slice` must be one of the set's; got {slice_!r} (known: {known})."
+            raise InputError(msg)
+        rows = np.asarray(slices[slice_], dtype=np.bool_)
+        labels = self.column("label")[rows]
+        if labels.all() or not labels.any():
+            msg = f"slice {slice_!r} must have rows of both classes; it has {labels.size} rows."
+            raise InputError(msg)
+        return rows
+
+
+def _shared_background(
+    labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
+) -> dict[str, int] | None:
+    """Count the rows of a background that all identities share, None where each has its own."""
+    if background != "no_identity":
+        return None
+    outside = ~members.any()
+    return {
+        "positive": int((outside & labels).sum()),
+        "negative": int((outside & ~labels).sum()),
+    }
+
+
+def write_evidence(
+    layout: Layout,
+    evaluation_set: EvaluationSet,
+    scored: ScoredSet,
+    rivals: Mapping[str, ScoredSet],
+    path: Path,
+) -> EvidenceFile:
+    """Write the rows that a verdict rests on.
+
+    Parameters
+    ----------
+    layout : Layout
+        The candidate's measured rows.
+    evaluation_set : EvaluationSet
+        The set that they are of.
+    scored : ScoredSet
+        The candidate's scores.
+    rivals : mapping of str to ScoredSet
+        Scores of `champion` and `reference`, of the same rows, joined by id.
+    path : Path
+        Where the file goes.
+
+    Returns
+    -------
+    EvidenceFile
+        The file.
+
+    Raises
+    ------
+    InputError
+        If a rival's scores are not of the same rows, or not of the same precision.
+    """
+    measured = layout.array("measured")
+    record = layout.record
+    columns: dict[str, Any] = {
+        "id": evaluation_set.column("id").filter(pa.array(measured)),
+        "label": layout.array("y_true"),
+        _SCORE + "candidate": layout.array("y_score"),
+    }
+    for name, of_rival in rivals.items():
+        scores = joined_scores(evaluation_set, of_rival)[measured]
+        if not of_rival.is_comparable(scored):
+            msg = (
+                f"scores of the {name} must have the candidate's precision; got "
+                f"{of_rival.precision} where the candidate has {scored.precision}. "
+                "Score both alike."
+            )
+            raise InputError(msg)
+        columns[_SCORE + name] = scores
+    for identity, mask in layout.masks().items():
+        columns[IDENTITY + identity] = pa.array(mask)  # a bit a row
+    clusters = layout.clusters()
+    if clusters is not None:
+        columns["cluster"] = clusters
+    for name in evaluation_set.columns:
+        if name.startswith(SLICE):
+            columns[name] = evaluation_set.column(name).filter(pa.array(measured))
+    all_scores = {"candidate": scored, **rivals}
+    metadata = {
+        "set_digest": evaluation_set.digest,
+        "choices": record["choices"],
+        "power_mean_groups": record["power_mean_groups"],
+        "scores": {name: one.candidate_digest for name, one in all_scores.items()},
+    }
+    with whole_file(path) as temporary:
+        pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
+    return EvidenceFile(path)
+
+
+def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Table:
+    """Return the rows as a table that carries its record."""
+    return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
+
+
+@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
+def gather_evidence(
+    layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
+) -> str:
+    """Write `evidence.parquet` and return its path. Safe to retry."""
+    scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
+    evidence = write_evidence(
+        Layout(Path(layout)),
+        EvaluationSet.load(Path(set_folder)),
+        ScoredSet.open(scores),
+        scored_rivals,
+        Path(folder) / FILE,
+    )
+    return str(evidence.path)

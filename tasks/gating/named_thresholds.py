@@ -1,0 +1,87 @@
+"""The numbers behind the thresholds that rules name: each model's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bias_metrics import equal_error_rate
+from bias_metrics.gate.decide import thresholds_needed
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics.gate.rules import Rule
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import EvidenceFile
+
+Thresholds = Mapping[str, Mapping[str, float]]
+"""By the threshold's name and by role: `candidate`, `champion`, `reference`."""
+
+
+def find_thresholds(
+    rules: Sequence[Rule], evidence: EvidenceFile, given: Mapping[str, float | None]
+) -> Thresholds:
+    """Return the thresholds that rules need, of everybody whose scores are there.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        The policy's rules.
+    evidence : EvidenceFile
+        All rows: there the thresholds of equal errors are found, also those of slices.
+    given : mapping of str to float or None
+        By role, the threshold that the model is used with.
+
+    Returns
+    -------
+    mapping
+        By name and role; empty for rules without a threshold.
+
+    Raises
+    ------
+    InputError
+        If somebody has no `threshold` of its own where a rule asks for it.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name, roles in thresholds_needed(rules).items():
+        found[name] = {}
+        for role in sorted(roles & set(evidence.roles)):
+            number = given.get(role) if name == GIVEN else equal_errors(evidence, role)
+            if number is None:
+                raise InputError(missing_threshold(role))
+            found[name][role] = number
+    return found
+
+
+def equal_errors(evidence: EvidenceFile, role: str) -> float | None:
+    """Return the threshold at which a model's two error rates are closest, over all rows."""
+    return equal_error_rate(evidence.column("label"), evidence.scores(role)).threshold
+
+
+def missing_threshold(role: str, name: str | None = None) -> str:
+    """Say that somebody has no threshold of its own, and what to do."""
+    who = f"the {role}" if name is None else f"the {role} {name}"
+    return (
+        f"rules at `threshold: {GIVEN}` need the `threshold` that {who} is used with; it has none. "
+        f"Give it beside the {role}'s name in the evaluation file, or set "
+        f"`threshold: {EQUAL_ERRORS}` in the rule."
+    )
+
+
+def refuse_missing_thresholds(rules: Sequence[Rule], settings: Iterator[tuple[str, Any]]) -> None:
+    """Refuse settings of candidates and rivals that lack a threshold which rules ask for.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        The policy's rules.
+    settings : iterator of (str, CandidateSettings)
+        Each with its role.
+
+    Raises
+    ------
+    InputError
+        With the name and what to do.
+    """
+    roles = thresholds_needed(rules).get(GIVEN, set())
+    for role, one in settings:
+        if role in roles and one.threshold is None:
+            raise InputError(missing_threshold(role, one.name))

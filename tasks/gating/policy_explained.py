@@ -1,0 +1,167 @@
+"""A policy in words, and what looks wrong about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from bias_metrics.metrics import METRICS, THRESHOLDS
+from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from biasgate.tasks.gating.policy import Policy
+
+_SOON = timedelta(days=30)
+
+
+def explain_policy(policy: Policy) -> list[str]:
+    """Return the policy in sentences, one rule a line.
+
+    Parameters
+    ----------
+    policy : Policy
+        A checked policy.
+
+    Returns
+    -------
+    list of str
+        What it is for, each rule, what is insufficient, waivers, what happens then.
+    """
+    lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
+    lines += [f"{at}. {_rule(rule)}" for at, rule in enumerate(policy.decision_rules(), 1)]
+    lines += ["", *_consequences(policy)]
+    for waiver in policy.waivers:
+        of = f" for {waiver.group}" if waiver.group else ""
+        lines.append(
+            f"Waived by {waiver.decided_by} until {waiver.expires.isoformat()}: missing evidence "
+            f"under {waiver.rule}{of} ({waiver.reason}). A failure is never waived."
+        )
+    return lines
+
+
+def warn_of_policy(policy: Policy, today: date) -> list[str]:
+    """Return what is allowed but probably not meant.
+
+    Parameters
+    ----------
+    policy : Policy
+        A checked policy.
+    today : date
+        For the waivers.
+
+    Returns
+    -------
+    list of str
+        Sentences; none for a policy without surprises.
+    """
+    return list(_warnings(policy, today))
+
+
+def _warnings(policy: Policy, today: date) -> Iterator[str]:
+    yield from _ending_waivers(policy, today)
+    if policy.promote == "never" and policy.allow_first:
+        yield "`allow_first` has no effect, since `promote: never` promotes no version by itself."
+    rules = policy.decision_rules()
+    blocking = [rule for rule in rules if rule.action == "block"]
+    if not any(rule.floor is not None or rule.ceiling is not None for rule in blocking):
+        yield (
+            "no blocking rule has a floor or ceiling: without a champion nothing can pass, and "
+            "quality may slide by a margin at each promotion."
+        )
+    against = [rule for rule in blocking if rule.margin is not None]
+    if against and not any(rule.reference_margin is not None for rule in blocking):
+        yield (
+            "margins hold against the champion alone: over many promotions quality may slide a "
+            "margin at a time. A `reference_margin` stops that."
+        )
+    for rule in blocking:
+        if rule.mode == "estimate":
+            yield f"rule {rule.name} holds the value, not a bound: it passes by luck half the time."
+        if rule.floor == 1:
+            yield f"rule {rule.name} asks for a perfect {rule.metric}: it can never be proven."
+    if len({rule.confidence for rule in rules}) > 1:
+        yield "rules have different confidences; the evidence is measured once for each."
+
+
+def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:
+    for waiver in policy.waivers:
+        what = f"the waiver of {waiver.rule} for {waiver.group or 'all'}"
+        if waiver.expires < today:
+            yield f"{what} expired on {waiver.expires.isoformat()} and has no effect."
+        elif waiver.expires < today + _SOON:
+            yield f"{what} expires on {waiver.expires.isoformat()}."
+
+
+def _rule(rule: Rule) -> str:
+    verb = "must" if rule.action == "block" else "should (a warning only)"
+    subject = _subject(rule)
+    text = f"{subject[0].upper()}{subject[1:]} {verb} {', and '.join(_demands(rule))}"
+    support = f"at least {rule.min_positives} toxic and {rule.min_negatives} harmless comments"
+    end = "" if rule.scope in {OVERALL, AGGREGATE} else f" Needs {support} in each class compared."
+    return f"{text}.{end} [{rule.name}]"
+
+
+def _subject(rule: Rule) -> str:
+    if rule.scope == AGGREGATE and METRICS[rule.metric].compares is not None:
+        text = f"the power mean of {rule.metric} over the identities"
+    else:
+        text = METRICS[rule.metric].question.format(of=_groups(rule))
+    if rule.threshold is not None:
+        text = f"at {THRESHOLDS[rule.threshold]}, {text}"
+    return text if rule.slice is None else f"among {rule.slice} comments, {text}"
+
+
+def _groups(rule: Rule) -> str:
+    if rule.scope == EACH:
+        return "each identity"
+    if rule.scope == WORST:
+        return "the identity that is worst off"
+    return " and ".join(rule.named_groups)
+
+
+def _demands(rule: Rule) -> Iterator[str]:
+    proven = f" with {100 * rule.confidence:g} % confidence" if rule.mode == "proven" else ""
+    be = "be shown to be" if proven else "be measured to be"
+    if rule.floor is not None:
+        yield f"{be} at least {rule.floor:g}{proven}"
+    if rule.ceiling is not None:
+        yield f"{be} at most {rule.ceiling:g} in either direction{proven}"
+    worse = "wider" if rule.is_gap else "worse"
+    for margin, rival in ((rule.margin, "champion"), (rule.reference_margin, "reference")):
+        if margin is not None:
+            yield f"{be} no {worse} than the {rival}'s by {margin:g} or more{proven}"
+
+
+def _succession(policy: Policy) -> str:
+    """Say which of several passing versions becomes champion."""
+    of = f"power mean of {policy.objective}"
+    name = policy.objective if policy.objective in {"auc", "final_score"} else of
+    if policy.promote == "never":
+        return "No version becomes champion by itself (`promote: never`)."
+    rule = (
+        f"A passing version replaces the champion if it is newer and its {name} is not shown to "
+        "be lower (`promote: newer`)."
+    )
+    if policy.promote == "better":
+        rule = (
+            f"A passing version replaces the champion if its {name} is shown to be higher, with "
+            f"{100 * policy.confidence:g} % confidence on every required set (`promote: better`)."
+        )
+    return (
+        f"{rule} Of several, the one with the highest {name} does. A version that was champion "
+        "or was left aside for another does not come back by itself."
+    )
+
+
+def _consequences(policy: Policy) -> Iterator[str]:
+    if policy.report_only:
+        yield "Reports only: `champion` never moves, and no command fails."
+    else:
+        yield (
+            "A candidate passes if every rule that is not a warning is met on every required set. "
+            "What is neither shown to be met nor shown to be missed is not enough evidence, and "
+            "blocks as well."
+        )
+        yield _succession(policy)
+    first = "are skipped" if policy.allow_first else "block"
+    yield f"Where there is no champion yet, rules that compare with it {first}."
+    if policy.correction == "bonferroni":
+        yield "Several candidates of one evaluation share the rate of false passes (Bonferroni)."

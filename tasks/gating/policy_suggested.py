@@ -1,0 +1,139 @@
+"""Limits that fit a model and a set: floors from the model's own numbers, margins by power."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
+from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+
+CONFIDENCE = 0.95
+# Of two models over repeated samples of rows; two models of one task agree about hard rows.
+CORRELATION = 0.8
+CHANCE = 0.9
+MARGINS = (0.01, 0.02, 0.03, 0.05, 0.1)
+_STEP = 0.01
+_SUPPORT = 25
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a set can prove of a model.
+
+    Attributes
+    ----------
+    limits : dict of str to float
+        By metric the floor, or ceiling, that an equal model meets with `CHANCE` per group.
+    power : dict of float to (float, float)
+        By margin: the smallest chance over the rules that an equal model passes, and the
+        chance that it passes all.
+    weak : list of str
+        Groups with too few rows to be judged.
+    n_rules : int
+        Relative rules behind `power`: groups x metrics.
+    """
+
+    limits: dict[str, float]
+    power: dict[float, tuple[float, float]]
+    weak: list[str]
+    n_rules: int
+
+    @property
+    def margin(self) -> float | None:
+        """The smallest margin at which an equal model passes all with `CHANCE`, or None."""
+        return next((one for one, (_, both) in self.power.items() if both >= CHANCE), None)
+
+
+def advise(path: Path, correlation: float = CORRELATION) -> Advice:
+    """Say which limits and margins a set can support.
+
+    Parameters
+    ----------
+    path : Path
+        An `evidence.parquet`, or the folder of results that holds it.
+    correlation : float, default=0.8
+        Assumed between the candidate's and the champion's estimates.
+
+    Returns
+    -------
+    Advice
+        Under the normal approximation; rules are taken for independent of each other, which
+        makes the joint chance too small rather than too large where groups overlap.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    """
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
+        raise InputError(msg)
+    key = (None, 2 * CONFIDENCE - 1)
+    subgroups = EvidenceFile(file).measure([key])[key].report["subgroups"]
+    weak = [name for name, cells in subgroups.items() if not _is_supported(cells)]
+    strong = {name: cells for name, cells in subgroups.items() if name not in weak}
+    aucs = [cells[metric] for cells in strong.values() for metric in AUCS]
+    errors = [difference_error(cell["std_error"], correlation) for cell in aucs]
+    power = {}
+    for margin in MARGINS:
+        chances = [chance_of_proof(margin, error, CONFIDENCE) for error in errors]
+        power[margin] = (min(chances, default=0.0), chance_of_all(chances) if chances else 0.0)
+    return Advice(dict(_limits(strong)), power, weak, len(errors))
+
+
+def suggested_policy(advice: Advice, name: str) -> str:
+    """Return a policy as YAML, with the power in its comments."""
+    margin = advice.margin
+    lines = [
+        "# Suggested from one model's numbers; floors and ceilings are what an equally good model",
+        f"# proves with a chance of {CHANCE:g} per group. Read it before you use it.",
+        "#",
+        f"# The chance that an equally good model passes {advice.n_rules} comparisons of AUCs with",
+        f"# the champion (their estimates correlated by {CORRELATION:g}; rules taken for",
+        "# independent):",
+        "#   margin  worst rule  all rules",
+        *(
+            f"#   {one:<6g}  {least:10.3f}  {both:9.3f}"
+            for one, (least, both) in advice.power.items()
+        ),
+    ]
+    if margin is None:
+        lines.append("# No margin gives a good chance: the set is too small to compare on.")
+    if advice.weak:
+        lines.append(f"# Too few rows to judge: {', '.join(advice.weak)}. They block as")
+        lines.append("# insufficient; find more rows, or waive them by name and for a time.")
+    lines += ["version: 1", f"name: {name}", "allow_first: true", "rules:"]
+    for metric, limit in advice.limits.items():
+        kind = "ceiling" if METRICS[metric].is_gap else "floor"
+        compared = f", margin: {margin:g}" if margin and kind == "floor" else ""
+        support = f"min_positives: {_SUPPORT}, min_negatives: {_SUPPORT}"
+        lines.append(
+            f"  - {{metric: {metric}, scope: each, {kind}: {limit:.2f}{compared}, {support}}}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _is_supported(cells: Mapping[str, Any]) -> bool:
+    known = all(cells[metric]["low"] is not None for metric in SUBGROUP_METRICS)
+    return known and min(cells["n_positive"], cells["n_negative"]) >= _SUPPORT
+
+
+def _limits(subgroups: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Yield by metric the limit that the worst group meets with the chance asked for."""
+    z = NormalDist().inv_cdf(CONFIDENCE) + NormalDist().inv_cdf(CHANCE)
+    for metric in SUBGROUP_METRICS if subgroups else ():
+        cells = [one[metric] for one in subgroups.values()]
+        if METRICS[metric].is_gap:
+            size = max(abs(cell["value"]) + z * cell["std_error"] for cell in cells)
+            yield metric, min(0.5, math.ceil(size / _STEP) * _STEP)
+        else:
+            least = min(cell["value"] - z * cell["std_error"] for cell in cells)
+            yield metric, max(_STEP, math.floor(least / _STEP) * _STEP)

@@ -1,0 +1,49 @@
+"""Verdicts as they are kept: their digest, their signature, the tags of a model version."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biasgate.tasks.common.files import json_digest
+
+SIGNING_KEY = "BIASGATE_SIGNING_KEY"
+# What is added to a verdict after it was made.
+_ADDED = frozenset({"run_id", "signature"})
+
+
+def verdict_digest(verdict: Mapping[str, Any]) -> str:
+    """SHA-256 of a verdict as it was decided, without run and signature."""
+    return json_digest({key: value for key, value in verdict.items() if key not in _ADDED})
+
+
+def sign(digest: str) -> str | None:
+    """Return the HMAC-SHA-256 of a digest under `BIASGATE_SIGNING_KEY`; None without a key."""
+    key = os.environ.get(SIGNING_KEY)
+    return hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() if key else None
+
+
+def is_signed(digest: str, signature: str | None) -> bool:
+    """Say whether a signature is that of a digest under the key that is set."""
+    expected = sign(digest)
+    return bool(expected and signature and hmac.compare_digest(expected, signature))
+
+
+def tags_of(verdicts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the tags that a model version gets for its verdicts, one group per set.
+
+    `biasgate.required_sets` names the sets on which a pass is needed.
+    """
+    required = [one["evaluation_set"] for one in verdicts if one["evaluation_set"]["required"]]
+    tags = {"biasgate.required_sets": ",".join(one["name"] for one in required)}
+    for verdict in verdicts:
+        prefix = f"biasgate.{verdict['evaluation_set']['name']}"
+        tags[f"{prefix}.verdict"] = str(verdict["outcome"])
+        tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
+        tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
+        tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"
+        tags[f"{prefix}.run_id"] = str(verdict["run_id"])
+    return tags

@@ -1,0 +1,266 @@
+"""The verdict on one candidate and set: a pure function of policy and evidence."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import bias_metrics
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
+from bias_metrics.gate.objective import measure_objective
+from bias_metrics.suggestion import did_you_mean
+from bias_metrics.report.worsening import joint_confidence, worsened
+from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import RIVALS, EvidenceFile
+from biasgate.tasks.common.files import json_digest, write_json
+from biasgate.tasks.measuring.arrays import choose_rows
+from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import sign, verdict_digest
+
+SCHEMA_VERSION = 3
+# What verdicts of an earlier schema lack, or computed in another way.
+_CHANGED_IN = {3: ("schema_version", "objective", "worsened")}
+_ROUNDING = 1e-9
+
+
+def build_verdict(
+    report: Mapping[str, Any],
+    policy: Policy,
+    evidence: EvidenceFile,
+    rivals: Mapping[str, Any],
+    *,
+    n_candidates: int,
+    today: date,
+    required: bool = True,
+) -> dict[str, Any]:
+    """Judge one candidate on one set, and name everything that the judgement rests on.
+
+    Parameters
+    ----------
+    report : mapping
+        The candidate's report.
+    policy : Policy
+        The rules.
+    evidence : EvidenceFile
+        The rows and scores.
+    rivals : mapping
+        Settings of `champion` and `reference`, where there are any.
+    n_candidates : int
+        Candidates that are tried on the set together.
+    today : date
+        The day of the decision; waivers expire.
+    required : bool, default=True
+        Whether a pass on this set is needed for promotion.
+
+    Returns
+    -------
+    dict
+        `outcome` (pass, fail, insufficient or error), digests of policy, report and
+        evidence, one result per rule and number, the objective, and what got worse.
+
+    Raises
+    ------
+    InputError
+        If a rule names a subgroup or slice that the set lacks.
+    RuntimeError
+        If the evidence gives other numbers than the report.
+    """
+    rules = policy.decision_rules(n_candidates)
+    try:
+        all_rows = (None, rules[0].level)
+        thresholds = find_thresholds(rules, evidence, _given(report, rivals))
+        confidence = policy.objective_confidence(n_candidates)
+        compared = (None, 2 * confidence - 1)
+        needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
+        measured = evidence.measure(needed, thresholds)
+        _refuse_other_numbers(report, measured[all_rows].report)
+        decision = decide(
+            measured,
+            rules,
+            today=today,
+            waivers=[one.waiver() for one in policy.waivers],
+            allow_first=policy.allow_first,
+        )
+        objective = measure_objective(policy.objective, measured[compared], confidence)
+    except ValueError as error:
+        msg = f"policy {policy.name!r}: {error}"
+        raise InputError(msg) from error
+    evaluation_set = report["evaluation_set"]
+    known = {key: evaluation_set[key] for key in ("name", "digest")}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "policy": {
+            "name": policy.name,
+            "digest": policy.digest,
+            "report_only": policy.report_only,
+        },
+        "evaluation_set": known | {"required": required},
+        "candidate": report["candidate"],
+        **{role: _identified(rivals.get(role), evidence, role, thresholds) for role in RIVALS},
+        "n_candidates": n_candidates,
+        "report_digest": json_digest(report),
+        "evidence_digest": evidence.digest,
+        "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
+        "decided_on": today.isoformat(),
+        **decision.to_dict(),
+        "objective": objective.to_dict(),
+        "worsened": _worsened(evidence, report),
+    }
+
+
+def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """Return what a verdict has in common with those of an earlier schema."""
+    changed = {key for since, keys in _CHANGED_IN.items() if version < since for key in keys}
+    return {key: value for key, value in verdict.items() if key not in changed}
+
+
+def _identified(
+    rival: Mapping[str, Any] | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
+) -> dict[str, Any] | None:
+    """Return who a rival is: its name, kind, version and the digest of its scores' origin.
+
+    And the threshold that it is used with, where a rule compares there.
+    """
+    if rival is None:
+        return None
+    known = {key: rival[key] for key in ("name", "kind", "model") if rival.get(key)}
+    used = thresholds.get(GIVEN, {})
+    known |= {"threshold": used[role]} if role in used else {}
+    return known | {"digest": evidence.record["scores"][role]}
+
+
+def _given(report: Mapping[str, Any], rivals: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the thresholds that candidate and rivals are used with."""
+    own = report.get("thresholds", {}).get(GIVEN, {}).get("threshold")
+    return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the sources of the metric library that decides."""
+    folder = Path(bias_metrics.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
+    """Refuse a policy whose rules name subgroups or slices that a set lacks.
+
+    Raises
+    ------
+    InputError
+        With the name and those that are known.
+    """
+    for rule in policy.decision_rules():
+        groups = rule.named_groups
+        for what, names, known in (
+            ("scope", groups, identities),
+            ("slice", (rule.slice,) if rule.slice else (), slices),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                msg = (
+                    f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
+                    f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                    f"{did_you_mean(unknown[0], known)}"
+                )
+                raise InputError(msg)
+
+
+def _refuse_other_numbers(report: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+    """Refuse to decide on rows that do not give the reported numbers."""
+    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
+    gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
+    for path, cell in (*_cells(report["bias"]), *gaps):
+        value, found = cell["value"], measured[path]["value"]
+        same = value == found or (
+            None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
+        )
+        if not same:
+            msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
+            raise RuntimeError(msg)
+
+
+def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "auc", bias["overall"]["auc"]
+    yield "final_score", bias["final_score"]
+    for name, subgroup in bias["subgroups"].items():
+        for metric in SUBGROUP_METRICS:
+            yield f"{metric}/{name}", subgroup[metric]
+
+
+def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the gaps at thresholds, of a report or of measured evidence."""
+    for kind, at in content.get("thresholds", {}).items():
+        for name, cells in at.get(key, {}).items():
+            yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
+
+
+def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is shown to be worse than the champion's, over all cells together."""
+    if "champion" not in evidence.record["scores"]:
+        return []
+    level = joint_confidence(len(report["bias"]["subgroups"]))
+    return worsened(evidence.compare("champion", level).to_dict())
+
+
+@task(name="check policy", task_run_name="check policy for {source[name]}")
+def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
+    """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
+
+    Reads only.
+    """
+    frozen, settings = EvaluationSet.load(Path(set_folder)), SOURCES.validate_python(source)
+    choose_rows(frozen, settings)
+    identities = settings.measured_identities(frozen.identities)
+    slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
+    refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
+
+
+def _required(evaluation: Mapping[str, Any]) -> set[str]:
+    return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
+
+
+@task(name="decide", task_run_name="decide {folder!m}")
+def decide_candidate(
+    report: dict[str, Any],
+    evidence: str,
+    evaluation: dict[str, Any],
+    rivals: dict[str, Any],
+    folder: str,
+) -> dict[str, Any]:
+    """Judge the report, write `verdict.json` and `policy.json`, return the verdict.
+
+    Safe to retry.
+    """
+    policy = Policy.model_validate(evaluation["policy"])
+    verdict = build_verdict(
+        report,
+        policy,
+        EvidenceFile(Path(evidence)),
+        rivals,
+        n_candidates=len(evaluation["candidates"]),
+        today=datetime.now(UTC).date(),
+        required=report["evaluation_set"]["name"] in _required(evaluation),
+    )
+    of = f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
+    signature = sign(verdict_digest(verdict))
+    if signature is not None:
+        verdict["signature"] = signature
+    write_json(Path(folder) / "policy.json", policy.model_dump(mode="json"))
+    write_json(Path(folder) / "verdict.json", verdict)
+    return verdict

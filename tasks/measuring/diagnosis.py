@@ -1,0 +1,174 @@
+"""Third step, continued: what the numbers mean for a user of the classifier.
+
+Which pattern of bias each identity shows, in words; and what happens once a threshold turns
+scores into decisions: whose harmless comments are flagged, whose abuse is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bias_metrics import (
+    BiasReport,
+    diagnose_bias,
+    equal_error_range,
+    equal_error_rate,
+    rate_gaps,
+    threshold_report,
+)
+from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
+from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.common.prefect_task import task
+
+N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
+# So many identities have all permutations, however large they are.
+_FEW = 64
+# Memberships that are permuted in all, of more identities: about a minute.
+_MEMBERSHIPS = 10**9
+# Identities that a sentence names.
+_TOLD = 20
+NO_PATTERN = {"none", "no evidence"}
+
+
+def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> dict[str, Any]:
+    """Diagnose every identity, and count the errors at one or two thresholds.
+
+    Parameters
+    ----------
+    layout : Layout
+        The measured rows.
+    bias : BiasReport
+        The numbers measured on them.
+    threshold : float, optional
+        The one that the candidate is used with; measured beside that of equal errors.
+
+    Returns
+    -------
+    dict
+        `diagnosis`: by identity, with the confidence that holds for all of them together.
+        `thresholds`: under `equal_errors` and, where one is given, `given`: error rates of
+        all rows and each identity, FPED and FNED over the groups of the power means beside
+        their null references, worst-group accuracy; under `gaps` how far each identity's rates
+        lie from its background's, with intervals. `look_first`: the identity to look at
+        first, in words.
+    """
+    record = layout.record
+    y_true, y_score = layout.array("y_true"), layout.array("y_score")
+    groups = layout.masks()
+    diagnoses = diagnose_bias(
+        y_true,
+        y_score,
+        groups,
+        confidence=CONFIDENCE,
+        background=record["choices"]["background"],
+    )
+    equal = equal_error_rate(y_true, y_score)
+    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
+    chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
+    thresholds = {
+        kind: threshold_report(
+            y_true,
+            y_score,
+            groups,
+            threshold=number,
+            groups=record["power_mean_groups"],
+            rng=np.random.default_rng(SEED),
+            n_permutations=_affordable(bias),
+        ).to_dict()
+        | {
+            "seed": SEED,
+            "gaps": rate_gaps(
+                y_true,
+                y_score,
+                groups,
+                threshold=number,
+                threshold_range=span if kind == EQUAL_ERRORS else None,
+                confidence=CONFIDENCE,
+                clusters=layout.clusters(),
+                background=record["choices"]["background"],
+            ).to_dict()["subgroups"],
+        }
+        for kind, number in chosen.items()
+        if number is not None
+    }
+    thresholds[EQUAL_ERRORS]["equal_error_rate"] = equal.rate.to_dict()
+    subgroups = {name: found.to_dict() for name, found in diagnoses.items()}
+    return {
+        "diagnosis": {
+            "confidence": CONFIDENCE,
+            "rows_taken_as_independent": True,
+            "subgroups": subgroups,
+        },
+        "thresholds": thresholds,
+        "look_first": look_first(
+            bias.to_dict(), subgroups, clustered=layout.clusters() is not None
+        ),
+    }
+
+
+def _affordable(bias: BiasReport) -> int:
+    """Return how often to permute: less often where many identities are large."""
+    if len(bias.subgroups) <= _FEW:
+        return N_PERMUTATIONS
+    memberships = bias.overall.n + sum(one.n for one in bias.subgroups.values())
+    return min(max(_MEMBERSHIPS // memberships, LEAST_PERMUTATIONS), N_PERMUTATIONS)
+
+
+def look_first(
+    bias: Mapping[str, Any], diagnoses: Mapping[str, Any], *, clustered: bool = False
+) -> dict[str, Any]:
+    """Choose the identity with the lowest AUC among those with a clear pattern, else among all.
+
+    Parameters
+    ----------
+    bias : mapping
+        The numbers, as in the report.
+    diagnoses : mapping
+        The diagnosis of each identity.
+    clustered : bool, default=False
+        Whether rows belong to clusters, which the diagnoses do not allow for.
+
+    Returns
+    -------
+    dict
+        `subgroup`, None where no AUC is defined; `metric`, its lowest; `sentence`.
+    """
+    lowest = {
+        name: min(known)
+        for name, cells in bias["subgroups"].items()
+        if (known := [(cells[m]["value"], m) for m in FINAL_SCORE_PARTS if _known(cells[m])])
+    }
+    clear = [name for name in lowest if diagnoses[name]["pattern"] not in NO_PATTERN]
+    if not lowest:
+        sentence = "No AUC of any identity is defined: there are too few rows."
+        return {"subgroup": None, "metric": None, "sentence": sentence}
+    first = min(clear or lowest, key=lambda name: lowest[name])
+    value, metric = lowest[first]
+    found = diagnoses[first]
+    number = f"{metric} {value:.3f}"
+    told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
+    if clear:
+        named = "" if found["pattern"] == "other" else f", {found['name']}"
+        told = f"Look first at {first} ({number}{named})."
+    told += f" {found['sentence']}"
+    others = sorted({*clear} - {first}, key=lambda name: lowest[name])
+    if others:
+        more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
+        told += f" Clearly treated differently too: {', '.join(others[:_TOLD])}{more}."
+    if clustered:
+        told += " (Rows are taken as independent here, which those of one cluster are not.)"
+    return {"subgroup": first, "metric": metric, "sentence": told}
+
+
+def _known(cell: Mapping[str, Any]) -> bool:
+    return cell["value"] is not None
+
+
+@task(name="explain bias", task_run_name="explain {layout!m}")
+def explain_bias(bias: BiasReport, candidate: dict[str, Any], layout: str) -> dict[str, Any]:
+    """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
+    return explain(Layout(Path(layout)), bias, candidate.get("threshold"))

@@ -1,0 +1,116 @@
+"""Third step: bias metrics, a task per identity over arrays that are shared as files.
+
+Many identities are shared out to a bounded number of tasks. Each maps the arrays of a layout
+into memory and unpacks the memberships of its own identities, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bias_metrics import BiasReport, SubgroupBias
+from bias_metrics.report.evaluation import (
+    measure_members,
+    members_of,
+    summarise_bias,
+    with_intervals,
+)
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout, lay_out
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.scoring.scored import ScoredSet
+
+# Tasks that measure identities: enough for the cores of a large machine.
+MAX_TASKS = 32
+
+
+def measure_one(layout: Layout, identity: str) -> SubgroupBias:
+    """Measure one identity."""
+    return measure_some(layout, [identity])[identity]
+
+
+def measure_some(layout: Layout, identities: Sequence[str]) -> dict[str, SubgroupBias]:
+    """Measure some identities, one after the other."""
+    ranked, masks = layout.ranked(), layout.masks()
+    others = layout.others(ranked)
+    return {
+        name: measure_members(ranked.members(np.flatnonzero(masks[name]), others), CONFIDENCE)
+        for name in identities
+    }
+
+
+def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
+    """Share identities out to `MAX_TASKS` tasks at most; one to each where there are few.
+
+    Returns
+    -------
+    dict of str to list of str
+        By what is measured, as in `muslim` or `500 identities, part 3`: the identities.
+    """
+    if len(identities) <= MAX_TASKS:
+        return {name: [name] for name in identities}
+    return {
+        f"{len(identities):,} identities, part {part + 1}": list(identities[part::MAX_TASKS])
+        for part in range(MAX_TASKS)
+    }
+
+
+def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
+    """Compute overall numbers, aggregates and what clusters do to every interval."""
+    ranked = layout.ranked()
+    report = summarise_bias(
+        ranked.everyone,
+        measured,
+        power_mean_groups=layout.record["power_mean_groups"],
+        confidence=CONFIDENCE,
+        background=layout.record["choices"]["background"],
+    )
+    members = members_of(ranked, layout.masks(), layout.others(ranked))
+    return with_intervals(
+        report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
+    )
+
+
+@task(name="lay out scores", task_run_name="lay out {work!m}")
+def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
+    """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
+    scored = ScoredSet.open(scores_folder)
+    frozen = EvaluationSet.load(Path(set_folder))
+    settings = SOURCES.validate_python(source)
+    return str(lay_out(frozen, scored, settings, Path(work)).folder)
+
+
+def list_identities(layout: str) -> dict[str, list[str]]:
+    """Read which identities to measure, shared out to tasks by what each measures."""
+    return share_out_identities(Layout(Path(layout)).record["identities"])
+
+
+@task(name="measure identity", task_run_name="measure {identity} of {layout!m}")
+def measure_identity(identity: str, identities: list[str], layout: str) -> dict[str, SubgroupBias]:
+    """Map the arrays into memory and measure one identity, or a part of many.
+
+    Writes nothing, safe to retry.
+    """
+    del identity  # the name of the task's run
+    return measure_some(Layout(Path(layout)), identities)
+
+
+@task(name="summarise bias", task_run_name="summarise {layout!m}")
+def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: str) -> BiasReport:
+    """Compute overall and aggregate numbers from the identities' results."""
+    opened = Layout(Path(layout))
+    by_name = {name: bias for part in measured for name, bias in part.items()}
+    found = summarise(opened, {name: by_name[name] for name in opened.record["identities"]})
+    of = f"{Path(layout).name} on {Path(layout).parent.name}"
+    auc, final = (one.value for one in (found.overall.auc, found.final_score))
+    numbers = ", ".join(
+        f"{name} {'undefined' if value is None else f'{value:.3f}'}"
+        for name, value in (("AUC", auc), ("final score", final))
+    )
+    say(f"measured {of}: {numbers}; identities: {len(by_name)}")
+    return found

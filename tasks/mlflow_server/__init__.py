@@ -1,0 +1,1 @@
+"""The one door to MLflow: runs, registered versions, model folders."""

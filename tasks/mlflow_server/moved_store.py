@@ -1,0 +1,116 @@
+"""The MLflow database of a local store: its schema, and the paths that MLflow keeps in it.
+
+MLflow writes the whole path of every artifact into its database. When a store is moved or
+copied, those paths still name the old place, so they are rewritten when the store is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+
+DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
+# Where MLflow keeps paths of artifacts.
+_PATHS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+    ("logged_models", "artifact_location"),
+)
+_WAIT_S = 60
+
+_log = logging.getLogger("biasgate.steps")
+
+
+def follow_move(store: Path) -> list[str]:
+    """Make the database of a store that was moved or copied name its artifacts where they are.
+
+    Idempotent, and one transaction. Artifacts that do not lie in this store keep their paths.
+
+    Parameters
+    ----------
+    store : Path
+        The store, as an absolute path.
+
+    Returns
+    -------
+    list of str
+        The places that the database named before; empty where nothing was changed.
+
+    Raises
+    ------
+    InputError
+        If the paths must be rewritten and the database cannot be written.
+    """
+    database, here = store / DATABASE, (store / ARTIFACTS).as_uri()
+    if not database.exists():
+        return []
+    with closing(sqlite3.connect(database, timeout=_WAIT_S)) as connection:
+        try:
+            locations = _locations(connection)
+        except sqlite3.OperationalError:  # locked, say: the next try may do better
+            raise
+        except sqlite3.DatabaseError as error:
+            msg = f"file {database} must be the MLflow database of the store; got: {error}."
+            raise InputError(msg) from error
+        moved = [
+            one for one in _roots(locations) if one != here and _is_here(one, locations, store)
+        ]
+        if moved:
+            _rewrite(connection, moved, here, database)
+    for root in moved:
+        _log.info("adapt paths of the store, which was moved from %s", root)
+    return moved
+
+
+def _locations(connection: sqlite3.Connection) -> list[str]:
+    """Return where experiments keep their artifacts."""
+    if not _has_column(connection, "experiments", "artifact_location"):
+        return []
+    found = connection.execute("SELECT artifact_location FROM experiments").fetchall()
+    return [str(location) for (location,) in found]
+
+
+def _roots(locations: list[str]) -> list[str]:
+    """Return the folders `.../mlartifacts` that locations lie in."""
+    parts = [location.rpartition(f"/{ARTIFACTS}/") for location in locations]
+    return sorted({f"{before}/{ARTIFACTS}" for before, cut, _ in parts if cut})
+
+
+def _is_here(root: str, locations: list[str], store: Path) -> bool:
+    """Say whether the artifacts of any experiment below `root` lie in this store."""
+    names = [one.removeprefix(f"{root}/") for one in locations if one.startswith(f"{root}/")]
+    return any((store / ARTIFACTS / name).is_dir() for name in names)
+
+
+def _rewrite(connection: sqlite3.Connection, moved: list[str], new: str, database: Path) -> None:
+    try:
+        with connection:
+            for table, column in _PATHS:
+                if not _has_column(connection, table, column):
+                    continue
+                for old in moved:
+                    connection.execute(
+                        f"UPDATE {table} SET {column} = ? || substr({column}, ?) "  # noqa: S608 - our names
+                        f"WHERE substr({column}, 1, ?) = ?",
+                        (new, len(old) + 1, len(old) + 1, f"{old}/"),
+                    )
+    except sqlite3.OperationalError as error:
+        if "readonly" not in str(error):
+            raise
+        msg = (
+            f"file {database} must be writable: its store was moved or copied, and the paths of "
+            f"its artifacts still name {moved[0]}. Make it writable, or use the store at its old "
+            "place."
+        )
+        raise InputError(msg) from error
+
+
+def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    rows = connection.execute(f"PRAGMA table_info({table})").fetchall()
+    return column in {row[1] for row in rows}

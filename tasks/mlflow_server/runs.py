@@ -1,0 +1,239 @@
+"""What this package says to MLflow's server: runs here, the registry in `mlflow_registry`.
+
+`mlflow_models` reads and writes models.
+
+Everything goes through `MlflowClient` with explicit run ids: tasks run in threads, and the
+fluent API's active run belongs to one. Runs are found by a key before they are created, so
+that a task may be retried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.versions import Registry, fetched
+from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
+from biasgate.tasks.common.processes import this_process
+
+KEY, OWNER = "biasgate.key", "biasgate.owner"
+PARENT = "mlflow.parentRunId"
+NOTE = "mlflow.note.content"  # Markdown that the run page shows
+_METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
+_PARAM_LENGTH = 6000
+_DIGEST_LENGTH = 36
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that has not ended.
+
+    Attributes
+    ----------
+    run_id : str
+        Its id.
+    started : float
+        When it was created, in seconds since 1970.
+    tags : dict
+        Its tags.
+    """
+
+    run_id: str
+    started: float
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Gateway(Registry):
+    """A tracking server and registry.
+
+    Attributes
+    ----------
+    uri : str
+        Tracking URI; of a local store `sqlite:///...`.
+    artifacts : str or None
+        Where a local store keeps artifacts; None leaves it to the server.
+    """
+
+    artifacts: str | None = None
+
+    @classmethod
+    def of_store(cls, store: Path) -> Gateway:
+        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store.
+
+        A store that was moved or copied is made to name its own place first.
+        """
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if uri:
+            return cls(uri)
+        store = store.resolve()
+        store.mkdir(parents=True, exist_ok=True)
+        follow_move(store)
+        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
+
+    def experiment(self, name: str) -> str:
+        """Return the id of the experiment, created where it is missing."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        found = self.client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        place = f"{self.artifacts}/{name}" if self.artifacts else None
+        try:
+            return str(self.client.create_experiment(name, artifact_location=place))
+        except MlflowException:  # someone else was faster
+            found = self.client.get_experiment_by_name(name)
+            if found is None:
+                raise
+            return str(found.experiment_id)
+
+    def experiments(self) -> dict[str, str]:
+        """Return the ids of the experiments that have runs, by name, the newest first."""
+        return {
+            one.name: str(one.experiment_id)
+            for one in self.client.search_experiments()
+            if self.client.search_runs([one.experiment_id], max_results=1)
+        }
+
+    def experiment_of(self, run_id: str) -> str:
+        """Return the id of the experiment that a run belongs to."""
+        return str(self.client.get_run(run_id).info.experiment_id)
+
+    def run(
+        self,
+        experiment_id: str,
+        key: str,
+        name: str,
+        *,
+        parent: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Return the id of the run with this key, created RUNNING, and tagged, where it is missing.
+
+        It is this process's own from then on.
+        """
+        found = self.find_run(experiment_id, key)
+        if found is not None:
+            self.client.set_tag(found, OWNER, this_process())
+            return found
+        known = {**(tags or {}), KEY: key, OWNER: this_process()}
+        known |= {PARENT: parent} if parent else {}
+        return str(self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id)
+
+    def find_run(self, experiment_id: str, key: str) -> str | None:
+        """Return the id of the run with this key, or None."""
+        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)
+        return str(found[0].info.run_id) if found else None
+
+    def running(self, experiment_id: str) -> list[Running]:
+        """Return the runs that are RUNNING, the newest first."""
+        found = self.client.search_runs([experiment_id], "attributes.status = 'RUNNING'")
+        return [
+            Running(one.info.run_id, one.info.start_time / 1000, dict(one.data.tags))
+            for one in found
+        ]
+
+    def parent_of(self, run_id: str) -> str | None:
+        """Return the id of the run that a run is nested under; None if it is not, or is gone."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            found: str | None = self.client.get_run(run_id).data.tags.get(PARENT)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+        return found
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float] | None = None,
+        tags: Mapping[str, str] | None = None,
+        step: int = 0,
+    ) -> None:
+        """Log parameters, metrics (of a step) and tags, in batches that servers accept."""
+        from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
+
+        now = _now()
+        values = [Metric(key, value, now, step) for key, value in (metrics or {}).items()]
+        for start in range(0, len(values), _METRICS_A_BATCH):
+            self.client.log_batch(run_id, metrics=values[start : start + _METRICS_A_BATCH])
+        known = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in (params or {}).items()]
+        for start in range(0, len(known), _PARAMS_A_BATCH):
+            self.client.log_batch(run_id, params=known[start : start + _PARAMS_A_BATCH])
+        if tags:
+            self.client.log_batch(run_id, tags=[RunTag(k, str(v)) for k, v in tags.items()])
+
+    def log_dataset(
+        self, run_id: str, *, name: str, digest: str, source: str, profile: str
+    ) -> None:
+        """Log the evaluation set as the run's dataset input; MLflow shortens no digest itself."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
+
+        dataset = Dataset(
+            name=name,
+            digest=digest[:_DIGEST_LENGTH],
+            source_type="local",
+            source=source,
+            profile=profile,
+        )
+        tag = InputTag("mlflow.data.context", "evaluation")
+        self.client.log_inputs(run_id, datasets=[DatasetInput(dataset, [tag])])
+
+    def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
+        """Upload a folder's files."""
+        self.client.log_artifacts(run_id, str(folder), path)
+
+    def download_artifacts(self, run_id: str) -> Path:
+        """Return a local folder with a run's artifacts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run, or its files are not where it says.
+        """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            uri = self.client.get_run(run_id).info.artifact_uri
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            msg = f"run {run_id!r} must exist at {self.uri}; it does not."
+            raise InputError(msg) from error
+        return fetched(uri, self.uri)
+
+    def read_json(self, run_id: str, name: str) -> dict[str, Any]:
+        """Read one JSON file of a run's artifacts."""
+        return dict(json.loads((self.download_artifacts(run_id) / name).read_text("utf-8")))
+
+    def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
+        """Log a table that the run page shows."""
+        self.client.log_table(run_id, dict(rows), file)
+
+    def finish(self, run_id: str, status: str = "FINISHED") -> None:
+        """End a run: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(run_id, status)
+
+    @contextmanager
+    def failing(self, run_id: str) -> Iterator[None]:
+        """End the run FAILED if the body fails, so that it is not left RUNNING."""
+        try:
+            yield
+        except BaseException:
+            self.finish(run_id, "FAILED")
+            raise
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

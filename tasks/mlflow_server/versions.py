@@ -1,0 +1,243 @@
+"""The registry of MLflow's server: versions, their tags and aliases.
+
+`mlflow_gateway` adds the runs, and is what the rest of the package uses. MLflow takes seconds to
+import, so both import it when they first call it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from biasgate.tasks.common.errors import InputError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+_VERSIONS_A_PAGE = 1000
+_OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """A version in the registry.
+
+    Attributes
+    ----------
+    name, version : str
+        As MLflow names them.
+    run_id : str or None
+        The run that made it.
+    tags : dict
+        Its tags.
+    """
+
+    name: str
+    version: str
+    run_id: str | None
+    tags: Mapping[str, str]
+
+    @property
+    def uri(self) -> str:
+        """`models:/name/version`."""
+        return f"models:/{self.name}/{self.version}"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry of models.
+
+    Attributes
+    ----------
+    uri : str
+        Tracking URI; of a local store `sqlite:///...`.
+    """
+
+    uri: str
+
+    @cached_property
+    def client(self) -> MlflowClient:
+        """The client, for tracking and registry.
+
+        Raises
+        ------
+        InputError
+            If the database has the schema of another version of MLflow.
+        """
+        from mlflow import MlflowClient  # noqa: PLC0415
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        except MlflowException as error:
+            found = _OTHER_SCHEMA.search(error.message)
+            if found is None:
+                raise
+            raise InputError(_schema_problem(self.uri, found[1])) from error
+
+    def register(
+        self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
+    ) -> ModelVersion:
+        """Register a run's artifact folder as a new version."""
+        self._create_model(name)
+        source = f"{self.client.get_run(run_id).info.artifact_uri}/{artifact_path}"
+        made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
+        return ModelVersion(name, str(made.version), run_id, tags)
+
+    def _create_model(self, name: str) -> None:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            self.client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+
+    def record_version(
+        self, name: str, run_id: str | None, tags: Mapping[str, str]
+    ) -> ModelVersion:
+        """Add a version that is a record of something, not a model; the server numbers it.
+
+        Numbering is atomic: two callers at once get different numbers.
+        """
+        self._create_model(name)
+        source = "biasgate:record"
+        if run_id is not None:
+            source = str(self.client.get_run(run_id).info.artifact_uri)
+        made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
+        return ModelVersion(name, str(made.version), run_id, dict(tags))
+
+    def versions(self, name: str) -> list[ModelVersion]:
+        """Return every version of a registered model, the first first; none if there is none."""
+        found: list[ModelVersion] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_model_versions(
+                f"name = '{name}'", max_results=_VERSIONS_A_PAGE, page_token=token
+            )
+            found += [_version(one) for one in page]
+            token = page.token
+            if not token:
+                return sorted(found, key=lambda one: int(one.version))
+
+    def models(self) -> list[str]:
+        """Return the names of the registered models."""
+        found: list[str] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_registered_models(page_token=token)
+            found += [str(one.name) for one in page]
+            token = page.token
+            if not token:
+                return found
+
+    def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
+        """Return the newest version that carries a tag, or None."""
+        found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
+        versions = sorted(found, key=lambda one: int(one.version))
+        return _version(versions[-1]) if versions else None
+
+    def resolve(self, uri: str) -> ModelVersion:
+        """Return the version that `models:/name/version` or `models:/name@alias` names.
+
+        Raises
+        ------
+        InputError
+            If there is no such model, version or alias.
+        """
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        path = uri.removeprefix("models:/")
+        try:
+            if "@" in path:
+                return _version(self.client.get_model_version_by_alias(*path.rsplit("@", 1)))
+            name, _, version = path.rpartition("/")
+            return _version(self.client.get_model_version(name, version))
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            msg = (
+                f"model {uri} must be in the registry at {self.uri}; {error.message} "
+                "Write models:/NAME/VERSION or models:/NAME@ALIAS."
+            )
+            raise InputError(msg) from error
+
+    def alias(self, name: str, alias: str) -> ModelVersion | None:
+        """Return the version that an alias names, or None."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return _version(self.client.get_model_version_by_alias(name, alias))
+        except MlflowException as error:
+            if error.error_code in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                return None
+            raise
+
+    def set_alias(self, name: str, alias: str, version: str) -> None:
+        """Point an alias at a version; MLflow does this unconditionally."""
+        self.client.set_registered_model_alias(name, alias, version)
+
+    def tag_version(self, model: ModelVersion, tags: Mapping[str, str]) -> None:
+        """Set tags on a version."""
+        for key, value in tags.items():
+            self.client.set_model_version_tag(model.name, model.version, key, str(value))
+
+    def describe_version(self, model: ModelVersion, description: str) -> None:
+        """Set the Markdown that the version's page shows."""
+        self.client.update_model_version(model.name, model.version, description)
+
+    def download(self, model: ModelVersion) -> Path:
+        """Return a local folder with the version's files."""
+        uri = self.client.get_model_version_download_uri(model.name, model.version)
+        return fetched(uri, self.uri)
+
+
+def fetched(uri: str, tracking_uri: str) -> Path:
+    """Return a local folder with the artifacts at a URI.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        folder = download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
+    except (OSError, MlflowException) as error:
+        if isinstance(error, MlflowException) and "No such artifact" not in error.message:
+            raise
+        msg = (
+            f"artifacts must be at {uri}; they are not. Were they deleted, or was the database "
+            "copied without them?"
+        )
+        raise InputError(msg) from error
+    return Path(folder)
+
+
+def _schema_problem(uri: str, revision: str) -> str:
+    """Say what to do about a database that another version of MLflow made."""
+    import mlflow  # noqa: PLC0415
+    from mlflow.store import db_migrations  # noqa: PLC0415
+
+    ours = Path(db_migrations.__path__[0]) / "versions"
+    if list(ours.glob(f"{revision}_*.py")):
+        return (
+            f"{uri} must have the schema of MLflow {mlflow.__version__}; it has an older one. Make "
+            f"a copy of the database, then run: mlflow db upgrade {uri}"
+        )
+    return (
+        f"{uri} must have the schema of MLflow {mlflow.__version__} or older; a newer MLflow made "
+        "it. Install the biasgate and MLflow that wrote it, or use another store: `--store`."
+    )
+
+
+def _version(found: Any) -> ModelVersion:
+    return ModelVersion(found.name, str(found.version), found.run_id or None, dict(found.tags))

@@ -1,0 +1,1 @@
+"""Move `champion` in a transaction, keep the ledger, verify what it rests on."""

@@ -1,0 +1,194 @@
+"""What people do with the registry by hand: promote, roll back, look back, deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS, Transition, heal, move_champion
+from biasgate.tasks.promoting.verify import Finding, verify_champion, verify_frozen_sets, verify_version
+
+
+class NotVerifiedError(InputError):
+    """A model version whose verdict does not hold, or that has none.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        What was checked.
+    """
+
+    def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
+        self.findings = findings
+        wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
+        super().__init__(f"{version.uri} is not fit to be deployed.\n  " + "\n  ".join(wrong))
+
+
+def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
+    """Return the version under `champion` if its promotion holds; else refuse.
+
+    Parameters
+    ----------
+    model : str
+        The registered model.
+    gateway : Gateway
+        Registry.
+    store : Path, optional
+        A store whose frozen sets are checked too.
+
+    Returns
+    -------
+    ModelVersion
+        The version to deploy.
+
+    Raises
+    ------
+    NotVerifiedError
+        If it has no passing verdict, anything that this rests on was changed, or no
+        promotion put it there.
+    InputError
+        If there is no champion.
+    """
+    require_known(model, gateway)
+    findings = verify_champion(model, gateway)
+    champion = gateway.resolve(f"models:/{model}@{CHAMPION}")
+    if store is not None:
+        findings += verify_frozen_sets(champion, store)
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(champion, findings)
+    return champion
+
+
+def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
+    """Verify the champion with its promotion, or one version's verdicts alone.
+
+    Raises
+    ------
+    InputError
+        If there is no champion, or no such version.
+    """
+    require_known(model, gateway)
+    if version is None:
+        findings = verify_champion(model, gateway)
+        found = gateway.resolve(f"models:/{model}@{CHAMPION}")
+    else:
+        found = gateway.resolve(f"models:/{model}/{version}")
+        findings = verify_version(found, gateway)
+    return findings + verify_frozen_sets(found, store)
+
+
+def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+    """Make a version champion on the verdicts that it has.
+
+    Returns
+    -------
+    dict
+        `outcome`, `promoted`, `sentence`, as `biasgate.tasks.promoting.champion.promote`.
+
+    Raises
+    ------
+    NotVerifiedError
+        If its verdicts do not hold.
+    InputError
+        If the version does not exist.
+    """
+    require_known(model, gateway)
+    heal(Ledger(gateway, model))
+    found = gateway.resolve(f"models:/{model}/{version}")
+    findings = verify_version(found, gateway)
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(found, findings)
+    verdicts, compared = _recorded(found, gateway)
+    champion = gateway.alias(model, CHAMPION)
+    if champion is not None and champion.version == found.version:
+        return {"outcome": "pass", "promoted": False, "sentence": f"{found.uri} is champion."}
+    if compared != {champion.uri if champion else None}:
+        msg = (
+            f"{found.uri} was compared with {_named(compared)}, but champion is "
+            f"{champion.uri if champion else 'nobody'} now: evaluate it again."
+        )
+        raise InputError(msg)
+    replaces = champion.version if champion else None
+    return move_champion(Transition("promotion", found, replaces, verdicts, reason), gateway)
+
+
+def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+    """Make the version champion again that the last promotion replaced.
+
+    Its own verdicts must hold in all but their comparison with who was champion then.
+
+    Returns
+    -------
+    dict
+        As `promote_version`.
+
+    Raises
+    ------
+    NotVerifiedError
+        If its verdicts do not hold.
+    InputError
+        If there is nothing to go back to.
+    """
+    require_known(model, gateway)
+    heal(Ledger(gateway, model))
+    champion, previous = gateway.alias(model, CHAMPION), gateway.alias(model, PREVIOUS)
+    if champion is None or previous is None or champion.version == previous.version:
+        msg = f"model {model} must have a `{PREVIOUS}` to go back to; it has none."
+        raise InputError(msg)
+    findings = verify_version(previous, gateway)
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(previous, findings)
+    verdicts, _ = _recorded(previous, gateway)
+    return move_champion(
+        Transition("rollback", previous, champion.version, verdicts, reason), gateway
+    )
+
+
+def history(model: str, gateway: Gateway) -> list[dict[str, Any]]:
+    """Return every promotion and rollback of a model, the last first.
+
+    Raises
+    ------
+    InputError
+        If there is no such model.
+    """
+    require_known(model, gateway)
+    return [one.to_dict() for one in reversed(Ledger(gateway, model).entries())]
+
+
+def require_known(model: str, gateway: Gateway) -> None:
+    """Refuse a model that is not in the registry, and name those that are.
+
+    Raises
+    ------
+    InputError
+        With the most similar name, if one is.
+    """
+    known = gateway.models()
+    if model not in known:
+        shown = [one for one in known if not one.endswith(LEDGER_SUFFIX)]
+        msg = (
+            f"model {model!r} must be in the registry at {gateway.uri}; it is not "
+            f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
+        )
+        raise InputError(msg)
+
+
+def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, str]], set[Any]]:
+    """Return the verdicts that a version is tagged with, and whom they compare it with."""
+    verdicts, compared = [], set()
+    for name in version.tags["biasgate.required_sets"].split(","):
+        tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
+        verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
+        verdict = gateway.read_json(tags["run_id"], "verdict.json")
+        compared.add((verdict["champion"] or {}).get("model"))
+    return verdicts, compared
+
+
+def _named(compared: set[Any]) -> str:
+    return ", ".join(sorted(one or "nobody" for one in compared))

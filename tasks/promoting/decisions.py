@@ -1,0 +1,240 @@
+"""Last step: what becomes of each candidate; `champion` moves once at most, and only on a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bias_metrics.gate.decide import worst
+from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.promoting.champion import (
+    CHAMPION,
+    Transition,
+    decision,
+    move_champion,
+    moved,
+    moved_meanwhile,
+)
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.gating.signature import tags_of, verdict_digest
+
+
+def promote(
+    judged: Sequence[Judged],
+    registered_model: str | None,
+    gateway: Gateway,
+    succession: Succession,
+) -> list[dict[str, Any]]:
+    """Move `champion` to the best version that may replace it; say what became of each candidate.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+        The candidates of one evaluation.
+    registered_model : str or None
+        The model whose alias is guarded.
+    gateway : Gateway
+        Registry.
+    succession : Succession
+        What the policy says of replacing the champion.
+
+    Returns
+    -------
+    list of dict
+        For each candidate its name, `outcome`, `promoted`, `rule` (that decided about a version
+        that passed), a `sentence`, and `champion_moved`: whether it was compared with what is
+        no longer champion, and must be judged again.
+    """
+    model = registered_model
+    champion = gateway.alias(model, CHAMPION) if model else None
+    number = champion.version if champion else None
+    passed = [one for one in judged if _without_pass(one, model, number) is None]
+    if not passed:
+        return tell(judged, model, number, [], succession)
+    if any(_compared_with(one) != {champion.uri if champion else None} for one in passed):
+        return _again(judged, model, number)
+    entries = Ledger(gateway, str(model)).entries()
+    chosen = succession.choose(passed, number, Past.of(entries, number))
+    if chosen is not None:
+        transition = _transition(chosen, passed, number, succession)
+        if not move_champion(transition, gateway)["promoted"]:
+            return _again(judged, model, number)
+    return tell(judged, model, number, entries, succession)
+
+
+def tell(
+    judged: Sequence[Judged],
+    model: str | None,
+    champion: str | None,
+    entries: Sequence[Entry],
+    succession: Succession,
+) -> list[dict[str, Any]]:
+    """Return what became of each candidate, as `promote`, once the alias has moved if it may.
+
+    Parameters
+    ----------
+    judged : sequence of Judged
+        The candidates.
+    model : str or None
+        The registered model.
+    champion : str or None
+        The version that was champion when they were compared with it.
+    entries : sequence of Entry
+        The ledger as it was then.
+    succession : Succession
+        What the policy says.
+    """
+    unpassed = [_without_pass(one, model, champion) for one in judged]
+    passed = [one for one, known in zip(judged, unpassed, strict=True) if known is None]
+    past = Past.of(entries, champion)
+    chosen = succession.choose(passed, champion, past)
+    return [
+        {"candidate": one.candidate} | (known or _passed(one, chosen, champion, past, succession))
+        for one, known in zip(judged, unpassed, strict=True)
+    ]
+
+
+def _again(
+    judged: Sequence[Judged], model: str | None, champion: str | None
+) -> list[dict[str, Any]]:
+    """Return decisions by which those that passed are judged again: `champion` has moved."""
+    return [
+        {"candidate": one.candidate}
+        | (_without_pass(one, model, champion) or moved_meanwhile(_version(one)))
+        for one in judged
+    ]
+
+
+def _compared_with(judged: Judged) -> set[str | None]:
+    return {(verdict["champion"] or {}).get("model") for verdict in judged.verdicts}
+
+
+def _without_pass(judged: Judged, model: str | None, champion: str | None) -> dict[str, Any] | None:
+    """Return the decision on what cannot become champion; None for a version that passed."""
+    outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
+    if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):
+        sentence = (
+            f"The verdict is: {WORDS[outcome].text.lower()}. The policy says `report_only: true`, "
+            "so nothing moves and no command fails."
+        )
+        return decision("pass", sentence, report_only=True)
+    if judged.version is None or model is None:
+        return decision(outcome, "Not a registered version: nothing to promote.")
+    if judged.version.name != model:
+        sentence = f"{judged.version.uri} is not a version of {model}: not promoted."
+        return decision(outcome, sentence)
+    if outcome != "pass":
+        return decision(outcome, f"Not promoted: {_stays(model, champion)}.")
+    return None
+
+
+def _passed(
+    judged: Judged,
+    chosen: Judged | None,
+    champion: str | None,
+    past: Past,
+    succession: Succession,
+) -> dict[str, Any]:
+    """Return the decision on a version that passed: promoted, left aside, or champion already."""
+    version, rule = _version(judged), succession.promote if champion else "first"
+    if version.version == champion:
+        return decision("pass", f"{version.uri} is {CHAMPION} already.")
+    if chosen is not None and version == chosen.version:
+        sentence = moved(version, champion, succession.reason(chosen, champion))
+        return decision("pass", sentence, promoted=judged is chosen, rule=rule)
+    if champion is None and not succession.allow_first and succession.promote != "never":
+        sentence = (
+            f"{version.name} has no {CHAMPION} to compare with, and the policy does not say "
+            "`allow_first: true`."
+        )
+        return decision("insufficient", sentence)
+    objection, where = succession.objection(judged, champion, past), _stays(version.name, champion)
+    if chosen is not None:
+        objection = objection or chosen.preferred(judged)
+        where = f"{CHAMPION} of {version.name} is version {chosen.number} now"
+    rule = succession.promote
+    return decision("pass", f"{version.uri} passed, but {where}: {objection}.", rule=rule)
+
+
+def _version(judged: Judged) -> ModelVersion:
+    assert judged.version is not None  # noqa: S101 - what passed as a version has one
+    return judged.version
+
+
+def _stays(model: str, champion: str | None) -> str:
+    if champion is None:
+        return f"{model} has no {CHAMPION} yet"
+    return f"{CHAMPION} of {model} stays version {champion}"
+
+
+def _transition(
+    chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
+) -> Transition:
+    rests_on = [
+        {
+            "set": verdict["evaluation_set"]["name"],
+            "run_id": verdict["run_id"],
+            "digest": verdict_digest(verdict),
+        }
+        for verdict in chosen.verdicts
+    ]
+    others = {one.number for one in passed} - {chosen.number, int(champion or 0)}
+    return Transition(
+        "promotion",
+        _version(chosen),
+        champion,
+        rests_on,
+        succession.reason(chosen, champion),
+        rule=succession.promote if champion else "first",
+        passed_over=[str(one) for one in sorted(others)],
+    )
+
+
+@task(name="promote the best")
+def promote_best(
+    candidates: list[dict[str, Any]],
+    verdicts: list[list[dict[str, Any]]],
+    evaluation: dict[str, Any],
+    store: str,
+) -> list[dict[str, Any]]:
+    """Write the verdicts to the model versions, then move the alias to the best if it may.
+
+    Safe to retry: a version that is champion already is left alone.
+    """
+    gateway = Workplace.at(store).gateway
+    judged = judged_versions(candidates, verdicts, gateway)
+    for one, of_candidate in zip(judged, verdicts, strict=True):
+        if one.version is not None:
+            gateway.tag_version(one.version, tags_of(of_candidate))
+    succession = succession_of(evaluation)
+    decisions = promote(judged, evaluation["registered_model"], gateway, succession)
+    for found in decisions:
+        say(f"{found['candidate']}: {found['sentence']}", aside=True)
+    return decisions
+
+
+def judged_versions(
+    candidates: Sequence[Mapping[str, Any]],
+    verdicts: Sequence[Sequence[Mapping[str, Any]]],
+    gateway: Gateway,
+) -> list[Judged]:
+    """Return the candidates with their versions and their verdicts on the required sets."""
+    return [
+        Judged(
+            one["name"],
+            [verdict for verdict in of_candidate if verdict["evaluation_set"]["required"]],
+            gateway.resolve(one["model"]) if one.get("model") else None,
+        )
+        for one, of_candidate in zip(candidates, verdicts, strict=True)
+    ]
+
+
+def succession_of(evaluation: Mapping[str, Any]) -> Succession:
+    """Return what an evaluation's policy says of replacing the champion."""
+    policy = evaluation["policy"]
+    return Succession(policy["promote"], allow_first=policy["allow_first"])

@@ -1,0 +1,184 @@
+"""The record of every promotion, and the queue in which promoters take turns.
+
+MLflow sets an alias unconditionally, so that two promoters who both look first and then set
+would overwrite each other. What it does atomically is to number the versions of a registered
+model. Each promotion therefore opens an entry as the next version of the registered model
+`<name>-promotions`, with owner and expiry, and acts only when every earlier entry is closed.
+The same entries are the history, readable on MLflow's own pages.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.gating.signature import sign
+
+State = Literal["open", "done", "abandoned"]
+LEDGER_SUFFIX = "-promotions"
+# A promoter that has not finished by then is taken for dead.
+LEASE = timedelta(minutes=5)
+_POLL = 0.2
+# Owners of this process that are promoting right now.
+_active: set[str] = set()
+_PREFIX = "biasgate."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One promotion or rollback.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the order.
+    content : mapping
+        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `rule` (first,
+        newer, better or by hand) and `reason`, `passed_over` (versions that passed as well),
+        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`. Entries of
+        earlier releases have neither `rule` nor `passed_over`.
+    state : {"open", "done", "abandoned"}
+        Open until its owner, or whoever heals it, has closed it.
+    note : str
+        What became of it.
+    record : ModelVersion
+        Where it is kept.
+    signature : str or None
+        HMAC of content, state and note, where a signing key was set.
+    """
+
+    number: int
+    content: Mapping[str, Any]
+    state: State
+    note: str
+    record: ModelVersion
+    signature: str | None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of content, state and note: what is signed."""
+        return _digest(json.dumps(dict(self.content)), self.state, self.note)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its owner is gone: past the expiry, or ended on this machine."""
+        if datetime.now(UTC) >= datetime.fromisoformat(str(self.content["expires"])):
+            return True
+        owner = str(self.content["owner"])
+        process = owner.rpartition(" ")[0]
+        return has_ended(process) or (process == this_process() and owner not in _active)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"number": self.number, "state": self.state, "note": self.note, **self.content}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The promotions of one registered model.
+
+    Attributes
+    ----------
+    gateway : Gateway
+        Registry.
+    model : str
+        The registered model.
+    """
+
+    gateway: Gateway
+    model: str
+
+    @property
+    def name(self) -> str:
+        """The registered model whose versions are the entries."""
+        return f"{self.model}{LEDGER_SUFFIX}"
+
+    def entries(self) -> list[Entry]:
+        """Return every entry, the first first."""
+        return [_entry(one) for one in self.gateway.versions(self.name)]
+
+    def last_done(self) -> Entry | None:
+        """Return the last promotion or rollback that moved the alias, or None."""
+        done = [one for one in self.entries() if one.state == "done"]
+        return done[-1] if done else None
+
+    @contextmanager
+    def open(self, content: Mapping[str, Any], run_id: str | None) -> Iterator[Entry]:
+        """Open an entry at the end of the queue, atomically, whoever else does.
+
+        When the body ends without having closed it, its owner is gone.
+        """
+        now = datetime.now(UTC)
+        owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
+        expires = (now + LEASE).isoformat()
+        whole = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
+        _active.add(owner)
+        try:
+            tags = _tags(json.dumps(whole), "open", "")
+            yield _entry(self.gateway.record_version(self.name, run_id, tags))
+        finally:
+            _active.discard(owner)
+
+    def close(self, entry: Entry, state: State, note: str) -> None:
+        """Close an entry; the state is written last. Closing it twice does no harm."""
+        tags = _tags(json.dumps(dict(entry.content)), state, note)
+        self.gateway.tag_version(entry.record, tags)
+
+    def refuse_closed(self, entry: Entry) -> None:
+        """Refuse to go on where somebody took this promoter for dead and closed its entry.
+
+        Raises
+        ------
+        RuntimeError
+            If the entry is not open any more.
+        """
+        state = next(one.state for one in self.entries() if one.number == entry.number)
+        if state != "open":
+            msg = (
+                f"entry {entry.number} of {self.name} must be open still; it is {state}. Its lease "
+                f"of {LEASE} has passed: run again."
+            )
+            raise RuntimeError(msg)
+
+    def open_before(self, number: int) -> list[Entry]:
+        """Return the entries still open before a number."""
+        return [one for one in self.entries() if one.state == "open" and one.number < number]
+
+    def wait_for(self, entries: list[Entry]) -> None:
+        """Wait until entries are closed, or their owners gone."""
+        waited_for = {one.number for one in entries}
+        while any(
+            one.number in waited_for and one.state == "open" and not one.is_stale
+            for one in self.entries()
+        ):
+            time.sleep(_POLL)
+
+
+def _entry(record: ModelVersion) -> Entry:
+    tags = record.tags
+    state: Any = tags[f"{_PREFIX}state"]
+    content = json.loads(tags[f"{_PREFIX}content"])
+    note, signature = tags.get(f"{_PREFIX}note", ""), tags.get(f"{_PREFIX}signature")
+    return Entry(int(record.version), content, state, note, record, signature)
+
+
+def _tags(content: str, state: State, note: str) -> dict[str, str]:
+    """Return an entry's tags in the order in which they are written: the state last."""
+    signature = sign(_digest(content, state, note))
+    signed = {f"{_PREFIX}signature": signature} if signature else {}
+    written = {f"{_PREFIX}content": content, f"{_PREFIX}note": note}
+    return written | signed | {f"{_PREFIX}state": state}
+
+
+def _digest(content: str, state: State, note: str) -> str:
+    return json_digest([content, state, note])

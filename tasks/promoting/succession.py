@@ -1,0 +1,163 @@
+"""Which of the versions that passed replaces the champion: the policy's choice, and why.
+
+A night without news moves nothing: a version that was champion and was replaced does not come
+back by itself, nor does one that passed and was left aside for another. What remains is
+judged by the policy's `promote`, and the best by its `objective` is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from bias_metrics.gate.objective import Objective
+from biasgate.tasks.promoting.ledger import Entry
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its verdicts on the required sets.
+
+    Attributes
+    ----------
+    candidate : str
+        Its name.
+    verdicts : sequence of mapping
+        As in `verdict.json`, each with its `run_id`.
+    version : ModelVersion or None
+        The registered version behind it.
+    """
+
+    candidate: str
+    verdicts: Sequence[Mapping[str, Any]]
+    version: ModelVersion | None
+
+    @property
+    def number(self) -> int:
+        """Its version; of two, the later one is larger."""
+        return 0 if self.version is None else int(self.version.version)
+
+    @cached_property
+    def objectives(self) -> dict[str, Objective]:
+        """The objective by name of the set."""
+        return {
+            one["evaluation_set"]["name"]: Objective(**one["objective"]) for one in self.verdicts
+        }
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Mean objective over the sets, then the version: the larger, the better."""
+        values = [one.value for one in self.objectives.values()]
+        known = [one for one in values if one is not None]
+        return (fmean(known) if known and len(known) == len(values) else -math.inf, self.number)
+
+    def preferred(self, other: Judged) -> str:
+        """Say why this one is chosen and not the other, which may be champion as well."""
+        name = next(one.name for one in self.objectives.values())
+        mine, its = (one.rank[0] for one in (self, other))
+        if mine == its:
+            return f"of two with the same {name}, version {self.number} is newer"
+        if math.isinf(its):
+            return f"{name} of version {other.number} is undefined"
+        return f"its {name} is {mine:.4f}, that of version {other.number} {its:.4f}"
+
+    def compared(self, sets: Sequence[str] = ()) -> str:
+        """Say how its objective compares with the champion's, on some sets or all."""
+        found = [
+            f"{one.comparison} on {name}"
+            for name, one in self.objectives.items()
+            if name in (sets or self.objectives)
+        ]
+        return ", ".join(found)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the ledger says of earlier promotions.
+
+    Attributes
+    ----------
+    champions : frozenset of int
+        Versions that were champion, or are.
+    passed_over : mapping of int to int
+        Versions that passed and were left aside, and the version that was chosen.
+    """
+
+    champions: frozenset[int]
+    passed_over: Mapping[int, int]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
+        """Read it from the entries that moved the alias; older ones name nobody passed over."""
+        done = [one.content for one in entries if one.state == "done"]
+        named = {one[key] for one in done for key in ("version", "replaces")} | {champion}
+        passed_over = {
+            int(version): int(one["version"])
+            for one in done
+            for version in one.get("passed_over", ())
+        }
+        return cls(frozenset(int(one) for one in named if one), passed_over)
+
+
+@dataclass(frozen=True)
+class Succession:
+    """What a policy says of replacing the champion.
+
+    Attributes
+    ----------
+    promote : {"newer", "better", "never"}
+        The rule.
+    allow_first : bool
+        Whether there need not be a champion yet.
+    """
+
+    promote: str
+    allow_first: bool
+
+    def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
+        """Return the best of those that passed and may replace the champion, or None."""
+        if champion is None and not self.allow_first:
+            return None
+        eligible = [one for one in passed if self.objection(one, champion, past) is None]
+        return max(eligible, key=lambda one: one.rank, default=None)
+
+    def objection(self, judged: Judged, champion: str | None, past: Past) -> str | None:
+        """Say why a version that passed does not replace the champion by itself, or None."""
+        version = f"version {judged.number}"
+        if self.promote == "never":
+            return "the policy says `promote: never`"
+        if judged.number in past.champions:
+            return f"{version} was champion before, and does not come back by itself"
+        if judged.number in past.passed_over:
+            chosen = past.passed_over[judged.number]
+            return f"{version} passed before, and version {chosen} was promoted instead"
+        if champion is None:
+            return None
+        return next(self._shortcomings(judged, past), None)
+
+    def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
+        """Yield what the rule on replacing a champion finds missing."""
+        sets = judged.objectives.items()
+        if self.promote == "better":
+            lacking = [name for name, one in sets if not one.is_higher]
+            if lacking:
+                yield f"`promote: better` is not shown: {judged.compared(lacking)}"
+            return
+        latest = max(past.champions)
+        if judged.number < latest:
+            yield f"`promote: newer`, and version {latest}, which is or was champion, is newer"
+        worse = [name for name, one in sets if one.is_lower]
+        if worse:
+            yield f"`promote: newer`, and it is shown to be worse: {judged.compared(worse)}"
+
+    def reason(self, judged: Judged, champion: str | None) -> str:
+        """Say by which rule a version replaces the champion."""
+        if champion is None:
+            return "`allow_first`: there was no champion"
+        shown = "shown to be higher" if self.promote == "better" else "not shown to be lower"
+        return f"`promote: {self.promote}`: {shown}, {judged.compared()}"

@@ -1,0 +1,325 @@
+"""Whether a promotion still holds: every verdict made again from what it rests on.
+
+Against somebody who changes one thing (policy, report, scores, rows, tags, alias) the digests
+and the recomputation stand. Who can rewrite all of them consistently is found only where
+verdicts are signed: set `BIASGATE_SIGNING_KEY` when evaluating and when verifying.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
+from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
+from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
+
+_ROUNDING = 1e-9
+_FILES = ("verdict.json", "policy.json", "report.json", FILE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    what : str
+        Policy, report, evidence, tags, verdict, signature, record, rule, alias, dataset.
+    holds : bool
+        Whether it is as it should be.
+    sentence : str
+        What was found.
+    """
+
+    what: str
+    holds: bool
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"what": self.what, "holds": self.holds, "sentence": self.sentence}
+
+
+def verify_version(
+    version: ModelVersion, gateway: Gateway, *, today: date | None = None
+) -> list[Finding]:
+    """Make a version's verdicts again and compare them with what is recorded.
+
+    Parameters
+    ----------
+    version : ModelVersion
+        The version, with its tags.
+    gateway : Gateway
+        Registry and tracking server.
+    today : date, optional
+        The day for which waivers must hold; default today.
+
+    Returns
+    -------
+    list of Finding
+        Of every required set what was checked; the version is fit for promotion if all hold.
+    """
+    names = version.tags.get("biasgate.required_sets", "")
+    if not names:
+        text = f"{version.uri} has no verdict: evaluate it first."
+        return [Finding("verdict", holds=False, sentence=text)]
+    day = today or datetime.now(UTC).date()
+    return [
+        finding
+        for name in names.split(",")
+        for finding in _verify_on_set(version, name, gateway, day)
+    ]
+
+
+def verify_champion(model: str, gateway: Gateway) -> list[Finding]:
+    """Verify the version under `champion`, and that the ledger put it there.
+
+    Raises
+    ------
+    InputError
+        If there is no champion.
+    """
+    champion = gateway.alias(model, CHAMPION)
+    if champion is None:
+        msg = f"model {model} must have a `{CHAMPION}` in {gateway.uri}; it has none."
+        raise InputError(msg)
+    ledger = Ledger(gateway, model)
+    return [*_verify_ledger(ledger, champion), *verify_version(champion, gateway)]
+
+
+def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
+    last = ledger.last_done()
+    if last is None:
+        text = f"{CHAMPION} is version {champion.version}, which no promotion put there."
+        yield Finding("alias", holds=False, sentence=text)
+        return
+    recorded = str(last.content["version"])
+    yield Finding(
+        "alias",
+        holds=champion.version == recorded,
+        sentence=f"{CHAMPION} is version {champion.version}; last promoted: {recorded}.",
+    )
+    previous = ledger.gateway.alias(ledger.model, PREVIOUS)
+    found, kept = (previous.version if previous else ""), str(last.content["replaces"])
+    yield Finding(
+        "alias",
+        holds=found == kept or not kept,
+        sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
+    )
+    yield from _verify_record(last, ledger.gateway)
+    yield from _verify_succession(last, ledger)
+    yield from _signature(last.digest, last.signature, f"promotion {last.number}")
+
+
+def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
+    """Say whether the verdicts that a promotion rests on are still as they were then."""
+    for one in entry.content["verdicts"]:
+        try:
+            verdict = gateway.read_json(one["run_id"], "verdict.json")
+            holds = verdict_digest(verdict) == one["digest"]
+        except (InputError, OSError, ValueError):
+            holds = False
+        text = f"the verdict on {one['set']} is the one that {entry.content['action']} "
+        yield Finding("record", holds=holds, sentence=f"{text}{entry.number} rests on.")
+
+
+def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
+    """Say whether the policy's rule let this version replace the one before, as recorded."""
+    rule = entry.content.get("rule", "by hand")  # earlier entries name none
+    if rule == "by hand":
+        return
+    gateway, replaced = ledger.gateway, entry.content["replaces"] or None
+    try:
+        runs = [one["run_id"] for one in entry.content["verdicts"]]
+        verdicts = [gateway.read_json(one, "verdict.json") for one in runs]
+        policies = [Policy.model_validate(gateway.read_json(one, "policy.json")) for one in runs]
+        version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        before = [one for one in ledger.entries() if one.number < entry.number]
+        objections = [
+            Succession(one.promote, allow_first=one.allow_first).objection(
+                Judged("", verdicts, version), replaced, Past.of(before, replaced)
+            )
+            for one in policies
+        ]
+        named = all(rule in {one.promote, "first"} for one in policies)
+        holds = named and (rule == "first") == (replaced is None) and not any(objections)
+    except (InputError, OSError, ValueError, TypeError, KeyError):
+        holds = False
+    text = f"the policy's rule allows promotion {entry.number} ({rule})."
+    yield Finding("rule", holds=holds, sentence=text)
+
+
+def _verify_on_set(
+    version: ModelVersion, name: str, gateway: Gateway, day: date
+) -> Iterator[Finding]:
+    run_id = version.tags.get(f"biasgate.{name}.run_id", "")
+    try:
+        folder = gateway.download_artifacts(run_id)
+        parts = {one: json.loads((folder / one).read_text("utf-8")) for one in _FILES[:3]}
+        evidence = EvidenceFile(folder / FILE)
+        digest = evidence.digest
+    except (InputError, OSError, ValueError) as error:
+        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
+        yield Finding("verdict", holds=False, sentence=text)
+        return
+    verdict, report = parts["verdict.json"], parts["report.json"]
+    for what, found, recorded in (
+        ("policy", _policy_digest(parts["policy.json"]), verdict["policy"]["digest"]),
+        ("report", json_digest(report), verdict["report_digest"]),
+        ("evidence", digest, verdict["evidence_digest"]),
+    ):
+        text = f"the {what} on {name} has the digest that the verdict names."
+        yield Finding(what, holds=found == recorded, sentence=text)
+    tagged = {key: version.tags.get(key) for key in tags_of([verdict | {"run_id": run_id}])}
+    expected = tags_of([verdict | {"run_id": run_id}])
+    expected.pop("biasgate.required_sets")
+    differ = [key for key, value in expected.items() if tagged[key] != value]
+    text = f"the tags of {version.uri} say what the verdict on {name} says."
+    yield Finding("tags", holds=not differ, sentence=_but(text, differ))
+    yield from _same_origin(verdict, report, evidence, version, name)
+    yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
+    yield from _signature(verdict_digest(verdict), verdict.get("signature"), f"verdict on {name}")
+
+
+def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:
+    """Say whether the frozen rows in a store are still those that verdicts were made on.
+
+    A set that this store does not hold is not looked at.
+    """
+    digests = {
+        version.tags.get(f"biasgate.{name}.set_digest", "")
+        for name in version.tags.get("biasgate.required_sets", "").split(",")
+    }
+    findings = []
+    for record in sorted((store / "sets").glob("*/record.json")):
+        digest = json.loads(record.read_text("utf-8")).get("digest")
+        if digest in digests:
+            try:
+                holds = EvaluationSet.load(record.parent).content_digest() == digest
+                text = f"the rows in {record.parent} are those of the verdict."
+            except InputError as error:
+                holds, text = False, str(error)
+            findings.append(Finding("dataset", holds=holds, sentence=text))
+    return findings
+
+
+def _same_origin(
+    verdict: Mapping[str, Any],
+    report: Mapping[str, Any],
+    evidence: EvidenceFile,
+    version: ModelVersion,
+    name: str,
+) -> Iterator[Finding]:
+    """Say whether verdict, report and evidence are of the same rows, scores and version."""
+    record = evidence.record
+    pairs = {
+        "rows": (record["set_digest"], verdict["evaluation_set"]["digest"]),
+        "rows of the report": (record["set_digest"], report["evaluation_set"]["digest"]),
+        "scores": (record["scores"]["candidate"], verdict["candidate"]["digest"]),
+        "scores of the report": (record["scores"]["candidate"], report["candidate"]["digest"]),
+        "version": (verdict["candidate"].get("model"), version.uri),
+        "choices": (record["choices"], _choices(report, record["choices"])),
+    }
+    differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
+    text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
+    yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
+
+
+def _choices(report: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    known = report["evaluation_set"]["choices"]
+    return {key: known.get(key) for key in like}
+
+
+def _decided_again(
+    verdict: Mapping[str, Any],
+    report: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    evidence: EvidenceFile,
+    name: str,
+    day: date,
+) -> Iterator[Finding]:
+    try:
+        again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
+        schema = verdict["schema_version"]
+        differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
+        if verdict["code"]["bias_metrics"] != code_digest():
+            differ = [one for one in differ if "code" not in one and "sentence" not in one]
+        text = f"deciding again on {name} gives the same verdict ({again['outcome']})."
+        yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+        now = _decide(verdict, report, policy, evidence, day.isoformat())["outcome"]
+    except (ValueError, RuntimeError, KeyError) as error:
+        text = f"the verdict on {name} cannot be made again: {error}"
+        yield Finding("verdict", holds=False, sentence=text)
+        return
+    text = f"the verdict on {name} is {now} as of {day.isoformat()}."
+    yield Finding("verdict", holds=now == "pass", sentence=text)
+
+
+def _decide(
+    verdict: Mapping[str, Any],
+    report: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    evidence: EvidenceFile,
+    day: str,
+) -> dict[str, Any]:
+    roles = {role: verdict[role] for role in ("champion", "reference") if verdict[role]}
+    return build_verdict(
+        report,
+        Policy.model_validate(policy),
+        evidence,
+        roles,
+        n_candidates=verdict["n_candidates"],
+        today=date.fromisoformat(day),
+        required=verdict["evaluation_set"]["required"],
+    )
+
+
+def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
+    """Yield the places where two verdicts differ by more than rounding."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in (first.keys() | second.keys()) - {"signature"}:
+            yield from _differences(first.get(key), second.get(key), f"{path}.{key}".strip("."))
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for at, (one, other) in enumerate(zip(first, second, strict=True)):
+            yield from _differences(one, other, f"{path}[{at}]")
+    elif isinstance(first, float) and isinstance(second, float):
+        if not math.isclose(first, second, rel_tol=0, abs_tol=_ROUNDING):
+            yield path
+    elif first != second:
+        yield path
+
+
+def _signature(digest: str, signature: str | None, what: str) -> Iterator[Finding]:
+    if sign(digest) is None:
+        if signature is not None:
+            text = f"the {what} is signed; set {SIGNING_KEY} to check it. Not checked."
+            yield Finding("signature", holds=True, sentence=text)
+        return
+    text = f"the {what} is signed with the key that is set."
+    yield Finding("signature", holds=is_signed(digest, signature), sentence=text)
+
+
+def _policy_digest(content: Mapping[str, Any]) -> str:
+    try:
+        return Policy.model_validate(content).digest
+    except ValueError:
+        return ""
+
+
+def _but(sentence: str, differ: list[str]) -> str:
+    return sentence if not differ else f"{sentence} Different: {', '.join(differ[:5])}."

@@ -1,0 +1,1 @@
+"""What people read: report, figures, model card, JUnit file, notifications."""

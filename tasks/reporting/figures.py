@@ -1,0 +1,59 @@
+"""The pictures of a report: a heatmap of metrics by identity, and score distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from bias_metrics import plot
+from bias_metrics.report.worst import worst_first
+from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.common.prefect_task import say, task
+
+# Identities that a picture shows: of more, the worst.
+ROWS, PANELS = 60, 30
+
+
+def metric_heatmap(report: Mapping[str, Any]) -> Figure:
+    """Draw the five metrics by identity, with their intervals; of many identities the worst."""
+    found = report["bias"]["subgroups"]
+    shown, left_out = shown_identities(found, ROWS)
+    return plot.heatmap(
+        {"subgroups": {name: found[name] for name in shown}}, title=_title(report) + left_out
+    )
+
+
+def shown_identities(subgroups: Mapping[str, Any], most: int) -> tuple[list[str], str]:
+    """Return the identities that are drawn, and how the title says that others are not."""
+    if len(subgroups) <= most:
+        return list(subgroups), ""
+    return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
+
+
+def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
+    """Draw each identity's scores by class over the background's; of many the worst."""
+    masks = layout.masks()
+    shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
+    rows = layout.array("y_true"), layout.array("y_score")
+    return plot.distribution_panels(
+        {name: (*rows, masks[name]) for name in shown},
+        title=_title(report) + left_out,
+        background=layout.background(),
+    )
+
+
+@task(name="draw figures", task_run_name="draw {folder!m}")
+def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
+    """Write `heatmap.png` and `distributions.png`. Safe to retry."""
+    say(f"drawing {_title(report)}", aside=True)
+    metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
+    score_distributions(report, Layout(Path(layout))).savefig(
+        Path(folder) / "distributions.png", dpi=110
+    )
+
+
+def _title(report: Mapping[str, Any]) -> str:
+    return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"

@@ -1,0 +1,230 @@
+"""The model card of an evaluated version (Mitchell et al. 2019), as Markdown.
+
+What only the model's owner can know (intended use, contact) comes from `model_card:` in the
+evaluation file, and is plainly marked as missing where it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.gate.objective import Objective
+from bias_metrics.report.worst import worst_first
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.common.settings import Settings
+
+FILE = "model_card.md"
+MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
+# Identities, and unmet rules, that a card lists: of more, the worst.
+_LINES = 60
+_DESCRIPTION = 5000  # characters that MLflow's registry keeps
+_CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
+CAVEATS = (
+    "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
+    "Only the factors listed are measured: nothing is said of dialect, irony or intersections.",
+    "Compare numbers only with cards of the same data digest and the same choices.",
+)
+
+
+class About(Settings):
+    """What only the owner can say.
+
+    Attributes
+    ----------
+    details, intended_use, out_of_scope, ethical_considerations, contact : str, optional
+        Sections of the card, in Markdown.
+    """
+
+    details: str | None = None
+    intended_use: str | None = None
+    out_of_scope: str | None = None
+    ethical_considerations: str | None = None
+    contact: str | None = None
+
+
+def model_card(
+    report: Mapping[str, Any], verdict: Mapping[str, Any], about: About, promote: str = "newer"
+) -> str:
+    """Return the card of one candidate on one set.
+
+    Parameters
+    ----------
+    report, verdict : mapping
+        As in `report.json` and `verdict.json`.
+    about : About
+        What the owner says.
+    promote : str, default="newer"
+        What the policy lets replace the champion.
+
+    Returns
+    -------
+    str
+        Markdown with the sections of Mitchell et al. (2019), section 4. It holds no comment.
+    """
+    candidate = report["candidate"]
+    sections = {
+        f"Model card: {candidate['name']}": _details(candidate, about),
+        "Intended use": [
+            about.intended_use or MISSING.format("intended_use"),
+            "",
+            f"Out of scope: {about.out_of_scope or MISSING.format('out_of_scope')}",
+        ],
+        "Verdict": list(_verdict(verdict, promote)),
+        "Factors": list(_factors(report["bias"])),
+        "Metrics": list(_metrics(report["bias"])),
+        "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
+        "Evaluation data": list(_data(report["evaluation_set"])),
+        "Ethical considerations": [
+            about.ethical_considerations or MISSING.format("ethical_considerations")
+        ],
+        "Caveats": [f"- {one}" for one in (*CAVEATS, *report.get("warnings", []))],
+    }
+    parts = []
+    for number, (title, lines) in enumerate(sections.items()):
+        parts.append("\n".join([f"{'##' if number else '#'} {title}", "", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _details(candidate: Mapping[str, Any], about: About) -> list[str]:
+    lines = [f"- {key}: `{_code(candidate[key])}`" for key in ("model", "kind") if key in candidate]
+    lines.append(f"- digest of all that decides its scores: `{candidate['digest']}`")
+    lines.append(f"- contact: {about.contact or MISSING.format('contact')}")
+    return [about.details or MISSING.format("details"), "", *lines]
+
+
+def _verdict(verdict: Mapping[str, Any], promote: str) -> Iterator[str]:
+    policy = verdict["policy"]
+    word = WORDS[verdict["outcome"]].text
+    yield f"**{word}** by policy `{policy['name']}`, on {verdict['decided_on']}."
+    champion = verdict.get("champion")
+    if champion:
+        yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
+    yield ""
+    unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
+    for one in unmet[:_LINES]:
+        waived = f" Waived by {one['waived_by']}." if one["waived_by"] else ""
+        warns = " (only warns)" if one["action"] == "warn" else ""
+        yield f"- {_cell(one['outcome'] + warns)}: {_cell(one['sentence'] + waived)}"
+    if len(unmet) > _LINES:
+        yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
+    if not unmet:
+        yield "All checks passed."
+    yield ""
+    yield f"What replaces a champion: `promote: {promote}`."
+    yield f"Objective: {_cell(_objective(verdict))}."
+
+
+def _objective(verdict: Mapping[str, Any]) -> str:
+    """Return what tells it from others that pass: the objective, beside the champion's."""
+    objective = Objective(**verdict["objective"])
+    if verdict["champion"]:
+        return f"compared with the champion's, {objective.comparison}"
+    value = "undefined" if objective.value is None else f"{objective.value:.4f}"
+    return f"{objective.name} is {value}; there was no champion to compare with"
+
+
+def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
+    known = list(bias["subgroups"])
+    names = ", ".join(_cell(name) for name in known[:_LINES]) or "none"
+    more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
+    yield f"Identities that comments mention: {names}{more}."
+    others = "mention none of them" if bias["background"] == "no_identity" else "do not mention it"
+    yield f"Each is compared with the comments that {others}."
+
+
+def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Overall AUC {_number(bias['overall']['auc'])}; final score"
+    yield f"{_number(bias['final_score'])}. Intervals hold for each number, not for all together."
+    yield ""
+    yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
+    yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)
+    subgroups = bias["subgroups"]
+    shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
+    for name in shown:
+        cells = subgroups[name]
+        numbers = " | ".join(_number(cells[metric]) for metric in SUBGROUP_METRICS)
+        yield f"| {_cell(name)} | {cells['n']} | {cells['n_positive']} | {numbers} |"
+    if len(shown) < len(subgroups):
+        yield ""
+        yield (
+            f"These are the worst {len(shown)} of {len(subgroups):,} identities; all are in "
+            "`bias_metrics.csv`."
+        )
+
+
+def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the groups with undefined numbers, or too few rows for a rule."""
+    found: dict[str, list[str]] = {}
+    for name, cells in bias["subgroups"].items():
+        undefined = [metric for metric in SUBGROUP_METRICS if cells[metric]["value"] is None]
+        if undefined:
+            found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
+    for one in verdict["results"]:
+        if one["outcome"] == "insufficient" and one["group"]:
+            found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
+    for name, reasons in list(found.items())[:_LINES]:
+        yield f"- {_cell(name)}: {_cell('; '.join(dict.fromkeys(reasons)))}"
+    if len(found) > _LINES:
+        yield f"- and {len(found) - _LINES:,} more in `verdict.json`"
+    if not found:
+        yield "None."
+
+
+def _data(evaluation_set: Mapping[str, Any]) -> Iterator[str]:
+    yield f"- set: {_cell(evaluation_set['name'])}"
+    yield f"- digest: `{evaluation_set['digest']}`"
+    for key, value in evaluation_set["choices"].items():
+        if key != "source" and value is not None:
+            yield f"- {key}: {_cell(str(value))}"
+
+
+def _number(cell: Mapping[str, Any]) -> str:
+    if cell["value"] is None:
+        return "-"
+    interval = f" [{cell['low']:.3f}, {cell['high']:.3f}]" if cell.get("low") is not None else ""
+    return f"{cell['value']:.3f}{interval}"
+
+
+def _cell(text: str) -> str:
+    r"""Return text that Markdown shows as it is: no HTML, no cell borders, no line breaks."""
+    for one in ("\\", "|", "<", "`", "*", "["):
+        text = text.replace(one, f"\\{one}")
+    return " ".join(text.split())
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'")
+
+
+def shortened(card: str, length: int = _DESCRIPTION) -> str:
+    """Return a card that MLflow's registry keeps, cut at a line where it is too long."""
+    if len(card) <= length:
+        return card
+    return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
+
+
+@task(name="write model card", task_run_name="write model card of {folder!m}")
+def write_model_card(
+    report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
+) -> None:
+    """Write `model_card.md`. Safe to retry."""
+    about = About.model_validate(evaluation["model_card"])
+    card = model_card(report, verdict, about, evaluation["policy"]["promote"])
+    with whole_file(Path(folder) / FILE) as temporary:
+        temporary.write_text(card, "utf-8")
+
+
+@task(name="describe version", task_run_name="describe {candidate[name]}")
+def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
+    """Make its cards, one per set, the description of a registered version. Safe to retry."""
+    if candidate.get("model"):
+        gateway = Workplace.at(store).gateway
+        cards = [(Path(one) / FILE).read_text("utf-8") for one in folders]
+        version = gateway.resolve(candidate["model"])
+        gateway.describe_version(version, shortened("\n\n".join(cards)))

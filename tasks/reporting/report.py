@@ -1,0 +1,183 @@
+"""Fourth step: the report and its table, as files that others read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bias_metrics import BiasReport
+from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS
+from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.common.files import write_json
+from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.scoring.scored import ScoredSet
+
+SCHEMA_VERSION = 1
+_TOLD = 20
+COUNTS = ("n", "n_positive", "n_negative")
+ERROR_RATES = ("false_positive_rate", "false_negative_rate")
+AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
+
+
+def build_report(
+    bias: BiasReport,
+    evaluation_set: EvaluationSet,
+    choices: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    candidate_digest: str,
+    explained: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the report of one candidate on one set as JSON-ready values.
+
+    Parameters
+    ----------
+    bias : BiasReport
+        The numbers.
+    evaluation_set : EvaluationSet
+        What they were measured on.
+    choices : mapping
+        The measuring choices and row counts.
+    candidate : mapping
+        The candidate's settings: `name`, `kind` and, for a registered one, `model`.
+    candidate_digest : str
+        SHA-256 over all that decides its scores.
+    explained : mapping
+        What the numbers mean, from `biasgate.tasks.measuring.diagnosis`.
+
+    Returns
+    -------
+    dict
+        `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
+        `look_first` and `warnings`.
+    """
+    choices = {
+        **choices,
+        "split": evaluation_set.record["split"],
+        "source": evaluation_set.record["source"],
+    }
+    unmatched = evaluation_set.record.get("unmatched_terms", {})
+    known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_set": {
+            "name": evaluation_set.name,
+            "digest": evaluation_set.digest,
+            "choices": choices,
+        },
+        "candidate": known | {"digest": candidate_digest},
+        "bias": bias.to_dict(),
+        **explained,
+        "warnings": cautions(bias, choices, candidate, unmatched),
+    }
+
+
+def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return one row per subgroup: counts, metrics with intervals, pattern, error rates."""
+    table = bias_table(report["bias"])
+    subgroups = report["bias"]["subgroups"]
+    diagnoses = report["diagnosis"]["subgroups"]
+    table["pattern"] = [diagnoses[name]["pattern"] for name in subgroups]
+    for kind, errors in report["thresholds"].items():
+        for rate in ERROR_RATES:
+            cells = [errors["subgroups"][name][rate] for name in subgroups]
+            table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
+    return table
+
+
+def bias_table(bias: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return one row per subgroup: counts, metrics with intervals."""
+    subgroups = bias["subgroups"]
+    table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
+    for name in COUNTS:
+        table[name] = [cells[name] for cells in subgroups.values()]
+    for name in SUBGROUP_METRICS:
+        for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+            table[column] = [cells[name].get(key) for cells in subgroups.values()]
+    return table
+
+
+def metric_csv(report: Mapping[str, Any]) -> str:
+    """Return the metric table as CSV; an undefined number is an empty cell."""
+    table = metric_table(report)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return stream.getvalue()
+
+
+def verdict_markdown(verdict: Mapping[str, Any]) -> str:
+    """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
+    unmet = _unmet(verdict)
+    policy = verdict["policy"]["name"]
+    n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
+    count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
+    lines = _listed(unmet)
+    word = WORDS[verdict["outcome"]].text
+    return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
+
+
+def summary_markdown(summary: Mapping[str, Any]) -> str:
+    """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
+    lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
+    missed = []
+    for verdict in summary["verdicts"]:
+        unmet = _unmet(verdict)
+        names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+        word = WORDS[verdict["outcome"]].text.lower()
+        lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
+        missed += _listed([f"{names[0]} on {names[1]}: {sentence}" for sentence in unmet])
+    decisions = [f"- {sentence}" for sentence in summary["sentences"]]
+    return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
+
+
+def write_submission(scored: ScoredSet, path: Path) -> None:
+    """Write scores in the Kaggle submission format: `id,prediction`."""
+    table = scored.table()
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["id", "prediction"])
+        writer.writerows(
+            zip(table["id"].to_pylist(), map(repr, table["score"].to_pylist()), strict=True)
+        )
+
+
+def _unmet(verdict: Mapping[str, Any]) -> list[str]:
+    """Return what is not met in words, the worst first."""
+    unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
+    results = verdict["results"]
+    return [one["sentence"] for kind in unmet for one in results if one["outcome"] == kind]
+
+
+def _listed(sentences: Sequence[str]) -> list[str]:
+    """Return Markdown lines; few enough for a tag of MLflow, which cuts longer ones off."""
+    lines = [f"- {sentence}" for sentence in sentences[:_TOLD]]
+    more = len(sentences) - len(lines)
+    return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
+
+
+@task(name="write report", task_run_name="report {folder!m}")
+def write_report(
+    bias: BiasReport,
+    explained: dict[str, Any],
+    candidate: dict[str, Any],
+    set_folder: str,
+    scores_folder: str,
+    layout: str,
+    folder: str,
+) -> dict[str, Any]:
+    """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
+    candidate_digest = ScoredSet.digest_of(scores_folder)
+    choices = Layout(Path(layout)).record["choices"]
+    frozen = EvaluationSet.load(Path(set_folder))
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
+    write_json(Path(folder) / "report.json", report)
+    (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    return report

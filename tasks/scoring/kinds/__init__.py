@@ -1,0 +1,1 @@
+"""The kinds of candidates, one module each, and what they share."""

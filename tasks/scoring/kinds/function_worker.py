@@ -1,0 +1,109 @@
+"""The process that runs a candidate's Python function; started by `function_process`.
+
+What the function prints goes to the log of the process. The scores come back over a connection
+of their own, so that a function may print what it likes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+
+def serve(connection: Connection) -> None:
+    """Import the function, then answer batches of texts until the connection is closed."""
+    start = connection.recv()
+    sys.path[:] = start["path"]
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415 - found on the path that was just set
+    from biasgate.tasks.scoring.kinds.model_answers import positive_scores  # noqa: PLC0415
+
+    function: Callable[[list[str]], Any] | None = None
+    texts: list[str] = []
+    while True:
+        try:
+            if function is None:
+                function = find_function(start["call"], start["of"])
+                answer: tuple[str, Any] = ("ready", None)
+            else:
+                scores = positive_scores(function(texts), start["of"])
+                answer = ("scores", scores.tobytes())
+        except InputError as error:
+            answer = ("refused", str(error))
+        except BaseException as error:  # noqa: BLE001 - a function may raise anything, also SystemExit
+            traceback.print_exc()
+            answer = ("raised", (type(error).__name__, _places(error)))
+        sys.stdout.flush()
+        connection.send(answer)
+        try:
+            texts = connection.recv()
+        except EOFError:
+            return
+
+
+def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
+    """Return the function that `package.module:function` or `file.py:function` names.
+
+    Raises
+    ------
+    InputError
+        If it cannot be imported, or is no function.
+    """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+
+    module, _, name = call.rpartition(":")
+    try:
+        found = _run_file(Path(module)) if module.endswith(".py") else None
+        function = attrgetter(name)(found or importlib.import_module(module))
+    except (ImportError, AttributeError, SyntaxError) as error:
+        traceback.print_exc()
+        msg = f"`call` must name a function that can be imported; got {of} ({error})."
+        raise InputError(msg) from error
+    if not callable(function):
+        msg = f"`call` must be callable; {of} is not."
+        raise InputError(msg)
+    return function  # type: ignore[no-any-return]
+
+
+def _run_file(path: Path) -> Any:
+    sys.path.append(str(path.parent))  # it may import what lies beside it
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # noqa: S101 - the name ends in .py
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses and pickle look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _places(error: BaseException) -> str:
+    """Return where it was raised, the innermost first, without what was said."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
+    return ", ".join(f"{one.filename}:{one.lineno}" for one in reversed(frames[-2:]))
+
+
+def _end_with_parent() -> None:
+    """End when the starting process ends: it holds the other side of standard input."""
+    life = os.dup(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+    def wait() -> None:
+        os.read(life, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+if __name__ == "__main__":
+    _end_with_parent()
+    serve(Connection(int(sys.argv[1])))

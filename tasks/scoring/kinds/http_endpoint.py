@@ -1,0 +1,135 @@
+"""Candidate kind `http`: a model behind an MLflow `/invocations` endpoint."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Annotated, Literal
+
+import httpx
+import numpy as np
+import pyarrow as pa
+from pydantic import AfterValidator, Field
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
+from biasgate.tasks.scoring.kinds.http_requests import Requests
+
+
+def _plain(url: str) -> str:
+    parts = httpx.URL(url)
+    if parts.scheme not in {"http", "https"} or not parts.host:
+        msg = "must be an http or https URL"
+        raise ValueError(msg)
+    if parts.userinfo or parts.query:
+        msg = "must hold no user, password or query, since it is shown in reports; use `token_env`"
+        raise ValueError(msg)
+    return url
+
+
+class HttpEndpoint(CandidateSettings):
+    """A served model, asked in batches.
+
+    Attributes
+    ----------
+    url : str
+        Whole, as in `http://127.0.0.1:5000/invocations`.
+    version : str
+        Of the model behind it. Scores are reused as long as it does not change; without it
+        they never are.
+    column : str, optional
+        Name of the text column where the model takes a table; default is an array.
+    output : str, optional
+        The column of the score where the model returns a table.
+    label : str, optional
+        The toxic one of two labels where the model returns the winning label and its score.
+    token_env : str, optional
+        Environment variable with a bearer token.
+    batch_size, concurrency : int
+        Texts in one request; requests at once.
+    timeout_s : float
+        For one request, from its start to the last byte of the answer.
+    tries : int
+        How often a request is made at most, when the answer is 429, 5xx or none.
+    """
+
+    kind: Literal["http"]
+    url: Annotated[str, AfterValidator(_plain)]
+    version: Version
+    column: str | None = None
+    output: str | None = None
+    label: str | None = None
+    token_env: str | None = None
+    batch_size: Annotated[int, Field(ge=1)] = 64
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    tries: Annotated[int, Field(ge=1)] = 6
+
+    def check(self) -> None:
+        """Refuse a token that is not there."""
+        if self.token_env and not os.environ.get(self.token_env):
+            msg = (
+                f"environment variable {self.token_env} must hold the token of candidate "
+                f"{self.name!r}; it is not set."
+            )
+            raise InputError(msg)
+
+    def open(self, workplace: Workplace) -> EndpointScorer:
+        """Connect to nothing yet."""
+        del workplace
+        self.check()
+        return EndpointScorer(self)
+
+
+class EndpointScorer(Scorer):
+    """The endpoint."""
+
+    def __init__(self, settings: HttpEndpoint) -> None:
+        self._settings = settings
+        chosen = [settings.column, settings.output, settings.label]
+        self.digest = json_digest(["http", settings.url, settings.version, *chosen])
+        self._of = f"endpoint {settings.url} of candidate {settings.name!r}"
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text."""
+        self._settings.require_text(evaluation_set)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Ask for all batches, a few at once; the first failure ends it."""
+        texts, size = rows.column("text").to_pylist(), self._settings.batch_size
+        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+        pool = ThreadPoolExecutor(self._settings.concurrency, "endpoint")
+        try:
+            return np.concatenate(list(pool.map(self._ask, batches)))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._requests.close()
+
+    @cached_property
+    def _requests(self) -> Requests:
+        one = self._settings
+        token = os.environ[one.token_env] if one.token_env else None
+        return Requests(one.url, self._of, token, one.timeout_s, one.tries, one.concurrency)
+
+    def _ask(self, texts: list[str]) -> np.ndarray:
+        column = self._settings.column
+        table = {"columns": [column], "data": [[text] for text in texts]}
+        answer = self._requests.post(
+            {"inputs": texts} if column is None else {"dataframe_split": table}
+        )
+        if not isinstance(answer, dict) or "predictions" not in answer:
+            msg = f"{self._of} must answer with `predictions`; it did not."
+            raise InputError(msg)
+        options = {"output": self._settings.output, "label": self._settings.label}
+        scores = positive_scores(answer["predictions"], self._of, **options)
+        if len(scores) != len(texts):
+            msg = f"{self._of} must answer one score per text; got {len(scores)} for {len(texts)}."
+            raise InputError(msg)
+        return scores

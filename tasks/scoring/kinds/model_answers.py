@@ -1,0 +1,85 @@
+"""What models answer, and the one score per row in it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from biasgate.tasks.common.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def positive_scores(
+    predicted: Any, of: str, *, output: str | None = None, label: str | None = None
+) -> np.ndarray:
+    """Return the score of the positive class out of whatever a model returns.
+
+    One number per row is the score; two columns are probabilities of (negative, positive);
+    a table needs the name of its column in `output`, and one of the winning label and its
+    score (as text classification pipelines give) the name of the toxic one of two in `label`.
+
+    Parameters
+    ----------
+    predicted : array, table or list
+        The answer.
+    of : str
+        Whose answer, for messages, as in "model m of candidate 'a'".
+    output, label : str, optional
+        As above.
+
+    Returns
+    -------
+    numpy.ndarray
+        Floats of shape (n,).
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
+        import pandas as pd  # noqa: PLC0415 - slow, and most answers are no tables
+
+        predicted = pd.DataFrame(predicted)
+    is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)
+    if is_table and label is not None:
+        predicted = _of_label(predicted, of, output or "score", label)
+    elif is_table and output is not None:
+        predicted = _column(predicted, of, output)
+    try:
+        values = np.asarray(predicted)
+    except ValueError:  # a ragged list
+        values = np.empty(0, dtype=object)
+    if values.ndim == 2 and values.shape[1] in {1, 2}:
+        values = values[:, -1]
+    if values.ndim != 1 or values.dtype.kind not in "fiub":
+        msg = (
+            f"{of} must return one score or two class probabilities per row; got shape "
+            f"{values.shape} of {values.dtype}. For a table name the score's column with `output`."
+        )
+        raise InputError(msg)
+    return values.astype(np.float64)
+
+
+def _column(table: pd.DataFrame, of: str, name: str) -> Any:
+    if name not in table.columns:
+        msg = (
+            f"`output` of {of} must name a column of its answer; got {name!r} "
+            f"(known: {', '.join(map(str, table))})."
+        )
+        raise InputError(msg)
+    return table[name]
+
+
+def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:
+    scores = np.asarray(_column(table, of, score), dtype=float)
+    winning = _column(table, of, "label")
+    others = set(winning) - {label}
+    if len(others) > 1:
+        msg = f"`label` of {of} must be one of two; its answers name two others, not {label!r}."
+        raise InputError(msg)
+    return np.where(winning == label, scores, 1 - scores)

@@ -1,0 +1,133 @@
+"""Candidate kind `python`: a function of a package or a file, texts in and scores out."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import AfterValidator, ByteSize, Field, ValidationInfo
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
+from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+from biasgate.tasks.common.settings import relative_to_configuration
+
+_NAME = r"[A-Za-z_][\w.]*"
+
+
+def _call(value: str, info: ValidationInfo) -> str:
+    """Make the path of a file absolute."""
+    if re.fullmatch(f"{_NAME}:{_NAME}", value) and not value.partition(":")[0].endswith(".py"):
+        return value
+    file, _, function = value.rpartition(":")
+    if file.endswith(".py") and re.fullmatch(_NAME, function):
+        return f"{relative_to_configuration(file, info)}:{function}"
+    msg = "must be package.module:function, or file.py:function"
+    raise ValueError(msg)
+
+
+Call = Annotated[str, AfterValidator(_call)]
+
+
+class PythonFunction(CandidateSettings):
+    """A function that takes a list of texts and returns a score, or two probabilities, of each.
+
+    Attributes
+    ----------
+    call : str
+        `package.module:function`, or `file.py:function` with a path relative to the
+        configuration.
+    version : str
+        Of the model behind it. Scores are reused as long as neither it nor the file changes;
+        without it they never are.
+    batch_size : int
+        Texts in one call.
+    timeout_s : float
+        For one call, and for the import before the first.
+    memory_limit : int, optional
+        Bytes that its process may use, or as in `4GB`; default 80 % of what is available.
+    """
+
+    kind: Literal["python"]
+    call: Call
+    version: Version
+    batch_size: Annotated[int, Field(ge=1)] = 1_000
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    memory_limit: Annotated[ByteSize, Field(gt=0)] | None = None
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the function, where it is not in a package."""
+        module = self.call.rpartition(":")[0]
+        return Path(module) if module.endswith(".py") else None
+
+    def check(self) -> None:
+        """Refuse a package or a file that is not there; nothing of it is run yet."""
+        if self.file is not None:
+            _check_file(self.file, self.name)
+            return
+        package = self.call.partition(":")[0].partition(".")[0]
+        if find_spec(package) is None:
+            msg = (
+                f"`call` of candidate {self.name!r} must name an installed package; "
+                f"got {package!r}."
+            )
+            raise InputError(msg)
+
+    def open(self, workplace: Workplace) -> FunctionScorer:
+        """Run nothing yet: the function is imported to score."""
+        return FunctionScorer(self, workplace)
+
+
+def _check_file(path: Path, candidate: str) -> None:
+    try:
+        compile(path.read_bytes(), str(path), "exec")
+    except OSError as error:
+        msg = f"file {path} of candidate {candidate!r} cannot be read: {error.strerror}."
+        raise InputError(msg) from error
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        msg = f"`call` of candidate {candidate!r} must name a Python file; {path} is none "
+        raise InputError(msg + f"{place(line=line)}.") from error
+
+
+class FunctionScorer(Scorer):
+    """The function, in a process of its own from the first batch on."""
+
+    def __init__(self, settings: PythonFunction, workplace: Workplace) -> None:
+        self._settings, self._workplace = settings, workplace
+        self._of = f"{settings.call} of candidate {settings.name!r}"
+        if settings.file is None:
+            self.digest = json_digest(["python", settings.call, settings.version])
+        else:
+            function = settings.call.rpartition(":")[2]
+            digest = file_digest(settings.file)
+            self.digest = json_digest(["python", digest, function, settings.version])
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text."""
+        self._settings.require_text(evaluation_set)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Call the function batch by batch."""
+        texts, size = rows.column("text").to_pylist(), self._settings.batch_size
+        batches = (texts[start : start + size] for start in range(0, len(texts), size))
+        return np.concatenate([self._process.ask(batch) for batch in batches])
+
+    def close(self) -> None:
+        """End the process."""
+        if "_process" in self.__dict__:
+            self._process.close()
+
+    @cached_property
+    def _process(self) -> FunctionProcess:
+        one = self._settings
+        log = self._workplace.store / "logs" / f"{one.name}.log"
+        return FunctionProcess(one.call, self._of, one.timeout_s, one.memory_limit, log)

@@ -1,0 +1,174 @@
+"""Candidate kind `scores`: a file of ids and scores, by default a Kaggle submission."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pydantic import Field
+
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Separator
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.common.settings import ConfigPath, Name
+
+SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
+
+
+class ScoreFile(CandidateSettings):
+    """Scores that were made elsewhere.
+
+    Attributes
+    ----------
+    path : Path
+        CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set.
+    separator : str, optional
+        Of a CSV file; default a tab in `.tsv`, else a comma.
+    id, score : str
+        Its columns; `id: row_number` numbers the rows from 0.
+    register_as : str, optional
+        `register:` in a configuration. The registered model of which the file becomes a
+        version, valid for this set alone, so that it can become champion.
+    model : str, optional
+        That version, once there is one.
+    """
+
+    kind: Literal["scores"]
+    path: ConfigPath
+    separator: Separator | None = None
+    id: str = "id"
+    score: str = Field(default="prediction")
+    register_as: Name | None = Field(default=None, alias="register")
+    model: str | None = None
+
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
+        """Return the version that the file is kept as, made where it is missing."""
+        if self.register_as is None:
+            return None
+        return register_scores(self, self.register_as, workplace.gateway)
+
+    def check(self) -> None:
+        """Refuse a file that is missing or lacks a column."""
+        wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
+        reading.require_columns(self.path, wanted, self.separator)
+
+    def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
+        """Accept any set: scores that exist need no text."""
+
+    @property
+    def columns(self) -> list[str]:
+        """What the file is read by: its columns, and its separator where one is set."""
+        return [self.id, self.score, *filter(None, [self.separator])]
+
+    def open(self, workplace: Workplace) -> ScoreTable:
+        """Read and check the whole file."""
+        del workplace
+        return ScoreTable(self)
+
+
+def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelVersion:
+    """Return the version of a registered model whose artifact is a file of scores.
+
+    The same file is registered once. It is no model: nothing else can be scored with it.
+
+    Parameters
+    ----------
+    settings : ScoreFile
+        The file and its columns.
+    model : str
+        The registered model.
+    gateway : Gateway
+        Registry.
+
+    Returns
+    -------
+    ModelVersion
+        With tags by which `registered_scores` opens it again.
+    """
+    digest = json_digest([file_digest(settings.path), *settings.columns])
+    found = gateway.find_version(model, SCORES_TAG, digest)
+    if found is not None:
+        return found
+    experiment = gateway.experiment(f"{model} scores")
+    run_id = gateway.run(experiment, f"scores-{digest}", f"scores {settings.name}")
+    with gateway.failing(run_id), tempfile.TemporaryDirectory() as folder:
+        shutil.copy(settings.path, Path(folder) / settings.path.name)
+        gateway.log_folder(run_id, Path(folder), "scores")
+        columns = json.dumps([settings.path.name, *settings.columns])
+        tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
+        # Before there is a version: once there is one, nobody comes back to the run.
+        gateway.finish(run_id)
+        return gateway.register(model, run_id, "scores", tags)
+
+
+def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:
+    """Return the settings that open a version which is a file of scores; None if it is a model."""
+    if COLUMNS_TAG not in version.tags:
+        return None
+    name, *columns = json.loads(version.tags[COLUMNS_TAG])
+    path = gateway.download(version) / name
+    read_by = dict(zip(("id", "score", "separator"), columns, strict=False))
+    return {"kind": "scores", "path": str(path), **read_by}
+
+
+class ScoreTable(Scorer):
+    """The scores of a file, looked up by id."""
+
+    columns = ("id",)
+
+    def __init__(self, settings: ScoreFile) -> None:
+        self.path = settings.path
+        self.digest = json_digest(["scores", file_digest(self.path), settings.columns])
+        wanted = [name for name in (settings.id, settings.score) if name != reading.ROW_NUMBER]
+        ids, scores = [], []
+        for chunk in reading.read_chunks(self.path, wanted, separator=settings.separator):
+            ids.append(reading.to_ids(chunk, settings.id))
+            numbers = reading.to_scores(chunk, settings.score, ids[-1])
+            scores.append(numbers.to_numpy())
+        if not sum(map(len, ids)):
+            msg = f"file {self.path} must have rows; it has none."
+            raise InputError(msg)
+        self._index = pd.Index(pa.chunked_array(ids).to_pandas())
+        self._scores = np.concatenate(scores)
+        repeated = np.flatnonzero(self._index.duplicated())
+        if repeated.size:
+            row = int(repeated[0])
+            where = place(file=self.path, row=row, id=self._index[row])
+            msg = f"ids must be unique; got a second {shown_id(self._index[row])} {where}."
+            raise InputError(msg)
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse ids that only the file or only the set has: never join by position."""
+        wanted = pd.Index(evaluation_set.column("id").to_pandas())
+        missing = wanted.difference(self._index, sort=False)
+        extra = self._index.difference(wanted, sort=False)
+        if len(missing) or len(extra):
+            parts = [
+                f"{len(ids)} {side}, such as id {shown_id(ids[0])}"
+                for ids, side in (
+                    (missing, "of the set have no score"),
+                    (extra, "have a score but are not in the set"),
+                )
+                if len(ids)
+            ]
+            msg = (
+                f"ids of file {self.path} must be those of evaluation set "
+                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
+            )
+            raise InputError(msg)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the scores of these ids."""
+        return np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])

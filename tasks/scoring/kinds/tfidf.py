@@ -1,0 +1,192 @@
+"""Candidate kind `tfidf`: the baseline, TF-IDF and logistic regression, trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import folder_digest, json_digest
+from biasgate.tasks.mlflow_server.model_folders import load_classifier, save_classifier
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
+from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri, refuse_untrusted
+from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
+
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do without
+    from sklearn.pipeline import Pipeline
+
+Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+# Invented, neutral, and the same for every model: an input example must leak nothing.
+EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
+
+
+class Tfidf(CandidateSettings):
+    """Word and character n-grams into a logistic regression.
+
+    Attributes
+    ----------
+    train_on : SourceSettings, optional
+        The training set.
+    model : str, optional
+        The trained version, `models:/name/version`; filled in by training.
+    word_ngrams, char_ngrams : (int, int)
+        Shortest and longest n-grams of words, and of characters within words.
+    min_df : int
+        Comments that an n-gram must occur in; at least 5, since n-grams quote the comments.
+    max_features : int
+        Most n-grams of each kind.
+    regularization : float
+        Inverse strength (scikit-learn's C).
+    class_weight : {"balanced"} or None
+        Weight classes by their inverse frequency.
+    """
+
+    kind: Literal["tfidf"]
+    train_on: Source | None = None
+    model: ModelUri | None = None
+    word_ngrams: Grams = (1, 2)
+    char_ngrams: Grams = (2, 5)
+    min_df: Annotated[int, Field(ge=5)] = 5
+    max_features: Annotated[int, Field(ge=1)] = 100_000
+    regularization: Annotated[float, Field(gt=0)] = 1.0
+    class_weight: Literal["balanced"] | None = None
+
+    @model_validator(mode="after")
+    def _has_origin(self) -> Self:
+        if self.train_on is None and self.model is None:
+            msg = "give the training set with `train_on`"
+            raise ValueError(msg)
+        return self
+
+    def check(self) -> None:
+        """Refuse a training set that cannot be read."""
+        if self.train_on is not None:
+            self.train_on.check()
+
+    def training(self) -> SourceSettings | None:
+        """Return the training set while the candidate is not trained."""
+        return self.train_on if self.model is None else None
+
+    def training_key(self, training_set: EvaluationSet) -> str:
+        """Digest of all that decides the fitted model: rows, options, library."""
+        options = self.model_dump(
+            mode="json",
+            include={"word_ngrams", "char_ngrams", "min_df", "max_features"}
+            | {"regularization", "class_weight"},
+        )
+        return json_digest(
+            [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
+        )
+
+    def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
+        """Fit on a training set and write a model folder, training row hashes included."""
+        del log
+        labels = self.training_labels(training_set)
+        pipeline = self.pipeline().fit(_Texts(training_set), labels)
+        _slim(pipeline)
+        save_classifier(pipeline, folder, EXAMPLE)
+        write_training_rows(training_set, folder)
+
+    def pipeline(self) -> Pipeline:
+        """Return the unfitted scikit-learn pipeline."""
+        from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+        from sklearn.pipeline import FeatureUnion, Pipeline  # noqa: PLC0415
+
+        common = {"min_df": self.min_df, "max_features": self.max_features, "sublinear_tf": True}
+        words = TfidfVectorizer(ngram_range=self.word_ngrams, **common)
+        chars = TfidfVectorizer(analyzer="char_wb", ngram_range=self.char_ngrams, **common)
+        classifier = LogisticRegression(
+            C=self.regularization, class_weight=self.class_weight, max_iter=1000
+        )
+        features = FeatureUnion([("words", words), ("characters", chars)])
+        return Pipeline([("features", features), ("classifier", classifier)])
+
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
+        """Return the trained version."""
+        return None if self.model is None else workplace.gateway.resolve(self.model)
+
+    def open(self, workplace: Workplace) -> TfidfScorer:
+        """Load the trained version."""
+        version = self.registered(workplace)
+        if version is None:
+            msg = f"candidate {self.name!r} must be trained before it is opened."
+            raise InputError(msg)
+        folder = workplace.gateway.download(version)
+        refuse_untrusted(folder, version.uri, trusted=False)
+        return TfidfScorer(self, folder)
+
+
+class TfidfScorer(Scorer):
+    """The fitted pipeline."""
+
+    def __init__(self, settings: Tfidf, folder: Path) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._has_scored = False
+        major = version_of("scikit-learn").split(".")[0]
+        self.digest = json_digest(["tfidf", folder_digest(folder), major])
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text, and rows that the model was trained on."""
+        self._settings.require_text(evaluation_set)
+        if not self._settings.allow_training_rows:
+            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the probability of the positive class; from the second shard on by all cores."""
+        texts = rows.column("text").to_pylist()
+        if self._has_scored:
+            return self._workers.run(texts)
+        self._has_scored = True
+        return positive_probability(self._pipeline, texts)
+
+    def close(self) -> None:
+        """End the processes of the other cores."""
+        if "_workers" in vars(self):
+            self._workers.close()
+
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers(positive_probability, self._pipeline)
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        return load_classifier(self._folder)
+
+
+def positive_probability(pipeline: Pipeline, texts: Sequence[str]) -> np.ndarray:
+    """Return the probability of the positive class of each text, shape (n,)."""
+    return np.asarray(pipeline.predict_proba(texts)[:, 1])
+
+
+def _slim(pipeline: Pipeline) -> None:
+    """Make the vocabularies map to plain integers: skops writes each numpy one as a file."""
+    for _, vectorizer in pipeline["features"].transformer_list:
+        vectorizer.vocabulary_ = {gram: int(at) for gram, at in vectorizer.vocabulary_.items()}
+
+
+class _Texts:
+    """The texts of a set as an iterable that can be read twice without being held."""
+
+    def __init__(self, rows: EvaluationSet) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._rows.batches(["text"], 50_000):
+            yield from batch.column("text").to_pylist()
+
+    def __len__(self) -> int:
+        return self._rows.n_rows

@@ -1,0 +1,264 @@
+"""Candidate kind `transformer`: a Hugging Face sequence classifier, of a folder or the hub."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, StringConstraints, model_validator
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import folder_digest, json_digest
+from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
+from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
+from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
+from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from biasgate.tasks.scoring.kinds.transformer_head import Activation, Head, choose_head
+from biasgate.tasks.common.settings import ConfigPath
+
+if TYPE_CHECKING:
+    from biasgate.tasks.scoring.kinds.transformer_inference import Classifier
+
+HubName = Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+# No pickles: they execute code when they are loaded.
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+_NEGATIVE, _POSITIVE = "not toxic", "toxic"
+# Invented, neutral, and the same for every model: an input example must leak nothing.
+_EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
+_TEXTS_A_PART = 10_000
+
+
+class Transformer(CandidateSettings):
+    """A sequence classifier in safetensors.
+
+    Attributes
+    ----------
+    folder : Path, optional
+        The model as `save_pretrained` writes it, tokenizer included; or `hub`.
+    hub, revision : str, optional
+        Its name on the hub, and a branch, tag or commit.
+    train_on : SourceSettings, optional
+        A training set: the model of `folder` or `hub` is then the encoder to start from.
+    fine_tuning : FineTuning, optional
+        How it is trained.
+    model : str, optional
+        A version in the registry, `models:/name/version`, that was trained here or logged
+        with `mlflow.transformers`; filled in by training.
+    toxic_label : str, optional
+        The label that is toxicity, checked against the model's `id2label`. Of a model that is
+        trained here its name, `toxic` if none is given.
+    activation : {"none", "sigmoid", "softmax"}, optional
+        What makes a score of the logit; default is what the model's configuration says.
+    precision : {"float32", "bfloat16", "auto"}
+        Of the arithmetic; `auto` is `bfloat16` where the hardware computes in it. Candidates
+        that are compared need the same.
+    max_tokens : int
+        Longer comments are cut.
+    tokens_a_batch : int, optional
+        Most tokens in one batch, padding included.
+    trust_remote_code : str, optional
+        The model's own name once more (`hub`, or the folder's name) lets its code run.
+    """
+
+    kind: Literal["transformer"]
+    folder: ConfigPath | None = None
+    hub: HubName | None = None
+    revision: str | None = None
+    train_on: Source | None = None
+    fine_tuning: FineTuning | None = None
+    model: ModelUri | None = None
+    toxic_label: str | None = None
+    activation: Activation | None = None
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    max_tokens: Annotated[int, Field(ge=8)] = 512
+    tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
+    trust_remote_code: str | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        origins = [self.folder, self.hub, self.model if self.train_on is None else None]
+        if len([one for one in origins if one is not None]) != 1:
+            msg = "give the model as either `folder` or `hub`, or as a registered `model`"
+            raise ValueError(msg)
+        if self.train_on is None and self.fine_tuning is not None:
+            msg = "`fine_tuning` is of a training: give the training set with `train_on`"
+            raise ValueError(msg)
+        if self.trust_remote_code not in {None, self._own_name()}:
+            msg = f"`trust_remote_code` must repeat the model's own name, {self._own_name()}"
+            raise ValueError(msg)
+        return self
+
+    def check(self) -> None:
+        """Refuse a folder that is no classifier, or a wrong training set, before any work."""
+        if self.train_on is not None:
+            self.train_on.check()
+        if self.folder is not None:
+            config = self.read_config(self.folder)
+            if self.train_on is None:
+                self.head(config)
+
+    def training(self) -> SourceSettings | None:
+        """Return the training set while the candidate is not trained."""
+        return self.train_on if self.model is None else None
+
+    def training_key(self, training_set: EvaluationSet) -> str:
+        """Digest of all that decides the trained model: rows, options, encoder, libraries."""
+        from biasgate.tasks.scoring.kinds.transformer_inference import LIBRARIES  # noqa: PLC0415 - needs the extra
+
+        options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
+        encoder = folder_digest(self._files())
+        chosen = [options, self.max_tokens, self._toxic_label, self.training_threshold()]
+        return json_digest([*chosen, encoder, *LIBRARIES, training_set.digest])
+
+    def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
+        """Fine-tune on a training set and write a model folder, training row hashes included."""
+        from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: PLC0415 - needs the extra
+
+        positive = self.training_labels(training_set)
+        files = self._files()
+        self.read_config(files)
+        tuner = FineTuner(
+            files,
+            self.described,
+            (_NEGATIVE, self._toxic_label or _POSITIVE),
+            self.fine_tuning or FineTuning(),
+            max_tokens=self.max_tokens,
+            trust_remote_code=self.trust_remote_code is not None,
+        )
+        parts = training_set.batches(["text"], _TEXTS_A_PART)
+        tuner.fit((part.column("text").to_pylist() for part in parts), positive, log)
+        save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)
+        write_training_rows(training_set, folder)
+
+    def opened_as(self) -> dict[str, Any]:
+        """Return how the trained version is opened: not as any model of MLflow, but safely."""
+        keys = {"kind", "activation", "precision", "max_tokens"}
+        return self.model_dump(mode="json", include=keys) | {"toxic_label": self._toxic_label}
+
+    def registered(self, workplace: Workplace) -> ModelVersion | None:
+        """Return the version in the registry, where the model is one."""
+        return None if self.model is None else workplace.gateway.resolve(self.model)
+
+    def open(self, workplace: Workplace) -> TransformerScorer:
+        """Fetch the files of a hub model or a registered one; load nothing yet."""
+        found = self.registered(workplace)
+        if found is not None:
+            return TransformerScorer(self, workplace.gateway.download(found))
+        if self.train_on is not None:
+            msg = f"candidate {self.name!r} must be trained before it is opened."
+            raise InputError(msg)
+        return TransformerScorer(self, self._files())
+
+    def head(self, config: dict[str, Any]) -> Head:
+        """Find the toxic output of a classifier with this configuration."""
+        return choose_head(config, self.described, self._toxic_label, self.activation)
+
+    def read_config(self, folder: Path) -> dict[str, Any]:
+        """Return the model's configuration.
+
+        Raises
+        ------
+        InputError
+            If files are missing, or the model wants to run code.
+        """
+        file = folder / "config.json"
+        if not file.exists() or not list(folder.glob("*.safetensors")):
+            lacking = "weights in *.safetensors" if file.exists() else "config.json"
+            msg = f"folder {folder} of candidate {self.name!r} must hold {lacking}; it does not."
+            raise InputError(msg)
+        config = dict(json.loads(file.read_text("utf-8")))
+        if "auto_map" in config and self.trust_remote_code is None:
+            msg = (
+                f"model {self._own_name()} of candidate {self.name!r} brings code of its own. If "
+                f"you trust its author, set `trust_remote_code: {self._own_name()}`."
+            )
+            raise InputError(msg)
+        return config
+
+    @property
+    def described(self) -> str:
+        """The model, for messages."""
+        return f"model {self._own_name()} of candidate {self.name!r}"
+
+    @property
+    def _toxic_label(self) -> str | None:
+        return self.toxic_label or (_POSITIVE if self.train_on else None)
+
+    def _own_name(self) -> str:
+        return self.hub or (self.folder.name if self.folder else self.model or "")
+
+    def _files(self) -> Path:
+        """Return the folder with the model's files, fetched from the hub where it is there."""
+        if self.folder is not None:
+            return self.folder
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra, and slow
+
+        patterns = [*_FILES, *(["*.py"] if self.trust_remote_code else [])]
+        try:
+            return Path(
+                snapshot_download(self.hub, revision=self.revision, allow_patterns=patterns)
+            )
+        except (OSError, ValueError) as error:  # what the hub's many errors derive from
+            msg = f"{self.described} cannot be had from the hub: {type(error).__name__}."
+            raise InputError(msg) from error
+
+
+class TransformerScorer(Scorer):
+    """The classifier."""
+
+    def __init__(self, settings: Transformer, folder: Path) -> None:
+        from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision  # noqa: PLC0415 - needs the extra
+
+        self._settings = settings
+        self._folder = folder
+        self._files = self._tokenizer = folder
+        if settings.model is not None:
+            self._files, self._tokenizer = _of_version(folder, settings)
+        self._head = settings.head(settings.read_config(self._files))
+        self.precision = chosen_precision(settings.precision)
+        chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
+        self.digest = json_digest(["transformer", folder_digest(folder), *chosen])
+
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Refuse a set without text, and rows that the model was trained on."""
+        self._settings.require_text(evaluation_set)
+        if not self._settings.allow_training_rows:
+            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+
+    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Return the score of the toxic label."""
+        return self._head.scores(self._classifier.logits(rows.column("text").to_pylist()))
+
+    @cached_property
+    def _classifier(self) -> Classifier:
+        from biasgate.tasks.scoring.kinds.transformer_inference import Classifier  # noqa: PLC0415 - needs the extra
+
+        return Classifier(
+            self._files,
+            self._settings.described,
+            precision=self.precision,
+            max_tokens=self._settings.max_tokens,
+            tokens_a_batch=self._settings.tokens_a_batch,
+            trust_remote_code=self._settings.trust_remote_code is not None,
+            tokenizer_folder=self._tokenizer,
+        )
+
+
+def _of_version(folder: Path, settings: Transformer) -> tuple[Path, Path]:
+    found = transformer_folders(folder)
+    if found is None:
+        msg = (
+            f"{settings.described} must be a version that was trained here or logged with "
+            "`mlflow.transformers`; it is of another flavour. Use `kind: mlflow`."
+        )
+        raise InputError(msg)
+    return found

@@ -1,0 +1,1 @@
+"""MLflow runs of an evaluation, found again when it is resumed."""

@@ -1,0 +1,187 @@
+"""Fifth step: one MLflow run per candidate and set, nested under one run per evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from biasgate.tasks.common.files import json_digest, locked
+from biasgate.tasks.mlflow_server.runs import NOTE
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
+from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
+from biasgate.tasks.scoring.candidate import Workplace
+
+AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
+
+
+def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
+
+    Of the errors at a threshold only those of all identities together: the rates of each
+    stand in the report and its table.
+
+    MLflow groups its charts by what stands before the slash. Undefined numbers are left
+    out: NaN breaks the run page.
+
+    Raises
+    ------
+    ValueError
+        If two numbers would share a key, or a subgroup's name has characters that MLflow
+        does not store.
+    """
+    bias = report["bias"]
+    cells = [("auc/overall", bias["overall"]["auc"]), ("final_score", bias["final_score"])]
+    means = bias["power_mean"]
+    cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
+    for metric in SUBGROUP_METRICS:
+        cells += [
+            (f"{metric}/{metric_name(name)}", subgroup[metric])
+            for name, subgroup in bias["subgroups"].items()
+        ]
+    for kind, errors in report["thresholds"].items():
+        cells += [(f"{name}/{kind}", errors[name]) for name in AT_A_THRESHOLD if name in errors]
+        cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
+    counts = Counter(key for key, _ in cells)
+    twice = sorted(key for key, count in counts.items() if count > 1)
+    if twice:
+        msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
+        raise ValueError(msg)
+    return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
+
+
+def metric_name(subgroup: str) -> str:
+    """Return a subgroup's name in an MLflow key: other characters become `_`."""
+    return "".join(one if one.isalnum() or one in "_-. :" else "_" for one in subgroup)
+
+
+@task(name="open evaluation run")
+def open_evaluation_run(
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+) -> str:
+    """Create the parent run, or find it, and return its id. Safe to retry.
+
+    It is found by its key, or because the same evaluation, of the same scores, was killed.
+    """
+    say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
+    gateway = Workplace.at(store).gateway
+    experiment_id = gateway.experiment(evaluation["name"])
+    digest = json_digest([evaluation, scores])
+    with locked(Path(store) / "evaluations"):
+        settle_abandoned(gateway, experiment_id, key, digest)
+        name, tags = f"evaluate {evaluation['name']}", {EVALUATION: digest}
+        run_id = gateway.run(experiment_id, key, name, tags=tags)
+    params = {
+        "policy": evaluation["policy"]["name"],
+        "candidates": ", ".join(one["name"] for one in evaluation["candidates"]),
+        "evaluation_sets": ", ".join(one["name"] for one in evaluation["evaluation_sets"]),
+    }
+    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation["policy_digest"]})
+    return run_id
+
+
+@contextmanager
+def evaluation_run(
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+) -> Iterator[str]:
+    """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
+    run_id = open_evaluation_run(evaluation, scores, key, store)
+    with Workplace.at(store).gateway.failing(run_id):
+        yield run_id
+
+
+@task(name="log candidate run", task_run_name="log {folder!m}")
+def log_candidate_run(
+    report: dict[str, Any],
+    verdict: dict[str, Any],
+    folder: str,
+    parent: str,
+    store: str,
+) -> dict[str, Any]:
+    """Log one candidate on one set; return the verdict with its `run_id`.
+
+    Safe to retry: the run is found by its key, and all that is logged overwrites itself.
+    """
+    gateway = Workplace.at(store).gateway
+    evaluation_set = report["evaluation_set"]
+    names = report["candidate"]["name"], evaluation_set["name"]
+    key, name = run_key(parent, *names), " on ".join(names)
+    run_id = gateway.run(gateway.experiment_of(parent), key, name, parent=parent)
+    with gateway.failing(run_id):
+        gateway.log(
+            run_id,
+            params=_params(report, verdict),
+            metrics=metric_keys(report) | count_keys(report["bias"]),
+            tags=_tags(report, verdict),
+        )
+        gateway.log_dataset(
+            run_id,
+            name=evaluation_set["name"],
+            digest=evaluation_set["digest"],
+            source=str(evaluation_set["choices"]["source"].get("source")),
+            profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
+        )
+        gateway.log_folder(run_id, Path(folder))
+        gateway.log_table(run_id, metric_table(report), TABLE)
+        gateway.finish(run_id)
+    return verdict | {"run_id": run_id}
+
+
+@task(name="close evaluation run")
+def close_evaluation_run(run_id: str, summary: dict[str, Any], store: str) -> None:
+    """Write outcome and summary to the parent run and end it. Safe to retry."""
+    gateway = Workplace.at(store).gateway
+    runs = [verdict["run_id"] for verdict in summary["verdicts"]]
+    link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
+    note = f"{link}\n\n{summary_markdown(summary)}"
+    gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
+    gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
+
+
+def runs_page(experiment_id: str) -> str:
+    """Return the address of MLflow's list of runs, relative to its root.
+
+    Without `workflowType` MLflow 3 shows an empty page for applications of language models.
+    """
+    return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+
+
+def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
+    """Return the address of MLflow's page that compares runs, relative to its root."""
+    runs = quote(json.dumps(list(run_ids), separators=(",", ":")))
+    return f"#/compare-runs?runs={runs}&experiments={quote(json.dumps([experiment_id]))}"
+
+
+def _params(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what runs are told apart by: no digests, which MLflow would draw as an axis."""
+    candidate, evaluation_set = report["candidate"], report["evaluation_set"]
+    params = {f"candidate.{key}": candidate[key] for key in candidate if key != "digest"}
+    params |= {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]}
+    choices = evaluation_set["choices"]
+    return params | {f"set.{key}": choices[key] for key in choices if key != "source"}
+
+
+def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        NOTE: f"{verdict_markdown(verdict)}\n\n{report['look_first']['sentence']}",
+        "biasgate.verdict": verdict["outcome"],
+        "biasgate.candidate_digest": report["candidate"]["digest"],
+        "biasgate.set_digest": report["evaluation_set"]["digest"],
+        "biasgate.policy_digest": verdict["policy"]["digest"],
+    }
+
+
+def count_keys(bias: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
+    overall = bias["overall"]
+    counts = {"n_rows/overall": overall["n"], "n_positive/overall": overall["n_positive"]}
+    for name, subgroup in bias["subgroups"].items():
+        counts[f"n_rows/{metric_name(name)}"] = subgroup["n"]
+        counts[f"n_positive/{metric_name(name)}"] = subgroup["n_positive"]
+    return counts

@@ -1,0 +1,126 @@
+"""The plugin of MLflow: `mlflow.models.evaluate(..., evaluators="biasgate")`.
+
+MLflow finds it by the entry point `mlflow.model_evaluator` and imports it with its own
+evaluators, hence what takes time to import is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
+
+MODEL_TYPE = "bias"
+TABLE = "bias_metrics.json"
+_OPTIONS = {"power_mean_groups", "background", "clusters", "confidence"}
+_THRESHOLDS = {"label_threshold", "identity_threshold"}
+
+
+class BiasEvaluator(ModelEvaluator):
+    """Measures a model's scores as `bias_metrics.evaluate_bias` does.
+
+    `evaluator_config` has `subgroups`, the columns that say who is mentioned (fractions or 0
+    and 1; null counts as no), and may have `label_threshold` and `identity_threshold`
+    (default 0.5), `clusters` (a column), `power_mean_groups`, `background` and `confidence`.
+    """
+
+    def can_evaluate(
+        self, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any
+    ) -> bool:
+        """Say whether bias is asked for: by the model type, or by naming subgroups."""
+        return model_type == MODEL_TYPE or "subgroups" in (evaluator_config or {})
+
+    def evaluate(
+        self,
+        *,
+        dataset: Any,
+        run_id: str,
+        evaluator_config: Mapping[str, Any] | None,
+        model: Any = None,
+        **_: Any,
+    ) -> EvaluationResult:
+        """Measure, log metrics under the keys of our own runs and the table of subgroups.
+
+        Raises
+        ------
+        InputError
+            If an option is unknown, a column is missing or a score cannot be measured.
+        """
+        import mlflow  # noqa: PLC0415
+        import numpy as np  # noqa: PLC0415
+        from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact  # noqa: PLC0415
+
+        from bias_metrics import evaluate_bias  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+        from biasgate.tasks.reporting.report import bias_table  # noqa: PLC0415
+        from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
+
+        config = dict(evaluator_config or {})
+        rows = dataset.features_data
+        _check(config, rows)
+        names = list(config["subgroups"])
+        options = {key: config[key] for key in _OPTIONS & config.keys()}
+        columns = set(names)
+        if "clusters" in options:
+            columns.add(options["clusters"])
+            options["clusters"] = np.asarray(rows[options["clusters"]])
+        threshold = config.get("identity_threshold", 0.5)
+        scores = dataset.predictions_data
+        if model is not None:
+            scores = model.predict(rows.drop(columns=sorted(columns)))
+        report = evaluate_bias(
+            np.asarray(dataset.labels_data, dtype=float) >= config.get("label_threshold", 0.5),
+            _positive(np.asarray(scores)),
+            {
+                name: rows[name].to_numpy(dtype=float, na_value=np.nan) >= threshold
+                for name in names
+            },
+            **options,
+        ).to_dict()
+        metrics = metric_keys({"bias": report, "thresholds": {}}) | count_keys(report)
+        gateway = Gateway(mlflow.get_tracking_uri())
+        gateway.log(run_id, metrics=metrics)
+        table = bias_table(report)
+        gateway.log_table(run_id, table, TABLE)
+        uri = f"{gateway.client.get_run(run_id).info.artifact_uri}/{TABLE}"
+        artifact = JsonEvaluationArtifact(uri=uri, content=table)
+        return EvaluationResult(metrics=metrics, artifacts={TABLE: artifact}, run_id=run_id)
+
+
+def _check(config: Mapping[str, Any], rows: Any) -> None:
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+
+    known = _OPTIONS | _THRESHOLDS | {"subgroups"}
+    unknown = sorted(config.keys() - known)
+    if unknown:
+        msg = (
+            f"`evaluator_config` must have known keys; got {unknown[0]!r} (known: {sorted(known)})."
+        )
+        raise InputError(msg)
+    names = config.get("subgroups")
+    if not names or isinstance(names, str):
+        msg = f"`evaluator_config` must name columns in `subgroups`, as a list; got {names!r}."
+        raise InputError(msg)
+    missing = [one for one in names if one not in getattr(rows, "columns", [])]
+    if missing:
+        msg = f"`subgroups` must be columns of the data; got {missing[0]!r}."
+        raise InputError(msg)
+
+
+def _positive(scores: Any) -> Any:
+    """Return the scores of the positive class: of two columns, the second.
+
+    Raises
+    ------
+    InputError
+        If there are more.
+    """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+
+    if scores.ndim == 2 and scores.shape[1] in {1, 2}:
+        return scores[:, -1]
+    if scores.ndim != 1:
+        msg = f"predictions must be one score a row, or of two classes; got shape {scores.shape}."
+        raise InputError(msg)
+    return scores

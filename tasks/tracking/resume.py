@@ -1,0 +1,120 @@
+"""What a killed evaluation left behind: its runs go on, or are ended.
+
+A process that is killed cannot end its MLflow runs. The next evaluation of the same experiment
+finds those whose owner is gone. The runs of the very same evaluation become its own, and all
+that it logs overwrites what is there; those of another one end as KILLED. What a promotion
+rests on already is not made again: `biasgate verify` compares it with the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
+from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.promoting.champion import CHAMPION
+from biasgate.tasks.scoring.candidate import Workplace
+
+EVALUATION = "biasgate.evaluation"
+TABLE = "bias_metrics.json"  # what MLflow's page shows; no result of its own
+# Of a process on another machine nobody can tell whether it lives.
+_LEASE_S = 24 * 3600
+
+
+def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
+    """Make the runs of the same evaluation this one's own, end those of others as KILLED.
+
+    Parameters
+    ----------
+    gateway : Gateway
+        Tracking server.
+    experiment_id : str
+        Where to look.
+    key : str
+        Of this evaluation's run.
+    evaluation : str
+        Digest of all that decides what is logged.
+    """
+    left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
+    same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
+    if same is not None:
+        gateway.log(same.run_id, tags={KEY: key, OWNER: this_process()})
+    for run in left:
+        if same is None or same.run_id not in {run.run_id, run.tags.get(PARENT)}:
+            gateway.finish(run.run_id, "KILLED")
+
+
+@task(
+    name="look for earlier promotion",
+    task_run_name="look for earlier promotion of {candidate[name]}",
+)
+def find_promotion(
+    candidates: list[dict[str, Any]],
+    measured: list[list[dict[str, Any]]],
+    evaluation: dict[str, Any],
+    run: str,
+    store: str,
+) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]] | None:
+    """Return verdicts and decisions where this evaluation promoted a candidate already.
+
+    It did so before it was killed, or before its connection was lost. The files that the
+    verdicts were logged with replace those of the new measurement. Safe to retry.
+    """
+    gateway = Workplace.at(store).gateway
+    model = evaluation["registered_model"]
+    entry = _own_promotion(model, run, gateway) if model else None
+    if entry is None:
+        return None
+    verdicts = [
+        [_fetch_verdict(candidate["name"], one, run, gateway) for one in on_sets]
+        for candidate, on_sets in zip(candidates, measured, strict=True)
+    ]
+    judged = judged_versions(candidates, verdicts, gateway)
+    before = [one for one in Ledger(gateway, model).entries() if one.number < entry.number]
+    replaced = entry.content["replaces"] or None
+    return verdicts, tell(judged, model, replaced, before, succession_of(evaluation))
+
+
+def _is_abandoned(run: Running) -> bool:
+    owner = run.tags.get(OWNER)
+    if owner is None:
+        return False
+    if is_of_this_machine(owner):
+        return has_ended(owner)
+    return time.time() - run.started > _LEASE_S
+
+
+def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
+    """Return the last promotion if it rests on verdicts under this run and still stands."""
+    last = Ledger(gateway, model).last_done()
+    champion = gateway.alias(model, CHAMPION)
+    if last is None or champion is None or champion.version != last.content["version"]:
+        return None
+    parents = {gateway.parent_of(one["run_id"]) for one in last.content["verdicts"]}
+    return last if parents == {run} else None
+
+
+def _fetch_verdict(
+    candidate: str, measured: Mapping[str, Any], run: str, gateway: Gateway
+) -> dict[str, Any]:
+    """Return a logged verdict; its files replace those that were made again."""
+    folder = Path(measured["folder"])
+    key = run_key(run, candidate, measured["report"]["evaluation_set"]["name"])
+    run_id = gateway.find_run(gateway.experiment_of(run), key)
+    logged = gateway.download_artifacts(str(run_id))
+    shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
+    verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text("utf-8"))
+    return verdict | {"run_id": run_id}
+
+
+def run_key(run: str, candidate: str, evaluation_set: str) -> str:
+    """Return the key of the run of one candidate on one set."""
+    return f"{run}/{candidate} on {evaluation_set}"

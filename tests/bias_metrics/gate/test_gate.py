@@ -1,0 +1,526 @@
+"""The decision: every kind of rule with value and bounds on each side of the limit."""
+
+import itertools
+from datetime import date
+
+import numpy as np
+import pytest
+
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate.decide import decide, evidence_needed, worst
+from bias_metrics.gate.rules import (
+    AGGREGATE_METRICS,
+    OVERALL_METRICS,
+    SUBGROUP_METRICS,
+    Rule,
+    Waiver,
+    correct_for_candidates,
+)
+from bias_metrics.gate.verdict import Evidence
+
+TODAY = date(2026, 11, 21)
+GAPS = ("positive_aeg", "negative_aeg")
+LIMIT = 0.3
+SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
+
+
+def cell(value, low=None, high=None, **more):
+    """A metric of a report."""
+    reason = {} if low is not None else {"reason": "no interval"}
+    return {"value": value, "std_error": 0.01, "low": low, "high": high} | reason | more
+
+
+def change(first, second, low, high, *, gap=False):
+    """A metric of a comparison; of a gap the bounds are those of its size."""
+    ends = {"size_low": low, "size_high": high} if gap else {"low": low, "high": high}
+    return {"first": first, "second": second, "value": first - second} | ends
+
+
+def content(of, *, n_positive=100, n=200, groups=("muslim",)):
+    """A report or comparison in which every metric has one value."""
+    counts = {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
+    cells = counts | dict.fromkeys(SUBGROUP_METRICS, of)
+    return {
+        "overall": {"n": 1000, "n_positive": 500, "auc": of},
+        "subgroups": dict.fromkeys(groups, cells),
+        "power_mean": dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
+        "final_score": of,
+    }
+
+
+def judge(rules, report, champion=None, reference=None, **options):
+    """Decide with the same evidence for every slice and confidence."""
+    found = Evidence(report, champion, reference)
+    evidence = dict.fromkeys(evidence_needed(rules), found)
+    return decide(evidence, rules, today=TODAY, **options)
+
+
+def rules_of_every_kind(**limits):
+    """One rule for each metric and scope; the limits are those that the metric takes."""
+    for scope in SCOPES:
+        known = {"overall": OVERALL_METRICS, "aggregate": AGGREGATE_METRICS}
+        for metric in known.get(scope, SUBGROUP_METRICS):
+            yield metric, scope, limits
+
+
+# The bounds on each side of the limit, and the value on each side of it where it can be.
+SIDES = [
+    # value, low, high: proven for what should be large, for what should be small, by value
+    (0.4, 0.35, 0.45, "pass", "fail"),
+    (0.4, 0.25, 0.45, "insufficient", "insufficient"),
+    (0.2, 0.15, 0.35, "insufficient", "insufficient"),
+    (0.2, 0.15, 0.25, "fail", "pass"),
+    (0.4, LIMIT, 0.45, "pass", "insufficient"),  # at a limit is good enough
+    (0.2, 0.15, LIMIT, "insufficient", "pass"),
+    (LIMIT, LIMIT, LIMIT, "pass", "pass"),
+]
+
+
+@pytest.mark.parametrize(("metric", "scope"), [one[:2] for one in rules_of_every_kind()])
+@pytest.mark.parametrize("side", SIDES, ids=str)
+@pytest.mark.parametrize("mode", ["proven", "estimate"])
+def test_a_floor_or_ceiling_is_held_against_the_bound_or_the_value(metric, scope, side, mode):
+    value, low, high, of_floor, of_ceiling = side
+    gap = metric in GAPS
+    limit = {"ceiling" if gap else "floor": LIMIT}
+    rule = Rule(metric, scope, mode=mode, **limit)
+    verdict = judge([rule], content(cell(value, low, high)))
+    (result,) = verdict.results
+    if mode == "estimate":
+        met = value <= LIMIT if gap else value >= LIMIT
+        assert (verdict.outcome, result.bound) == ("pass" if met else "fail", value)
+    else:
+        assert verdict.outcome == (of_ceiling if gap else of_floor)
+        good_end = verdict.outcome == "fail"
+        assert result.bound == ((low if good_end else high) if gap else (high if good_end else low))
+    assert (result.value, result.limit, result.outcome) == (value, LIMIT, verdict.outcome)
+
+
+@pytest.mark.parametrize("metric", GAPS)
+@pytest.mark.parametrize(
+    ("value", "low", "high", "outcome"),
+    [
+        (-0.4, -0.45, -0.35, "fail"),
+        (-0.4, -0.45, -0.25, "insufficient"),
+        (-0.1, -0.25, 0.05, "pass"),
+        (0.0, -0.35, 0.35, "insufficient"),
+        (0.0, -LIMIT, LIMIT, "pass"),
+    ],
+)
+def test_a_ceiling_limits_a_gap_in_both_directions(metric, value, low, high, outcome):
+    verdict = judge([Rule(metric, "each", ceiling=LIMIT)], content(cell(value, low, high)))
+    assert verdict.outcome == outcome
+    assert (
+        judge([Rule(metric, "each", ceiling=LIMIT)], content(cell(-value, -high, -low))).outcome
+        == outcome
+    )
+
+
+MARGIN = 0.05
+CHANGES = [
+    # how much worse: estimate, and bounds from better to worse; outcome
+    (-0.10, -0.12, -0.08, "pass"),
+    (0.00, 0.00, 0.00, "pass"),
+    (0.02, 0.00, 0.04, "pass"),
+    (0.02, -0.02, 0.06, "insufficient"),
+    (0.06, 0.04, 0.08, "insufficient"),
+    (0.08, 0.06, 0.10, "fail"),
+    (0.04, 0.03, MARGIN, "insufficient"),  # at a margin is not good enough
+    (0.06, MARGIN, 0.08, "insufficient"),
+]
+
+
+@pytest.mark.parametrize("rival", ["champion", "reference"])
+@pytest.mark.parametrize(("metric", "scope"), [one[:2] for one in rules_of_every_kind()])
+@pytest.mark.parametrize("worse", CHANGES, ids=str)
+@pytest.mark.parametrize("mode", ["proven", "estimate"])
+def test_a_margin_is_held_against_the_change_from_the_rival(rival, metric, scope, worse, mode):
+    estimate, better_end, worse_end, outcome = worse
+    gap = metric in GAPS
+    if gap:  # the size grows from .2; its sign does not matter
+        compared = change(-(0.2 + estimate), 0.2, better_end, worse_end, gap=True)
+    else:
+        compared = change(0.7 - estimate, 0.7, -worse_end, -better_end)
+    option = "margin" if rival == "champion" else "reference_margin"
+    rule = Rule(metric, scope, mode=mode, **{option: MARGIN})
+    verdict = judge([rule], content(cell(0.9, 0.8, 0.95)), **{rival: content(compared)})
+    if mode == "estimate":
+        outcome = "pass" if estimate < MARGIN else "fail"
+    (result,) = verdict.results
+    assert (verdict.outcome, result.kind) == (outcome, rival)
+    assert (result.value, result.rival) == (compared["first"], compared["second"])
+
+
+def test_a_rule_with_limit_and_margins_gives_one_result_for_each():
+    rule = Rule("bpsn_auc", "each", floor=0.8, margin=0.02, reference_margin=0.05)
+    same = content(change(0.9, 0.9, 0.0, 0.0))
+    verdict = judge([rule], content(cell(0.9, 0.85, 0.95)), same, same)
+    kinds = [(one.kind, one.outcome) for one in verdict.results]
+    assert kinds == [("floor", "pass"), ("champion", "pass"), ("reference", "pass")]
+
+
+@pytest.mark.parametrize("mode", ["proven", "estimate"])
+@pytest.mark.parametrize("value", [0.9, 0.1, None])
+def test_too_few_rows_are_insufficient_whatever_the_value(value, mode):
+    rule = Rule("subgroup_auc", "each", floor=0.8, min_positives=101, mode=mode)
+    verdict = judge([rule], content(cell(value, value, value)))
+    assert verdict.outcome == "insufficient"
+    assert "100 positives where 101 are needed" in verdict.results[0].sentence
+
+
+def test_too_few_clusters_are_insufficient():
+    rules = [Rule("bpsn_auc", "each", floor=0.5, mode="estimate")]
+    few, enough = (content(cell(0.9, 0.8, 0.95, n_clusters=n)) for n in (19, 20))
+    assert judge(rules, enough).outcome == "pass"
+    verdict = judge(rules, few)
+    assert verdict.outcome == "insufficient"
+    assert "19 clusters where 20 are needed" in verdict.results[0].sentence
+    assert verdict.results[0].n_clusters == 19
+
+
+def test_without_an_interval_nothing_is_proven():
+    report = content(cell(0.95))
+    assert judge([Rule("bpsn_auc", "each", floor=0.5)], report).outcome == "insufficient"
+    estimate = Rule("bpsn_auc", "each", floor=0.5, mode="estimate")
+    assert judge([estimate], report).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("metric", "insufficient"),
+    [
+        ("subgroup_auc", True),
+        ("bpsn_auc", False),
+        ("bnsp_auc", True),
+        ("positive_aeg", True),
+        ("negative_aeg", False),
+    ],
+)
+@pytest.mark.parametrize("scope", ["each", "worst", "muslim"])
+def test_support_is_asked_of_the_classes_that_a_metric_compares(metric, insufficient, scope):
+    limit = {"ceiling": 0.5} if metric in GAPS else {"floor": 0.1}
+    rule = Rule(metric, scope, min_positives=10, **limit)
+    verdict = judge([rule], content(cell(0.3, 0.25, 0.35), n_positive=5))
+    assert (verdict.outcome == "insufficient") is insufficient
+
+
+def test_support_is_asked_of_the_background_too():
+    everyone = content(cell(0.9, 0.85, 0.95), n=999, n_positive=499)
+    rule = Rule("bpsn_auc", "each", floor=0.8)
+    assert "1 background positives" in judge([rule], everyone).results[0].sentence
+
+
+def test_support_in_a_background_that_all_share_is_its_own_count():
+    rule = Rule("bpsn_auc", "each", floor=0.8, min_positives=40)
+    report = content(cell(0.9, 0.85, 0.95))
+    key = evidence_needed([rule])[0]
+    for positives, outcome in ((40, "pass"), (39, "insufficient")):
+        shared = {"positive": positives, "negative": 500}
+        found = decide({key: Evidence(report, background=shared)}, [rule], today=TODAY)
+        assert found.outcome == outcome
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+@pytest.mark.parametrize("scope", ["each", "worst"])
+def test_a_number_that_is_missing_despite_its_rows_is_an_error(value, scope):
+    report = content({"value": value, "low": 0.8, "high": 0.9, "reason": "lost"})
+    verdict = judge([Rule("bpsn_auc", scope, floor=0.8)], report)
+    assert verdict.outcome == "error"
+    assert "lost" in verdict.results[0].sentence
+
+
+@pytest.mark.parametrize("metric", ["bpsn_auc", "negative_aeg"])
+@pytest.mark.parametrize("lost", [cell(float("nan"), 0.1, 0.2), cell(0.15, float("nan"), 0.2)])
+def test_a_good_subgroup_never_hides_one_that_is_no_number(metric, lost):
+    for names in (("a", "b"), ("b", "a")):
+        report = content(cell(0.15, 0.1, 0.2), groups=names)
+        report["subgroups"]["b"] = report["subgroups"]["a"] | {metric: lost}
+        limit = {"ceiling": 0.5} if metric in GAPS else {"floor": 0.01}
+        verdict = judge([Rule(metric, "worst", **limit)], report)
+        assert (verdict.outcome, verdict.results[0].group) == ("error", "b")
+
+
+@pytest.mark.parametrize("end", [float("nan"), float("-inf")])
+def test_a_bound_that_is_no_number_is_an_error(end):
+    verdict = judge([Rule("bpsn_auc", "each", floor=0.8)], content(cell(0.9, end, 0.95)))
+    assert verdict.outcome == "error"
+
+
+def test_an_undefined_aggregate_is_insufficient():
+    rule = Rule("final_score", "aggregate", floor=0.8)
+    assert judge([rule], content(cell(None))).outcome == "insufficient"
+
+
+def test_the_worst_subgroup_is_bounded_by_every_subgroups_bounds():
+    report = content(cell(0.9, 0.85, 0.95), groups=("a", "b"))
+    report["subgroups"]["b"] = report["subgroups"]["a"] | {"bpsn_auc": cell(0.92, 0.7, 0.99)}
+    (result,) = judge([Rule("bpsn_auc", "worst", floor=0.8)], report).results
+    assert (result.group, result.value, result.outcome) == ("a", 0.9, "insufficient")
+    assert (result.low, result.high, result.bound) == (0.7, 0.95, 0.7)
+
+
+def test_the_worst_gap_is_the_widest_in_either_direction():
+    report = content(cell(0.1, 0.05, 0.15), groups=("a", "b"))
+    wide = cell(-0.2, -0.32, -0.1)
+    report["subgroups"]["b"] = report["subgroups"]["a"] | {"negative_aeg": wide}
+    (result,) = judge([Rule("negative_aeg", "worst", ceiling=0.3)], report).results
+    assert (result.group, result.value, result.high) == ("b", -0.2, 0.32)
+    assert result.outcome == "insufficient"
+
+
+def test_a_worst_subgroup_without_evidence_anywhere_is_insufficient():
+    report = content(cell(0.9, 0.85, 0.95), groups=("a", "b"))
+    few = {"n": 3, "n_positive": 1, "n_negative": 2, "subgroup_auc": cell(1.0)}
+    report["subgroups"]["b"] = report["subgroups"]["b"] | few
+    verdict = judge([Rule("subgroup_auc", "worst", floor=0.5, min_positives=2)], report)
+    assert verdict.outcome == "insufficient"
+    assert "b has 1 positives where 2 are needed" in verdict.results[0].sentence
+
+
+def test_a_warning_never_counts_for_the_verdict():
+    rules = [Rule("auc", "overall", floor=0.1), Rule("bpsn_auc", "each", floor=0.9, action="warn")]
+    verdict = judge(rules, content(cell(0.5, 0.4, 0.6)))
+    assert verdict.outcome == "pass"
+    assert [one.outcome for one in verdict.results] == ["pass", "fail"]
+
+
+def test_the_worst_blocking_outcome_wins():
+    for outcomes in itertools.permutations(["pass", "insufficient", "fail", "error"], 2):
+        order = ["pass", "insufficient", "fail", "error"]
+        assert worst(outcomes) == max(outcomes, key=order.index)
+    assert worst([]) == "insufficient"
+
+
+def test_a_blocking_rule_over_no_subgroups_is_not_a_pass():
+    empty = content(cell(0.9, 0.85, 0.95), groups=())
+    for scope in ("each", "worst"):
+        rules = [Rule("auc", "overall", floor=0.5), Rule("bpsn_auc", scope, floor=0.5)]
+        assert judge(rules, empty).outcome == "insufficient"
+
+
+# ------------------------------------------------------------------ no champion, waivers
+
+
+def test_without_a_champion_margins_are_skipped_only_where_the_policy_allows_a_first():
+    rules = [Rule("bpsn_auc", "each", floor=0.5, margin=0.02)]
+    report = content(cell(0.9, 0.85, 0.95))
+    allowed = judge(rules, report, allow_first=True)
+    assert allowed.outcome == "pass"
+    assert [one.outcome for one in allowed.results] == ["pass", "skipped"]
+    assert judge(rules, report).outcome == "insufficient"
+
+
+def test_margins_alone_do_not_pass_a_first_candidate():
+    rules = [Rule("bpsn_auc", "each", margin=0.02)]
+    assert judge(rules, content(cell(0.9, 0.8, 1.0)), allow_first=True).outcome == "insufficient"
+
+
+def test_a_missing_reference_is_never_skipped():
+    rules = [Rule("auc", "overall", floor=0.5), Rule("auc", "overall", reference_margin=0.02)]
+    report = content(cell(0.9, 0.85, 0.95))
+    assert judge(rules, report, allow_first=True).outcome == "insufficient"
+
+
+def waiver(**changed):
+    """A waiver of what `needs_rows` lacks, but for the changes."""
+    known = {"rule": "bpsn_auc/each", "group": "muslim", "reason": "few", "decided_by": "Ada"}
+    return Waiver(**{"expires": TODAY} | known | changed)
+
+
+NEEDS_ROWS = [
+    Rule("auc", "overall", floor=0.5),
+    Rule("bpsn_auc", "each", floor=0.5, min_negatives=101),
+]
+
+
+def test_a_waiver_turns_aside_missing_evidence_of_its_rule_and_group():
+    report = content(cell(0.9, 0.85, 0.95))
+    assert judge(NEEDS_ROWS, report).outcome == "insufficient"
+    verdict = judge(NEEDS_ROWS, report, waivers=[waiver()])
+    assert verdict.outcome == "pass"
+    assert verdict.results[1].waived_by == "Ada until 2026-11-21: few"
+    assert verdict.results[1].outcome == "insufficient"
+
+
+def test_a_waiver_that_has_expired_does_not_hold():
+    expired = waiver(expires=date(2026, 11, 20))
+    report = content(cell(0.9, 0.85, 0.95))
+    assert judge(NEEDS_ROWS, report, waivers=[expired]).outcome == "insufficient"
+
+
+def test_a_waiver_never_turns_aside_a_failure_or_an_error():
+    rules = [Rule("auc", "overall", floor=0.1), Rule("bpsn_auc", "each", floor=0.8)]
+    for of, outcome in ((cell(0.5, 0.4, 0.6), "fail"), (cell(float("nan"), 0.1, 0.2), "error")):
+        report = content(cell(0.9, 0.85, 0.95))
+        report["subgroups"]["muslim"] = report["subgroups"]["muslim"] | {"bpsn_auc": of}
+        assert judge(rules, report, waivers=[waiver()]).outcome == outcome
+
+
+def test_everything_waived_is_not_a_pass():
+    rules = [NEEDS_ROWS[1]]
+    report = content(cell(0.9, 0.85, 0.95))
+    assert judge(rules, report, waivers=[waiver()]).outcome == "insufficient"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rule": "bpsn_auc/every"}, r"must name rules; got 'bpsn_auc/every' \(known: auc/over"),
+        ({"group": "martian"}, "must name groups of the rule bpsn_auc/each; got 'martian'"),
+    ],
+)
+def test_a_waiver_of_nothing_is_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        judge(NEEDS_ROWS, content(cell(0.9, 0.85, 0.95)), waivers=[waiver(**changed)])
+
+
+def test_the_worst_subgroup_is_waived_without_naming_one():
+    rules = [
+        Rule("auc", "overall", floor=0.5),
+        Rule("bpsn_auc", "worst", floor=0.5, min_negatives=101),
+    ]
+    given = waiver(rule="bpsn_auc/worst", group=None)
+    assert judge(rules, content(cell(0.9, 0.85, 0.95)), waivers=[given]).outcome == "pass"
+
+
+# ------------------------------------------------------------------ rules
+
+
+@pytest.mark.parametrize("rules", [[], [Rule("auc", "overall", floor=0.5, action="warn")]])
+def test_a_gate_without_blocking_rules_is_refused(rules):
+    with pytest.raises(ValueError, match="at least one blocking rule"):
+        judge(rules, content(cell(1.0, 0.9, 1.0)))
+
+
+def test_evidence_of_every_slice_and_confidence_is_needed():
+    rules = [
+        Rule("auc", "overall", floor=0.5),
+        Rule("auc", "overall", floor=0.5, slice="short"),
+        Rule("auc", "overall", floor=0.6, confidence=0.975),
+        Rule("auc", "overall", floor=0.5, id="again"),
+    ]
+    keys = [(name, round(level, 9)) for name, level in evidence_needed(rules)]
+    assert keys == [(None, 0.9), ("short", 0.9), (None, 0.95)]
+    with pytest.raises(ValueError, match="must cover every slice and confidence"):
+        decide({(None, rules[0].level): Evidence({})}, rules, today=TODAY)
+
+
+def test_a_slice_is_judged_by_its_own_evidence():
+    rules = [Rule("auc", "overall", floor=0.8), Rule("auc", "overall", floor=0.8, slice="short")]
+    keys = evidence_needed(rules)
+    evidence = {
+        keys[0]: Evidence(content(cell(0.9, 0.85, 0.95))),
+        keys[1]: Evidence(content(cell(0.7, 0.65, 0.75))),
+    }
+    verdict = decide(evidence, rules, today=TODAY)
+    assert [one.outcome for one in verdict.results] == ["pass", "fail"]
+    assert "overall auc in slice short is 0.7000" in verdict.results[1].sentence
+
+
+def test_several_candidates_on_one_set_share_the_error_rate():
+    (rule,) = correct_for_candidates([Rule("auc", "overall", floor=0.5)], 5)
+    assert rule.confidence == pytest.approx(1 - 0.05 / 5)
+    with pytest.raises(ValueError, match="`n_candidates` must be at least 1; got 0"):
+        correct_for_candidates([rule], 0)
+
+
+def test_an_unknown_subgroup_is_refused():
+    rule = Rule("bpsn_auc", ("muslim", "martian"), floor=0.8)
+    with pytest.raises(ValueError, match=r"'martian' \(known: muslim\)"):
+        judge([rule], content(cell(0.9, 0.85, 0.95)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "nonsense", "scope": "each", "floor": 0.8}, "must be one of subgroup_auc"),
+        ({"metric": "bpsn_auc", "scope": "overall", "floor": 0.8}, "must be one of auc"),
+        ({"metric": "auc", "scope": "each", "floor": 0.8}, "must be one of"),
+        ({"metric": "auc", "scope": "overall"}, "`floor`, `margin` or `reference_margin`; it se"),
+        ({"metric": "auc", "scope": "overall", "ceiling": 0.8}, "`floor`, not `ceiling`"),
+        ({"metric": "positive_aeg", "scope": "each", "floor": 0.1}, "`ceiling`, not `floor`"),
+        ({"metric": "positive_aeg", "scope": "each", "ceiling": 0.6}, r"\(0, 0.5\]; got 0.6"),
+        ({"metric": "auc", "scope": "overall", "floor": 0}, r"\(0, 1\]; got 0"),
+        ({"metric": "auc", "scope": "overall", "margin": 0}, r"`margin` of auc .*\(0, 1\]; got 0"),
+        ({"metric": "auc", "scope": "overall", "floor": float("nan")}, r"got nan"),
+        ({"metric": "auc", "scope": "overall", "floor": 1, "min_positives": 0}, "at least 1"),
+        ({"metric": "auc", "scope": "overall", "floor": 1, "confidence": 0.5}, "between 0.5 and"),
+        ({"metric": "auc", "scope": "overall", "floor": 1, "confidence": 95}, "as in 0.95; got 95"),
+    ],
+)
+def test_a_rule_that_could_not_decide_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Rule(**options)
+
+
+# ------------------------------------------------------------------ words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.4, "score higher than other toxic"), (-0.4, "score lower than other")]
+)
+def test_a_failed_gap_says_in_words_which_way_it_goes(value, words):
+    report = content(cell(value, value - 0.05, value + 0.05))
+    (result,) = judge([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
+    assert words in result.sentence
+    assert f"{value:+.4f} (of the size, 95 % bounds 0.3500 and 0.4500)" in result.sentence
+    assert "shown to be above the ceiling 0.3" in result.sentence
+
+
+def test_a_change_is_told_with_both_values_and_its_bounds():
+    worse = content(change(0.80, 0.85, -0.07, -0.03))
+    rule = Rule("bpsn_auc", "each", margin=0.02)
+    (result,) = judge([rule], content(cell(0.80, 0.75, 0.85)), worse).results
+    assert result.sentence == (
+        "bpsn_auc of muslim is 0.8000, the champion's 0.8500: it is lower by 0.0500 "
+        "(95 % bounds -0.0700 and -0.0300), worse by more than the margin 0.02."
+    )
+
+
+def two_models(shift):
+    """Labels, a subgroup, and the scores of two models, one with shifted mentions."""
+    rng = np.random.default_rng(0)
+    y_true, mask = rng.random(4000) < 0.5, rng.random(4000) < 0.3
+    y_score = 0.5 * y_true + rng.random(4000)
+    return y_true, {"gay": mask}, y_score + shift * mask, y_score
+
+
+def test_a_real_comparison_finds_the_group_that_got_worse():
+    y_true, groups, shifted, plain = two_models(0.6)
+    rule = Rule("bpsn_auc", "each", floor=0.6, margin=0.02)
+    compared = compare_bias(y_true, shifted, plain, groups, confidence=rule.level).to_dict()
+    bias = evaluate_bias(y_true, shifted, groups, confidence=rule.level)
+    floor, margin = judge([rule], bias.to_dict(), compared).results
+    value = bias.subgroups["gay"].bpsn_auc
+    assert (floor.outcome, floor.value, floor.bound) == ("fail", value.value, value.high)
+    assert "non-toxic comments that mention gay" in floor.sentence
+    assert margin.outcome == "fail"
+    assert margin.bound == compared["subgroups"]["gay"]["bpsn_auc"]["high"]
+
+
+def test_a_verdict_is_plain_values():
+    verdict = judge([Rule("auc", "overall", floor=0.8)], content(cell(0.9, 0.85, 0.95)))
+    plain = verdict.to_dict()
+    assert plain["outcome"] == "pass"
+    assert [one["rule"] for one in plain["results"]] == ["auc/overall"]
+    assert plain["results"][0]["bound"] == 0.85
+
+
+@pytest.mark.parametrize("kind", ["each", "worst"])
+def test_a_gap_without_an_interval_is_not_proven_small(kind):
+    report = content(cell(-0.1))
+    assert judge([Rule("negative_aeg", kind, ceiling=0.2)], report).outcome == "insufficient"
+    estimate = Rule("negative_aeg", kind, ceiling=0.2, mode="estimate")
+    assert judge([estimate], report).outcome == "pass"
+
+
+def test_an_identical_candidate_passes_every_margin():
+    y_true, groups, _, plain = two_models(0.0)
+    rules = [
+        Rule(metric, scope, margin=1e-9)
+        for metric, scope, _ in rules_of_every_kind()
+        if scope != "muslim"
+    ]
+    compared = compare_bias(y_true, plain, plain, groups, confidence=rules[0].level).to_dict()
+    report = evaluate_bias(y_true, plain, groups, confidence=rules[0].level).to_dict()
+    verdict = judge(rules, report, compared)
+    assert {one.outcome for one in verdict.results} == {"pass"}

@@ -1,0 +1,81 @@
+"""The objective of a policy: the value, the paired difference, and how they are told."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate.objective import OBJECTIVES, Metric, Objective, measure_objective
+from bias_metrics.gate.verdict import Evidence
+
+Y_TRUE = np.arange(400) % 2 == 1
+GROUPS = {"gay": np.arange(400) % 3 == 0, "muslim": np.arange(400) % 5 == 0}
+NOISE = np.random.default_rng(3).random(400)
+GOOD, BAD = Y_TRUE + 1.3 * NOISE, Y_TRUE + 1.6 * NOISE
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return compare_bias(Y_TRUE, GOOD, BAD, GROUPS, confidence=0.9)
+
+
+def test_every_overall_and_aggregate_metric_can_be_the_objective():
+    assert set(get_args(Metric)) == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize("metric", OBJECTIVES)
+def test_the_objective_is_the_paired_difference_of_the_comparison(compared, metric):
+    known = {"auc": compared.overall.auc, "final_score": compared.final_score}
+    expected = (known | compared.power_mean)[metric]
+    evidence = Evidence(compared.first.to_dict(), compared.to_dict())
+    found = measure_objective(metric, evidence, 0.95)
+    assert (found.value, found.rival) == (expected.first, expected.second)
+    assert (found.change, found.low, found.high) == (expected.value, expected.low, expected.high)
+    assert (found.is_higher, found.is_lower) == (True, False)
+
+
+def test_the_other_way_round_it_is_shown_to_be_lower():
+    turned = compare_bias(Y_TRUE, BAD, GOOD, GROUPS, confidence=0.9)
+    found = measure_objective("auc", Evidence(turned.first.to_dict(), turned.to_dict()), 0.95)
+    assert (found.is_higher, found.is_lower) == (False, True)
+    assert found.comparison.startswith("auc is lower by 0.0")
+
+
+@pytest.mark.parametrize("metric", OBJECTIVES)
+def test_without_a_champion_there_is_a_value_alone(metric):
+    report = evaluate_bias(Y_TRUE, GOOD, GROUPS).to_dict()
+    cell = {**report["overall"], **report["power_mean"], "final_score": report["final_score"]}
+    found = measure_objective(metric, Evidence(report), 0.95)
+    assert (found.value, found.change) == (cell[metric]["value"], None)
+    assert (found.is_higher, found.is_lower) == (False, False)
+
+
+def test_an_undefined_objective_says_why():
+    groups = GROUPS | {"deaf": np.zeros(400, dtype=bool)}
+    compared = compare_bias(Y_TRUE, GOOD, BAD, groups, confidence=0.9)
+    evidence = Evidence(compared.first.to_dict(), compared.to_dict())
+    found = measure_objective("final_score", evidence, 0.95)
+    assert found.change is None
+    assert found.comparison.startswith("final_score has no difference: ")
+    assert "deaf" in found.comparison
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Objective("auc", 0.95, 0.9, 0.9, 0.0, 0.0, 0.0), "auc is the same (95 % bounds 0.0000"),
+        (
+            Objective("bpsn_auc", 0.9, 0.9, 0.8, 0.1),
+            "mean of bpsn_auc is higher by 0.1000, without",
+        ),
+        (Objective("auc", 0.95, None), "auc has no difference: it is undefined"),
+    ],
+)
+def test_the_comparison_is_told_in_words(objective, words):
+    assert words in objective.comparison
+
+
+def test_another_metric_is_refused():
+    with pytest.raises(ValueError, match=r"`metric` must be one of auc, subgroup_auc, .*'fped'"):
+        measure_objective("fped", Evidence({}), 0.95)

@@ -1,0 +1,223 @@
+"""A background without any identity, against loops over the pairs of rows."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias, measure_subgroup, rank_scores
+from bias_metrics._core.covariance import TwoRankings, joint
+from bias_metrics._core.influence import rank_rows
+from bias_metrics.report.request import ranked_members
+from bias_metrics.metrics import SUBGROUP_METRICS
+
+NO_IDENTITY = "no_identity"
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(11)
+    y_true = rng.random(600) < 0.4
+    y_score = np.round(rng.normal(size=600) + y_true, 1)
+    subgroups = {"gay": rng.random(600) < 0.2, "muslim": rng.random(600) < 0.3}
+    return y_true, y_score, subgroups
+
+
+def placements(lower, upper):
+    """Share of each pair, in a table of `upper` by `lower`, by comparing one by one."""
+    return (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+
+
+def pairs(rows, name, metric):
+    """Return which rows are below and above in a metric's pairs."""
+    y_true, _, subgroups = rows
+    own = subgroups[name]
+    none = ~np.any(list(subgroups.values()), axis=0)
+    return {
+        "subgroup_auc": (own & ~y_true, own & y_true),
+        "bpsn_auc": (own & ~y_true, none & y_true),
+        "bnsp_auc": (none & ~y_true, own & y_true),
+        "positive_aeg": (none & y_true, own & y_true),
+        "negative_aeg": (none & ~y_true, own & ~y_true),
+    }[metric]
+
+
+def influences(rows, name, metric, y_score=None):
+    """Return the influence of each row on a metric, by the definition."""
+    scores = rows[1] if y_score is None else y_score
+    lower, upper = pairs(rows, name, metric)
+    table = placements(scores[lower], scores[upper])
+    found = np.zeros(scores.size)
+    for of_class, axis in ((lower, 0), (upper, 1)):
+        each = table.mean(axis=axis)
+        found[of_class] = (each - each.mean()) / np.sqrt(each.size * (each.size - 1))
+    return found
+
+
+@pytest.mark.parametrize("intervals", [True, "cells", False])
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_each_metric_compares_with_the_rows_of_no_subgroup(rows, metric, intervals):
+    report = evaluate_bias(*rows, intervals=intervals, background=NO_IDENTITY)
+    for name, bias in report.subgroups.items():
+        lower, upper = pairs(rows, name, metric)
+        expected = placements(rows[1][lower], rows[1][upper]).mean()
+        found = getattr(bias, metric).value
+        assert found == pytest.approx(expected - 0.5 * metric.endswith("_aeg"), abs=1e-12)
+
+
+@pytest.mark.parametrize("intervals", [True, "cells"])
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_a_standard_error_is_that_of_the_placements_of_its_own_rows(rows, metric, intervals):
+    report = evaluate_bias(*rows, intervals=intervals, background=NO_IDENTITY)
+    for name, bias in report.subgroups.items():
+        expected = np.sqrt(np.sum(influences(rows, name, metric) ** 2))
+        assert getattr(bias, metric).std_error == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_power_mean_has_the_influence_of_its_cells(rows):
+    report = evaluate_bias(*rows, background=NO_IDENTITY)
+    for metric, mean in report.power_mean.by_metric().items():
+        values = {n: getattr(b, metric).value for n, b in report.subgroups.items()}
+        influence = sum(
+            (value / mean.value) ** -6 / 2 * influences(rows, name, metric)
+            for name, value in values.items()
+        )
+        assert mean.std_error == pytest.approx(np.sqrt(np.sum(influence**2)), rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_clusters_add_up_the_influences_of_their_rows(rows, metric):
+    clusters = np.arange(600) % 40
+    report = evaluate_bias(*rows, clusters=clusters, background=NO_IDENTITY)
+    for name, bias in report.subgroups.items():
+        sums = np.bincount(clusters, weights=influences(rows, name, metric))
+        n = np.unique(clusters[rows[2][name]]).size
+        expected = np.sqrt(n / (n - 1) * np.sum(sums**2))
+        assert getattr(bias, metric).std_error == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", NO_IDENTITY])
+def test_the_bootstrap_spreads_as_the_standard_errors_say(rows, background):
+    spread = bootstrap_bias(
+        *rows, rng=np.random.default_rng(3), n_replicates=400, background=background
+    )
+    report = evaluate_bias(*rows, background=background)
+    for name, bias in report.subgroups.items():
+        for metric in SUBGROUP_METRICS:
+            error = getattr(bias, metric).std_error
+            assert spread.subgroups[name][metric].std_error == pytest.approx(error, rel=0.2)
+
+
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_what_two_models_share_is_the_sum_over_rows(rows, metric):
+    y_true, first, subgroups = rows
+    second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
+    rankings = [rank_rows(y_true, scores) for scores in (first, second)]
+    members = [ranked_members(ranked, subgroups, NO_IDENTITY) for ranked in rankings]
+    pair = TwoRankings.of(*rankings)
+    for name in subgroups:
+        a, b = influences(rows, name, metric), influences(rows, name, metric, second)
+        found = joint(metric, pair, pair.match(*(one[name] for one in members)))
+        assert found.covariance == pytest.approx(a @ b, rel=1e-9)
+        assert found.third == pytest.approx(np.sum((a - b) ** 3), rel=1e-6)
+        assert found.negated().third == pytest.approx(np.sum((a + b) ** 3), rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_a_background_many_times_larger_hardly_adds_to_how_skewed_a_difference_is(metric):
+    rng = np.random.default_rng(12)
+    y_true, own = rng.random(6_000) < 0.4, np.arange(6_000) < 200
+    first, second = (rng.exponential(size=6_000) + y_true for _ in range(2))
+    rows = y_true, first, {"gay": own}
+    rankings = [rank_rows(y_true, scores) for scores in (first, second)]
+    members = [ranked_members(ranked, rows[2], NO_IDENTITY)["gay"] for ranked in rankings]
+    pair = TwoRankings.of(*rankings)
+    apart = influences(rows, "gay", metric) - influences(rows, "gay", metric, second)
+    found = joint(metric, pair, pair.match(*members))
+    error = np.sqrt(np.sum(apart**2))
+    assert found.third / error**3 == pytest.approx(np.sum(apart**3) / error**3, abs=0.001)
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(600) % 40], ids=["rows", "clusters"])
+def test_a_comparison_has_the_reports_and_the_errors_of_that_background(rows, clusters):
+    y_true, first, subgroups = rows
+    second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
+    options = {"background": NO_IDENTITY, "clusters": clusters}
+    compared = compare_bias(y_true, first, second, subgroups, **options)
+    assert compared.first == evaluate_bias(y_true, first, subgroups, **options)
+    assert compared.second == evaluate_bias(y_true, second, subgroups, **options)
+    for name in subgroups:
+        for metric in SUBGROUP_METRICS:
+            difference = influences(rows, name, metric) - influences(rows, name, metric, second)
+            units = np.arange(600) if clusters is None else clusters
+            n = np.unique(units[subgroups[name]]).size
+            inflation = 1 if clusters is None else n / (n - 1)
+            error = np.sqrt(inflation * np.sum(np.bincount(units, weights=difference) ** 2))
+            found = compared.subgroups[name][metric]
+            assert found.std_error == pytest.approx(error, rel=1e-9)
+
+
+def test_integer_weights_are_repetitions(rows):
+    y_true, y_score, subgroups = rows
+    weights = np.random.default_rng(2).integers(0, 4, 600)
+    repeated = [np.repeat(one, weights) for one in (y_true, y_score, *subgroups.values())]
+    options = {"intervals": False, "background": NO_IDENTITY}
+    weighted = evaluate_bias(*rows, sample_weight=weights, **options).to_dict()
+    twice = evaluate_bias(
+        *repeated[:2], dict(zip(subgroups, repeated[2:], strict=True)), **options
+    ).to_dict()
+    for name in subgroups:
+        for metric in SUBGROUP_METRICS:
+            value = twice["subgroups"][name][metric]["value"]
+            assert weighted["subgroups"][name][metric]["value"] == pytest.approx(value, abs=1e-12)
+
+
+def test_one_subgroup_alone_has_the_same_background_either_way(rows):
+    y_true, y_score, subgroups = rows
+    alone = {"gay": subgroups["gay"]}
+    default = evaluate_bias(y_true, y_score, alone).to_dict()
+    other = evaluate_bias(y_true, y_score, alone, background=NO_IDENTITY).to_dict()
+    assert other == default | {"background": NO_IDENTITY}
+
+
+def test_without_subgroups_there_is_nothing_to_compare_with_a_background(rows):
+    report = evaluate_bias(*rows[:2], {}, background=NO_IDENTITY)
+    assert report.overall.auc == evaluate_bias(*rows[:2], {}).overall.auc
+    assert report.subgroups == {}
+
+
+def test_a_background_that_everyone_is_missing_from_leaves_undefined_cells(rows):
+    y_true, y_score, subgroups = rows
+    both = {"gay": subgroups["gay"], "straight": ~subgroups["gay"]}
+    cells = evaluate_bias(y_true, y_score, both, background=NO_IDENTITY).subgroups["gay"]
+    assert cells.subgroup_auc.value is not None
+    assert (cells.bpsn_auc.value, cells.bpsn_auc.reason) == (None, "no background positives")
+    assert cells.negative_aeg.reason == "no background negatives"
+
+
+def test_the_overall_auc_covers_all_rows_whatever_the_background(rows):
+    reports = [evaluate_bias(*rows, background=one) for one in ("outside_subgroup", NO_IDENTITY)]
+    assert reports[0].overall.auc == reports[1].overall.auc
+    assert reports[0].subgroups["gay"] != reports[1].subgroups["gay"]
+
+
+def test_the_steps_take_the_excluded_rows(rows):
+    y_true, y_score, subgroups = rows
+    mentioned = np.any(list(subgroups.values()), axis=0)
+    excluded = rank_scores(y_true[mentioned], y_score[mentioned])
+    everyone = rank_scores(y_true, y_score)
+    expected = evaluate_bias(*rows, intervals="cells", background=NO_IDENTITY)
+    for name, mask in subgroups.items():
+        own = y_true[mask], y_score[mask]
+        found = measure_subgroup(everyone, *own, confidence=0.95, excluded=excluded)
+        assert found == expected.subgroups[name]
+
+
+def test_excluded_rows_that_were_not_ranked_are_refused(rows):
+    everyone = rank_scores(rows[0][:100], rows[1][:100])
+    with pytest.raises(ValueError, match="must hold at most"):
+        measure_subgroup(everyone, [1], [0.1], excluded=rank_scores(*rows[:2]))
+
+
+def test_an_unknown_background_is_refused(rows):
+    msg = "`background` must be one of outside_subgroup, no_identity; got 'others'"
+    with pytest.raises(ValueError, match=msg):
+        evaluate_bias(*rows, background="others")

@@ -1,0 +1,375 @@
+"""Two models on the same rows: differences, their paired intervals, and adjusted p-values."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from bias_metrics import Difference, compare_bias, evaluate_bias
+from bias_metrics._core.difference_rule import skewed_reach
+from bias_metrics._core.placements import squares_of
+from bias_metrics.report.adjustment import adjust_benjamini_hochberg, adjust_holm
+
+METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+
+
+def draw(seed=0, n=500, *, ties=True):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.4
+    shared = rng.random(n) + 0.4 * y_true
+    scores = [shared + 0.4 * rng.random(n), shared + 0.6 * rng.random(n)]
+    masks = {"gay": rng.random(n) < 0.4, "muslim": rng.random(n) < 0.3}
+    return y_true, *(np.round(one, 1) if ties else one for one in scores), masks
+
+
+def placements(lower, upper):
+    wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+    return wins.mean(axis=1), wins.mean(axis=0)
+
+
+def naive_difference_error(lower, upper):
+    """DeLong's standard error of a paired difference, by comparing every pair.
+
+    `lower` and `upper` hold, for each class, the two models' scores of the same rows.
+    """
+    (upper_a, lower_a), (upper_b, lower_b) = (
+        placements(lower[model], upper[model]) for model in (0, 1)
+    )
+    of_upper, of_lower = upper_a - upper_b, lower_a - lower_b
+    return math.sqrt(of_upper.var(ddof=1) / of_upper.size + of_lower.var(ddof=1) / of_lower.size)
+
+
+def classes(metric, y_true, mask):
+    pos, neg = y_true & ~mask, ~y_true & ~mask
+    sub_pos, sub_neg = y_true & mask, ~y_true & mask
+    return {
+        "subgroup_auc": (sub_neg, sub_pos),
+        "bpsn_auc": (sub_neg, pos),
+        "bnsp_auc": (neg, sub_pos),
+        "positive_aeg": (pos, sub_pos),
+        "negative_aeg": (neg, sub_neg),
+    }[metric]
+
+
+def test_differences_are_those_of_the_two_reports():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks)
+    a, b = (evaluate_bias(y_true, one, masks) for one in (first, second))
+    assert (found.first, found.second) == (a, b)
+    assert found.overall.auc.value == a.overall.auc.value - b.overall.auc.value
+    assert found.final_score.value == a.final_score.value - b.final_score.value
+    for name, metric in itertools.product(masks, METRICS):
+        cell = found.subgroups[name][metric]
+        values = [getattr(one.subgroups[name], metric).value for one in (a, b)]
+        assert [cell.first, cell.second, cell.value] == [*values, values[0] - values[1]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("ties", [True, False])
+def test_paired_standard_errors_are_delongs_by_comparing_every_pair(metric, ties):
+    for seed in range(3):
+        y_true, *scores, masks = draw(seed, ties=ties)
+        found = compare_bias(y_true, *scores, masks)
+        for name, mask in masks.items():
+            lower, upper = classes(metric, y_true, mask)
+            expected = naive_difference_error(
+                [one[lower] for one in scores], [one[upper] for one in scores]
+            )
+            assert found.subgroups[name][metric].std_error == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_overall_paired_error_is_delongs():
+    y_true, *scores, _ = draw()
+    expected = naive_difference_error(
+        [one[~y_true] for one in scores], [one[y_true] for one in scores]
+    )
+    found = compare_bias(y_true, *scores, {}).overall.auc
+    assert found.std_error == pytest.approx(expected, abs=1e-12)
+    reach = found.value - found.low
+    assert found.high - found.value == pytest.approx(reach)
+    assert 1.959964 * expected < reach < 2 * expected  # Student's, of many degrees of freedom
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(500) % 100])
+def test_the_same_ranks_differ_by_0_with_zero_width(clusters):
+    y_true, first, _, masks = draw()
+    found = compare_bias(y_true, first, 2 * first + 1, masks, clusters=clusters)
+    cells = [one for of_group in found.subgroups.values() for one in of_group.values()]
+    for one in (*cells, *found.power_mean.values(), found.overall.auc, found.final_score):
+        assert (one.value, one.low, one.high, one.p_value) == (0, 0, 0, 1)
+        assert one.not_worse_by(0.001) is True
+        assert one.within(0.001) is True
+
+
+def test_exchanging_the_models_turns_every_difference_round():
+    y_true, first, second, masks = draw()
+    one = compare_bias(y_true, first, second, masks)
+    other = compare_bias(y_true, second, first, masks)
+    for name, metric in itertools.product(masks, METRICS):
+        a, b = one.subgroups[name][metric], other.subgroups[name][metric]
+        assert a.value == -b.value
+        assert a.low == pytest.approx(-b.high, abs=1e-12)
+        assert a.p_value == pytest.approx(b.p_value)
+    assert one.final_score.low == pytest.approx(-other.final_score.high, abs=1e-12)
+
+
+def test_the_bootstrap_agrees_with_the_paired_error_of_the_final_score():
+    y_true, first, second, masks = draw(n=1500)
+    found = compare_bias(y_true, first, second, masks).final_score
+    rng = np.random.default_rng(1)
+    of_class = [np.flatnonzero(y_true), np.flatnonzero(~y_true)]
+    drawn = []
+    for _ in range(200):
+        rows = np.concatenate([rng.choice(one, one.size) for one in of_class])
+        kept = {name: mask[rows] for name, mask in masks.items()}
+        a, b = (
+            evaluate_bias(y_true[rows], one[rows], kept, intervals=False) for one in (first, second)
+        )
+        drawn.append(a.final_score.value - b.final_score.value)
+    # 200 draws know a standard deviation to 5 %; four of those.
+    assert np.std(drawn) == pytest.approx(found.std_error, rel=0.2)
+
+
+def test_pairing_makes_the_interval_narrower_than_two_separate_ones():
+    found = compare_bias(*draw(n=2000))
+    a, b = found.first.overall.auc, found.second.overall.auc
+    assert found.overall.auc.std_error < 0.8 * math.hypot(a.std_error, b.std_error)
+
+
+def test_in_large_cells_the_interval_is_the_usual_one():
+    found = compare_bias(*draw(n=20_000, ties=False))
+    cell = found.subgroups["gay"]["bpsn_auc"]
+    assert cell.low == pytest.approx(cell.value - 1.959964 * cell.std_error, rel=0.02)
+    assert cell.high == pytest.approx(cell.value + 1.959964 * cell.std_error, rel=0.02)
+
+
+def test_two_perfect_small_cells_of_different_scores_are_not_shown_to_be_the_same():
+    rng = np.random.default_rng(0)
+    y_true, mask = np.arange(80) % 2 == 1, np.arange(80) % 4 < 2
+    first, second = (y_true + 0.5 * rng.random(80) for _ in range(2))
+    cell = compare_bias(y_true, first, second, {"gay": mask}).subgroups["gay"]["subgroup_auc"]
+    assert (cell.first, cell.second, cell.value) == (1, 1, 0)
+    assert cell.low < -0.05
+    assert cell.not_worse_by(0.02) is None
+
+
+def test_an_undefined_cell_has_a_reason_and_no_difference():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": np.zeros(500, dtype=bool)})
+    cell = found.subgroups["none"]["bpsn_auc"]
+    assert (cell.value, cell.low, cell.reason) == (None, None, "no subgroup negatives")
+    assert cell.not_worse_by(0.1) is None
+    assert cell.within(0.1) is None
+    assert found.final_score.value is None
+    assert "none" in found.final_score.reason
+    named = compare_bias(
+        y_true, first, second, masks | {"none": y_true & False}, power_mean_groups=["gay"]
+    )
+    assert named.final_score.low is not None
+
+
+def test_clusters_widen_the_paired_interval_where_rows_repeat():
+    y_true, first, second, masks = draw(n=600, ties=False)
+    twice = [np.tile(one, 2) for one in (y_true, first, second)]
+    groups = {name: np.tile(mask, 2) for name, mask in masks.items()}
+    plain = compare_bias(*twice, groups)
+    clustered = compare_bias(*twice, groups, clusters=np.tile(np.arange(600), 2))
+    for name, metric in itertools.product(masks, METRICS):
+        ratio = (
+            clustered.subgroups[name][metric].std_error / plain.subgroups[name][metric].std_error
+        )
+        assert ratio == pytest.approx(math.sqrt(2), rel=0.02)
+    few = compare_bias(*twice, groups, clusters=np.arange(1200) % 10)
+    assert few.overall.auc.reason == "10 clusters where 20 are needed"
+    assert few.overall.auc.value == plain.overall.auc.value
+    assert few.overall.auc.low is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "not_worse", "within"),
+    [
+        (-0.01, 0.01, True, True),
+        (-0.01, 0.05, True, None),
+        (-0.03, 0.01, None, None),
+        (-0.05, -0.03, False, False),
+        (0.03, 0.05, True, False),
+        (-0.02, 0.02, None, None),
+    ],
+)
+def test_statements_follow_from_the_interval(low, high, not_worse, within):
+    difference = Difference(0.8, 0.8, 0.0, 0.01, low, high)
+    assert difference.not_worse_by(0.02) is not_worse
+    assert difference.within(0.02) is within
+
+
+GAPS = ("positive_aeg", "negative_aeg")
+
+
+def draw_gaps(first, second, *, n=4000, own=0.2, seed=0):
+    """Labels, the scores of two models that move the subgroup's, and the subgroup."""
+    rng = np.random.default_rng(seed)
+    y_true, mask = np.arange(n) % 2 == 1, np.arange(n) % 4 < 2
+    shared = rng.standard_normal(n)
+    scores = [shared + own * rng.standard_normal(n) + shift * mask for shift in (first, second)]
+    return y_true, *scores, {"gay": mask}
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(4000) % 1000])
+@pytest.mark.parametrize(
+    ("first", "second", "margin", "shown"),
+    [
+        (0.1, 0.8, 0.001, True),  # clearly smaller
+        (-0.1, 0.8, 0.001, True),  # smaller on the other side
+        (-0.8, 0.8, 0.001, None),  # the same size on the other side
+        (0.8, 0.1, 0.03, False),  # clearly wider
+        (-0.8, 0.1, 0.03, False),  # wider on the other side
+        (0.03, 0.0, 0.03, True),  # none to speak of
+    ],
+)
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("metric", GAPS)
+def test_a_gap_is_judged_by_its_size(clusters, first, second, margin, shown, turn, metric):
+    found = compare_bias(*draw_gaps(turn * first, turn * second), clusters=clusters)
+    cell = found.subgroups["gay"][metric]
+    assert cell.size_low <= abs(cell.first) - abs(cell.second) <= cell.size_high
+    assert cell.gap_not_wider_by(margin) is shown
+
+
+@pytest.mark.parametrize("metric", GAPS)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_bounds_of_a_size_are_those_of_the_difference_where_gaps_are_on_one_side(metric, turn):
+    cell = compare_bias(*draw_gaps(0.8 * turn, 0.6 * turn)).subgroups["gay"][metric]
+    ends = sorted((turn * cell.low, turn * cell.high))
+    assert [cell.size_low, cell.size_high] == pytest.approx(ends)
+
+
+def test_bounds_of_a_size_are_those_of_the_sum_where_gaps_are_on_two_sides():
+    # Reversing the second model's scores turns its gap round, and the sum into a difference.
+    y_true, first, second, masks = draw_gaps(0.8, 0.6)
+    apart = compare_bias(y_true, first, -second, masks).subgroups["gay"]["negative_aeg"]
+    same = compare_bias(y_true, first, second, masks).subgroups["gay"]["negative_aeg"]
+    assert apart.second == pytest.approx(-same.second)
+    assert [apart.size_low, apart.size_high] == pytest.approx([same.low, same.high])
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(500) % 100])
+def test_the_same_scores_have_gaps_of_the_same_size_however_small_they_are(clusters):
+    y_true, first, _, masks = draw()
+    found = compare_bias(y_true, first, first, masks, clusters=clusters)
+    for name, metric in itertools.product(masks, GAPS):
+        cell = found.subgroups[name][metric]
+        assert cell.size_high == 0
+        assert cell.gap_not_wider_by(1e-9) is True
+
+
+def test_only_gaps_with_an_interval_have_bounds_of_their_size():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": y_true & False})
+    few = compare_bias(y_true, first, second, masks, clusters=np.arange(500) % 10)
+    lacking = (
+        found.subgroups["gay"]["bpsn_auc"],
+        found.subgroups["none"]["negative_aeg"],
+        few.subgroups["gay"]["negative_aeg"],
+    )
+    for cell in lacking:
+        assert cell.gap_not_wider_by(0.1) is None
+        assert {"size_low", "size_high"}.isdisjoint(cell.to_dict())
+    assert {"size_low", "size_high"} <= found.subgroups["gay"]["negative_aeg"].to_dict().keys()
+
+
+def test_clusters_are_counted_among_the_rows_of_each_subgroup():
+    y_true, first, second, _ = draw()
+    half = {"half": np.arange(500) < 250}
+    found = compare_bias(y_true, first, second, half, clusters=np.arange(500) // 5)
+    assert found.subgroups["half"]["bpsn_auc"].n_clusters == 50
+    assert found.first.subgroups["half"].bpsn_auc.n_clusters == 50
+    assert found.overall.auc.n_clusters == found.final_score.n_clusters == 100
+    report = found.first.to_dict()
+    assert report["subgroups"]["half"]["bpsn_auc"]["n_clusters"] == 50
+    plain = compare_bias(y_true, first, second, half)
+    assert "n_clusters" not in plain.overall.auc.to_dict()
+    assert "n_clusters" not in plain.first.to_dict()["overall"]["auc"]
+
+
+def test_adjusted_p_values_are_those_worked_by_hand():
+    p_values = [0.01, 0.04, 0.03, 0.005]
+    assert adjust_holm(p_values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_benjamini_hochberg(p_values) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert adjust_holm([0.9, 0.8]) == [1.0, 1.0]
+    assert adjust_holm([]) == adjust_benjamini_hochberg([]) == []
+
+
+def test_the_family_of_a_comparison_is_all_its_cells():
+    found = compare_bias(*draw())
+    cells = [one for of_group in found.subgroups.values() for one in of_group.values()]
+    p_values = [one.p_value for one in cells]
+    assert [one.p_holm for one in cells] == adjust_holm(p_values)
+    assert [one.p_bh for one in cells] == adjust_benjamini_hochberg(p_values)
+
+
+def test_a_comparison_passes_through_strict_json():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": y_true & False}).to_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["subgroups"]["gay"]["bpsn_auc"].keys() == {
+        *("first", "second", "value", "std_error", "low", "high"),
+        *("p_value", "p_holm", "p_bh"),
+    }
+    assert found["overall"]["n"] == 500
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_score_a": [0.1]}, "`y_score_a` must have 500 rows"),
+        ({"y_score_b": np.full(500, np.nan)}, "`y_score_b` must be finite"),
+        ({"power": 0}, "`power` must be a finite number other than 0"),
+        ({"confidence": 2}, "`confidence` must be between 0 and 1"),
+    ],
+)
+def test_wrong_input_is_refused_by_name(change, message):
+    y_true, first, second, masks = draw()
+    given = {"y_true": y_true, "y_score_a": first, "y_score_b": second, "subgroups": masks} | change
+    with pytest.raises(ValueError, match=message):
+        compare_bias(**given)
+
+
+@pytest.mark.parametrize("skewness", [-2.0, -0.3, 0.3, 2.0])
+def test_a_skewed_interval_ends_where_halls_transformation_is_the_quantile(skewness):
+    """The transformation is written out here as Hall (1992) prints it."""
+
+    def transformed(t):
+        return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+
+    down, up = skewed_reach(1.96, skewness)
+    moved, kept = (up, down) if skewness > 0 else (down, up)
+    assert moved > kept == 1.96
+    end = -up if skewness > 0 else down
+    assert transformed(end) == pytest.approx(math.copysign(1.96, end))
+
+
+def test_an_interval_without_skewness_is_the_usual_one():
+    assert skewed_reach(1.96, 0.0) == (1.96, 1.96)
+
+
+def test_the_difference_of_a_worse_model_near_1_reaches_farther_down():
+    rng = np.random.default_rng(0)
+    y_true = np.arange(2000) % 2 == 1
+    shared = rng.standard_normal(2000) + 3.3 * y_true
+    first, second = (shared + 0.5 * rng.standard_normal(2000) for _ in range(2))
+    compared = compare_bias(y_true, first - 0.9 * y_true, second, {"all": y_true | True})
+    cell = compared.subgroups["all"]["subgroup_auc"]
+    down, up = (abs(end - cell.value) / cell.std_error for end in (cell.low, cell.high))
+    assert up == pytest.approx(1.959964, rel=1e-6)
+    assert 1.05 * up < down < 1.6 * up
+
+
+def test_few_rows_that_make_up_a_sum_of_squares_leave_few_degrees_of_freedom():
+    assert squares_of([np.ones(50), np.ones(30)]) == pytest.approx((80, 2 * 80))
+    assert squares_of([np.array([1.0, 1.0, 2.0])]) == pytest.approx((6, 2 * 6**2 / 18))
+    assert squares_of([np.zeros(3), np.zeros(0)]) == (0, np.inf)
+    many = np.random.default_rng(0).random(100_000)
+    squares = np.sum(many**2)
+    assert squares_of([many]) == pytest.approx((squares, 2 * squares**2 / np.sum(many**4)))

@@ -1,0 +1,326 @@
+"""Standard errors and intervals: against naive sums over all pairs, and their rules."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import bias_metrics
+from bias_metrics import evaluate_bias
+from bias_metrics._core.influence import Influence, rank_rows
+from bias_metrics._core.placements import squares_of
+from bias_metrics._core.intervals import (
+    auc_interval,
+    logit_interval,
+    newcombe_interval,
+    quantile,
+    two_sided_p,
+)
+from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics.report.uncertainty import Spread, aggregate_influences
+
+METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
+
+
+def draw(seed=0, n=300, *, ties=True, shift=0.3):
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < 0.4
+    y_score = rng.random(n) + shift * y_true
+    masks = {"gay": rng.random(n) < 0.4, "muslim": rng.random(n) < 0.3}
+    return y_true, np.round(y_score, 1) if ties else y_score, masks
+
+
+def naive_delong(lower, upper):
+    """DeLong's AUC and standard error by comparing every pair."""
+    wins = (upper[:, None] > lower) + 0.5 * (upper[:, None] == lower)
+    by_upper, by_lower = wins.mean(axis=1), wins.mean(axis=0)
+    variance = by_upper.var(ddof=1) / upper.size + by_lower.var(ddof=1) / lower.size
+    return wins.mean(), math.sqrt(variance)
+
+
+def classes(metric, y_true, y_score, mask):
+    pos, neg = y_score[y_true & ~mask], y_score[~y_true & ~mask]
+    sub_pos, sub_neg = y_score[y_true & mask], y_score[~y_true & mask]
+    return {
+        "subgroup_auc": (sub_neg, sub_pos),
+        "bpsn_auc": (sub_neg, pos),
+        "bnsp_auc": (neg, sub_pos),
+        "positive_aeg": (pos, sub_pos),
+        "negative_aeg": (neg, sub_neg),
+    }[metric]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standard_errors_are_delongs_by_comparing_every_pair(metric, ties, dtype):
+    for seed in range(3):
+        y_true, y_score, masks = draw(seed, ties=ties)
+        y_score = y_score.astype(dtype)
+        report = evaluate_bias(y_true, y_score, masks)
+        for name, mask in masks.items():
+            value, std_error = naive_delong(*classes(metric, y_true, y_score, mask))
+            cell = getattr(report.subgroups[name], metric)
+            centre = 0.5 if metric.endswith("_aeg") else 0.0
+            assert cell.value == pytest.approx(value - centre, abs=1e-12)
+            assert cell.std_error == pytest.approx(std_error, abs=1e-12)
+
+
+def test_the_overall_standard_error_is_delongs():
+    y_true, y_score, _ = draw()
+    measured = bias_metrics.roc_auc(y_true, y_score)
+    expected = naive_delong(y_score[~y_true], y_score[y_true])
+    assert (measured.value, measured.std_error) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("intervals", [True, "cells", False])
+def test_values_are_the_same_whatever_intervals_are_asked_for(intervals):
+    rows = draw()
+    expected = evaluate_bias(*rows, intervals=False)
+    found = evaluate_bias(*rows, intervals=intervals)
+    for name, metric in itertools.product(rows[2], METRICS):
+        one, other = (getattr(r.subgroups[name], metric) for r in (found, expected))
+        assert one.value == other.value
+        assert (one.low is None) == (intervals is False)
+    assert found.final_score.value == expected.final_score.value
+    assert (found.final_score.low is None) == (intervals is not True)
+
+
+def test_an_interval_that_was_not_asked_for_is_null_with_that_reason():
+    cell = evaluate_bias(*draw(), intervals=False).to_dict()["overall"]["auc"]
+    assert cell.keys() == {"value", "std_error", "low", "high", "reason"}
+    assert cell["low"] is None
+    assert cell["reason"] == "intervals were not asked for"
+
+
+def test_steps_of_influence_add_up_to_the_naive_derivative_of_the_final_score():
+    """Repeat each row once more and see how the final score moves: the jackknife's way."""
+    y_true, y_score, masks = draw(n=80)
+    report = evaluate_bias(y_true, y_score, masks)
+    moved = []
+    for row in range(y_true.size):
+        left = np.arange(y_true.size) != row
+        kept = {name: mask[left] for name, mask in masks.items()}
+        moved.append(evaluate_bias(y_true[left], y_score[left], kept).final_score.value)
+    moved = np.array(moved)
+    n = np.array([np.sum(y_true == label) for label in y_true])
+    squares = 0.0
+    for label in (True, False):
+        of_class = moved[y_true == label]
+        squares += (
+            (n[y_true == label][0] - 1) / of_class.size * np.sum((of_class - of_class.mean()) ** 2)
+        )
+    assert report.final_score.std_error == pytest.approx(math.sqrt(squares), rel=0.1)
+
+
+def test_the_bootstrap_agrees_with_the_standard_error_of_the_aggregates():
+    y_true, y_score, masks = draw(n=1500)
+    report = evaluate_bias(y_true, y_score, masks)
+    rng = np.random.default_rng(1)
+    drawn = {name: [] for name in ("final_score", *FINAL_SCORE_PARTS)}
+    of_class = [np.flatnonzero(y_true), np.flatnonzero(~y_true)]
+    for _ in range(300):
+        rows = np.concatenate([rng.choice(one, one.size) for one in of_class])
+        again = evaluate_bias(
+            y_true[rows],
+            y_score[rows],
+            {name: mask[rows] for name, mask in masks.items()},
+            intervals=False,
+        )
+        drawn["final_score"].append(again.final_score.value)
+        for name in FINAL_SCORE_PARTS:
+            drawn[name].append(getattr(again.power_mean, name).value)
+    # 300 draws know a standard deviation to 4 %; four of those.
+    assert np.std(drawn["final_score"]) == pytest.approx(report.final_score.std_error, rel=0.17)
+    for name in FINAL_SCORE_PARTS:
+        expected = getattr(report.power_mean, name).std_error
+        assert np.std(drawn[name]) == pytest.approx(expected, rel=0.17)
+
+
+def test_an_influence_adds_up_to_delongs_variance_and_to_nothing_over_all_rows():
+    y_true, y_score, masks = draw()
+    ranked = rank_rows(y_true, y_score)
+    members = ranked.members(np.flatnonzero(masks["gay"]))
+    spread = Spread(ranked, None, 0.95)
+    for metric in METRICS:
+        influence = spread.of_auc(metric, members.compared[metric], members)
+        by_row = influence.by_row(ranked)
+        _, std_error = naive_delong(*classes(metric, y_true, y_score, masks["gay"]))
+        assert math.sqrt(squares_of(influence.by_class())[0]) == pytest.approx(std_error, abs=1e-12)
+        assert math.sqrt(by_row @ by_row) == pytest.approx(std_error, abs=1e-12)
+        assert abs(by_row.sum()) < 1e-12
+
+
+def test_clusters_of_one_row_change_standard_errors_only_by_their_number():
+    y_true, y_score, masks = draw(n=900)
+    alone = evaluate_bias(y_true, y_score, masks)
+    single = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900))
+    factor = math.sqrt(900 / 899)
+    assert single.overall.auc.std_error == pytest.approx(factor * alone.overall.auc.std_error)
+    assert single.overall.auc.row_std_error == pytest.approx(alone.overall.auc.std_error)
+    assert single.final_score.std_error == pytest.approx(factor * alone.final_score.std_error)
+    assert single.overall.auc.value == alone.overall.auc.value
+
+
+def test_repeating_every_row_within_its_cluster_leaves_the_clustered_error_and_halves_no_more():
+    y_true, y_score, masks = draw(n=600, ties=False)
+    once = evaluate_bias(y_true, y_score, masks, clusters=np.arange(600))
+    twice = evaluate_bias(
+        np.tile(y_true, 2),
+        np.tile(y_score, 2),
+        {name: np.tile(mask, 2) for name, mask in masks.items()},
+        clusters=np.tile(np.arange(600), 2),
+    )
+    for name, metric in itertools.product(masks, METRICS):
+        one, two = (getattr(r.subgroups[name], metric) for r in (once, twice))
+        assert two.std_error == pytest.approx(one.std_error, rel=0.02)
+        assert two.row_std_error == pytest.approx(one.row_std_error / math.sqrt(2), rel=0.02)
+
+
+def test_under_twenty_clusters_there_is_no_interval_and_the_reason_says_so():
+    y_true, y_score, masks = draw()
+    report = evaluate_bias(y_true, y_score, masks, clusters=np.arange(300) % 19)
+    cell = report.subgroups["gay"].bpsn_auc
+    assert cell.value is not None
+    assert cell.low is None
+    assert cell.reason == "19 clusters where 20 are needed"
+    assert report.final_score.low is None
+    enough = evaluate_bias(y_true, y_score, masks, clusters=np.arange(300) % 20)
+    assert enough.subgroups["gay"].bpsn_auc.low is not None
+
+
+def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
+    y_true = np.arange(200) % 2 == 1
+    mask = np.arange(200) % 4 < 2
+    report = evaluate_bias(y_true, y_true * 1.0, {"gay": mask}, clusters=np.arange(200) // 4)
+    cell = report.subgroups["gay"].subgroup_auc
+    assert cell.value == cell.high == 1
+    assert cell.low < 1
+
+
+def test_a_power_mean_with_a_zero_has_no_standard_error():
+    y_true = [0, 0, 1, 1, 0, 0, 1, 1]
+    y_score = [0.7, 0.8, 0.1, 0.2, 0.1, 0.2, 0.8, 0.9]
+    report = evaluate_bias(y_true, y_score, {"reversed": [1] * 4 + [0] * 4})
+    assert report.power_mean.subgroup_auc.value == 0
+    assert "is 0, where a power mean has no derivative" in report.power_mean.subgroup_auc.reason
+    assert report.final_score.low is None
+    assert report.final_score.value is not None
+
+
+def test_a_power_mean_of_1_is_at_the_end_of_its_range():
+    y_true = np.arange(80) % 2 == 1
+    report = evaluate_bias(y_true, y_true * 1.0, {"gay": np.arange(80) % 4 < 2})
+    assert report.power_mean.bpsn_auc.reason == "at the end of its range"
+
+
+def test_a_class_of_one_row_has_no_interval():
+    report = evaluate_bias([1, 0, 0, 1, 0], [0.5, 0.1, 0.6, 0.4, 0.2], {"gay": [1, 1, 1, 0, 0]})
+    assert report.subgroups["gay"].subgroup_auc.reason == "fewer than 2 rows in a class"
+    assert report.power_mean.subgroup_auc.reason == "gay has no standard error"
+    assert report.final_score.reason is not None
+    one_positive = evaluate_bias([1, 0, 0], [0.5, 0.1, 0.6], {})
+    assert one_positive.final_score.low is None
+
+
+def test_weighted_rows_have_no_interval():
+    y_true, y_score, masks = draw()
+    weight = np.ones(300)
+    report = evaluate_bias(y_true, y_score, masks, sample_weight=weight, clusters=np.arange(300))
+    assert report.overall.auc.reason == "no interval for weighted rows"
+    assert report.final_score.low is None
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -1, 95])
+def test_confidence_must_be_between_0_and_1(confidence):
+    with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1, as in 0\.95"):
+        evaluate_bias(*draw(), confidence=confidence)
+
+
+def test_more_confidence_makes_a_wider_interval():
+    wide, narrow = (evaluate_bias(*draw(), confidence=level).overall.auc for level in (0.99, 0.8))
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (np.zeros(299), "`clusters` must have 300 rows like `y_true`; got 299"),
+        (np.full(300, np.nan), r"`clusters` must not be missing; got nan \(row 0\)"),
+    ],
+)
+def test_clusters_are_one_for_each_row(clusters, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate_bias(*draw(), clusters=clusters)
+
+
+def test_clusters_may_be_names():
+    names = [f"article {row % 30}" for row in range(300)]
+    named = evaluate_bias(*draw(), clusters=names)
+    numbered = evaluate_bias(*draw(), clusters=np.arange(300) % 30)
+    assert named.final_score.std_error == pytest.approx(numbered.final_score.std_error)
+    assert named.overall.auc.low == pytest.approx(numbered.overall.auc.low)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "expected"),
+    [
+        # Student's table.
+        (0.95, math.inf, 1.959964),
+        (0.95, 19, 2.093024),
+        (0.90, 19, 1.729133),
+        (0.99, 19, 2.860935),
+        (0.95, 60, 2.000298),
+    ],
+)
+def test_quantiles_are_those_of_the_tables(confidence, freedom, expected):
+    assert quantile(confidence, freedom) == pytest.approx(expected, abs=2e-5)
+
+
+def test_newcombes_interval_solves_its_equation_and_never_has_zero_width():
+    low, high = newcombe_interval(0.9, 50, 80, 1.96)
+    for end in (low, high):
+        n = (50 + 80) / 2 - 1
+        spread = 1 + n * ((1 - end) / (2 - end) + end / (1 + end))
+        error = math.sqrt(end * (1 - end) * spread / (50 * 80))
+        assert abs(end - 0.9) == pytest.approx(1.96 * error, abs=1e-9)
+    assert newcombe_interval(1.0, 50, 80, 1.96)[0] < 1
+    assert newcombe_interval(1.0, 50, 80, 1.96)[1] == 1
+    assert newcombe_interval(0.0, 50, 80, 1.96)[0] == 0
+    assert newcombe_interval(0.0, 50, 80, 1.96)[1] > 0
+
+
+def test_a_small_cell_takes_the_union_and_a_large_one_the_logit_interval():
+    logit = logit_interval(0.97, 0.01, 1.96)
+    assert auc_interval(0.97, 0.01, 200, 200, 1.96) == logit
+    low, high = auc_interval(0.97, 0.01, 199, 5000, 1.96)
+    wide = newcombe_interval(0.97, 199, 5000, 1.96)
+    assert (low, high) == (min(logit[0], wide[0]), max(logit[1], wide[1]))
+    assert auc_interval(1.0, 0.0, 5000, 5000, 1.96)[0] < 1
+    assert auc_interval(0.5, 0.0, 5000, 5000, 1.96)[0] < 0.5
+
+
+def test_p_values_are_those_of_the_normal_distribution():
+    assert two_sided_p(1.959964, 1.0) == pytest.approx(0.05, abs=1e-6)
+    assert two_sided_p(0.0, 0.0) == 1
+    assert two_sided_p(0.1, 0.0) == 0
+
+
+def test_an_influence_that_is_cleared_is_none():
+    influence = Influence(3, 4)
+    other = Influence(3, 4)
+    influence.add(other, 2.0)
+    influence.clear()
+    assert squares_of(influence.by_class())[0] == 0
+
+
+def test_the_influences_of_the_aggregates_name_what_they_lack():
+    y_true, y_score, masks = draw()
+    report = evaluate_bias(y_true, y_score, {"none": np.zeros(300, dtype=bool)})
+    ranked = rank_rows(y_true, y_score)
+    members = {"none": ranked.members(np.array([], dtype=np.intp))}
+    found = dict(aggregate_influences(report, members, Spread(ranked, None, 0.95)))
+    assert found["bpsn_auc"] == "undefined for none"
+    assert found["final_score"] == "undefined for none"
+    assert masks

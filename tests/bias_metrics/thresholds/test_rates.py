@@ -1,0 +1,399 @@
+"""FPR and FNR gaps: by hand, against slow counts, their intervals, and two models."""
+
+import itertools
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix
+
+from bias_metrics import compare_rate_gaps, equal_error_range, equal_error_rate, rate_gaps
+from bias_metrics._core.proportions import paired_change, share_difference_interval
+
+Z = NormalDist().inv_cdf(0.95)
+
+# Of the subgroup four harmless and two toxic rows, of the background five and four.
+Y_TRUE = [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1]
+SCORES = [0.9, 0.5, 0.6, 0.1, 0.8, 0.2, 0.7, 0.1, 0.2, 0.3, 0.4, 0.9, 0.8, 0.3, 0.5]
+GROUP = {"gay": [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]}
+
+
+def draw(n=400, seed=0, shift=0.5):
+    rng = np.random.default_rng(seed)
+    y_true, mask = rng.random(n) < 0.4, rng.random(n) < 0.3
+    y_score = y_true + rng.normal(size=n) + shift * (mask & ~y_true)
+    return y_true, y_score, mask, rng
+
+
+def only(found, metric="fpr_gap"):
+    """The cell of the only subgroup."""
+    (cells,) = found.subgroups.values()
+    return cells[metric]
+
+
+def test_the_gaps_of_fifteen_rows_are_those_counted_by_hand():
+    found = rate_gaps(Y_TRUE, SCORES, GROUP, threshold=0.5)
+    # .9, .5 and .6 of four harmless mentions are flagged; .7 of five others.
+    assert only(found).value == pytest.approx(Fraction(3, 4) - Fraction(1, 5))
+    # .2 of two toxic mentions is missed; .3 of four others.
+    assert only(found, "fnr_gap").value == pytest.approx(Fraction(1, 2) - Fraction(1, 4))
+
+
+def test_the_interval_of_nine_rows_is_the_formula_worked_out():
+    found = only(rate_gaps(Y_TRUE, SCORES, GROUP, threshold=0.5, confidence=0.9))
+
+    def wilson(k, n):
+        centre = (k + Z * Z / 2) / (n + Z * Z)
+        reach = Z / (n + Z * Z) * math.sqrt(k * (n - k) / n + Z * Z / 4)
+        return centre - reach, centre + reach
+
+    (low, high), (other_low, other_high) = wilson(3, 4), wilson(1, 5)
+    newcombe = 0.55 - math.hypot(0.75 - low, other_high - 0.2)
+    caffo = 4 / 6 - 2 / 7 - Z * math.sqrt(4 / 6 * 2 / 6 / 6 + 2 / 7 * 5 / 7 / 7)
+    assert found.low == pytest.approx(min(newcombe, caffo))
+    newcombe = 0.55 + math.hypot(high - 0.75, 0.2 - other_low)
+    caffo = 4 / 6 - 2 / 7 + Z * math.sqrt(4 / 6 * 2 / 6 / 6 + 2 / 7 * 5 / 7 / 7)
+    assert found.high == pytest.approx(max(newcombe, caffo))
+    assert found.std_error == pytest.approx(math.sqrt(0.75 * 0.25 / 3 + 0.2 * 0.8 / 4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_gaps_are_those_of_confusion_matrices(seed, background):
+    y_true, y_score, mask, rng = draw(seed=seed)
+    other = rng.random(y_true.size) < 0.2
+    found = rate_gaps(
+        y_true, y_score, {"a": mask, "b": other}, threshold=0.7, background=background
+    )
+    outside = ~mask & ~other if background == "no_identity" else ~mask
+
+    def rates(rows):
+        tn, fp, fn, tp = confusion_matrix(y_true[rows], y_score[rows] >= 0.7).ravel()
+        return fp / (fp + tn), fn / (fn + tp)
+
+    for at, metric in enumerate(("fpr_gap", "fnr_gap")):
+        expected = rates(mask)[at] - rates(outside)[at]
+        assert found.subgroups["a"][metric].value == pytest.approx(expected)
+
+
+def test_a_score_at_the_threshold_is_flagged():
+    below = rate_gaps(Y_TRUE, SCORES, GROUP, threshold=np.nextafter(0.5, 1))
+    assert only(below).value == pytest.approx(2 / 4 - 1 / 5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mask", "metric", "reason"),
+    [
+        ([0, 0, 1, 1], [1, 1, 0, 0], "fnr_gap", "no subgroup positives"),
+        ([0, 0, 1, 1], [1, 1, 0, 0], "fpr_gap", "no background negatives"),
+        ([0, 0, 1, 1], [1, 0, 1, 0], "fpr_gap", "fewer than 2 rows in a class"),
+    ],
+)
+def test_a_gap_without_its_rows_has_a_reason(labels, mask, metric, reason):
+    found = only(rate_gaps(labels, [0.1, 0.9, 0.2, 0.8], {"g": mask}, threshold=0.5), metric)
+    assert found.reason == reason
+    assert found.low is None
+    assert (found.value is None) is ("fewer" not in reason)
+
+
+def test_no_errors_at_all_have_an_interval_all_the_same():
+    found = only(rate_gaps([0] * 80, [0.1] * 80, {"g": [1, 0] * 40}, threshold=0.5))
+    assert found.value == 0
+    assert found.low < -0.02 < 0.02 < found.high
+
+
+def test_bounds_miss_on_one_side_about_as_often_as_they_say():
+    """Exact: sums over both binomials, of 25 rows against 100."""
+    n, n_other = 25, 100
+
+    def chances(size, share):
+        k = np.arange(size + 1)
+        logs = np.array([math.lgamma(size + 1) - math.lgamma(i + 1) for i in k])
+        logs -= np.array([math.lgamma(size - i + 1) for i in k])
+        return np.exp(logs + k * math.log(share) + (size - k) * math.log1p(-share))
+
+    bounds = {}
+    for share, gap in itertools.product((0.02, 0.1, 0.3), (-0.2, -0.05, 0.0, 0.05, 0.2)):
+        if share + gap <= 0:
+            continue
+        own, other = chances(n, share + gap), chances(n_other, share)
+        above = below = 0.0
+        for k, k_other in itertools.product(range(n + 1), np.flatnonzero(other > 1e-5)):
+            key = k, int(k_other)
+            if key not in bounds:
+                bounds[key] = share_difference_interval(k, n, int(k_other), n_other, Z)
+            weight = own[k] * other[k_other]
+            above += weight * (bounds[key][0] > gap)
+            below += weight * (bounds[key][1] < gap)
+        assert max(above, below) < 0.058, (share, gap)
+
+
+# ------------------------------------------------------------------ clusters
+
+
+def test_rows_that_come_in_copies_have_the_interval_of_one_copy_or_wider():
+    y_true, y_score, mask, _ = draw(n=300)
+    once = only(rate_gaps(y_true, y_score, {"g": mask}, threshold=0.7))
+    four = [np.tile(one, 4) for one in (y_true, y_score, mask)]
+    options = {"threshold": 0.7, "clusters": np.tile(np.arange(300), 4)}
+    together = only(rate_gaps(four[0], four[1], {"g": four[2]}, **options))
+    assert together.value == pytest.approx(once.value)
+    assert together.std_error == pytest.approx(once.std_error, rel=0.02)
+    assert together.row_std_error == pytest.approx(once.std_error / 2, rel=0.05)
+    assert together.high - together.low > 0.95 * (once.high - once.low)
+
+
+def test_clusters_of_the_counted_class_are_counted_not_those_of_all_rows():
+    y_true = np.array([True, False] * 200)
+    clusters = np.where(y_true, np.arange(400), np.arange(400) // 2 % 10)
+    mask = np.arange(400) < 200
+    found = rate_gaps(
+        y_true, np.linspace(0, 1, 400), {"g": mask}, threshold=0.5, clusters=clusters
+    ).subgroups["g"]
+    assert found["fpr_gap"].n_clusters == 10
+    assert found["fpr_gap"].reason == "10 clusters where 20 are needed"
+    assert found["fpr_gap"].low is None
+    assert found["fnr_gap"].n_clusters == 100
+    assert found["fnr_gap"].low is not None
+
+
+def test_a_change_by_cluster_is_at_least_as_wide_as_by_row():
+    y_true, first, mask, rng = draw(n=800)
+    second = first + 0.5 * rng.normal(size=800)
+    options = {"threshold_a": 0.7, "threshold_b": 0.7}
+    by_row = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    clusters = np.arange(800) // 4
+    found = only(
+        compare_rate_gaps(y_true, first, second, {"g": mask}, clusters=clusters, **options)
+    )
+    assert (found.value, found.n_clusters) == (by_row.value, found.n_clusters)
+    assert found.low <= by_row.low < by_row.high <= found.high
+    assert found.size_high >= by_row.size_high
+    few = only(
+        compare_rate_gaps(y_true, first, second, {"g": mask}, clusters=clusters % 9, **options)
+    )
+    assert (few.low, few.reason) == (None, "9 clusters where 20 are needed")
+
+
+# ------------------------------------------------------------------ two models
+
+
+def test_a_difference_is_that_of_the_two_gaps():
+    y_true, first, mask, rng = draw()
+    second = first + rng.normal(size=400)
+    found = compare_rate_gaps(y_true, first, second, {"g": mask}, threshold_a=0.7, threshold_b=0.9)
+    for metric in ("fpr_gap", "fnr_gap"):
+        a = only(rate_gaps(y_true, first, {"g": mask}, threshold=0.7), metric)
+        b = only(rate_gaps(y_true, second, {"g": mask}, threshold=0.9), metric)
+        one = only(found, metric)
+        assert (one.first, one.second) == (a.value, b.value)
+        assert one.value == pytest.approx(a.value - b.value)
+        assert one.low < one.value < one.high
+    assert found.to_dict()["thresholds"] == [0.7, 0.9]
+
+
+def test_models_that_decide_alike_differ_by_nothing():
+    y_true, first, mask, _ = draw()
+    found = compare_rate_gaps(
+        y_true, first, 2 * first, {"g": mask}, threshold_a=0.7, threshold_b=1.4
+    )
+    one = only(found)
+    assert (one.value, one.low, one.high) == (0, 0, 0)
+    assert one.size_high <= 0
+
+
+def test_swapped_models_have_the_opposite_difference():
+    y_true, first, mask, rng = draw()
+    second = first + rng.normal(size=400)
+    options = {"threshold_a": 0.7, "threshold_b": 0.7}
+    one = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    other = only(compare_rate_gaps(y_true, second, first, {"g": mask}, **options))
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+
+
+def test_a_difference_without_rows_has_the_reason():
+    one = only(
+        compare_rate_gaps(
+            [0, 0, 1], [0.1, 0.2, 0.3], [0.1, 0.2, 0.3], {"g": [1, 1, 1]},
+            threshold_a=0.1, threshold_b=0.1,
+        )
+    )  # fmt: skip
+    assert (one.value, one.reason) == (None, "no background negatives")
+
+
+def test_rows_of_disagreement_make_the_change_of_ten_rows_worked_out():
+    value, variance = paired_change(3, 1, 10)
+    assert value == pytest.approx(4 / 12 - 2 / 12)
+    assert variance == pytest.approx((6 / 12 - (2 / 12) ** 2) / 12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_error_of_a_difference_is_the_spread_over_resampled_rows(seed):
+    y_true, first, mask, rng = draw(n=1500, seed=seed)
+    second = first + 0.7 * rng.normal(size=1500)
+    options = {"threshold_a": 0.7, "threshold_b": 0.7}
+    one = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    drawn = []
+    for _ in range(200):
+        rows = rng.integers(1500, size=1500)
+        again = compare_rate_gaps(
+            y_true[rows], first[rows], second[rows], {"g": mask[rows]}, **options
+        )
+        drawn.append(only(again).value)
+    assert one.std_error == pytest.approx(np.std(drawn), rel=0.2)
+
+
+# ------------------------------------------------------------------ estimated thresholds
+
+
+def test_an_estimated_threshold_widens_the_interval_by_how_far_the_gap_moves():
+    y_true, y_score, mask, _ = draw(n=300)
+    at, span = 0.7, (0.5, 0.9)
+    given, low_end, high_end = (
+        only(rate_gaps(y_true, y_score, {"g": mask}, threshold=one)) for one in (at, *span)
+    )
+    found = only(rate_gaps(y_true, y_score, {"g": mask}, threshold=at, threshold_range=span))
+    moved = max(abs(end.value - given.value) for end in (low_end, high_end))
+    assert moved > 0.01
+    assert found.value == given.value
+    assert found.low == pytest.approx(found.value - math.hypot(given.value - given.low, moved))
+    assert found.high == pytest.approx(found.value + math.hypot(given.high - given.value, moved))
+
+
+def test_the_change_between_estimated_thresholds_is_wider_than_between_given_ones():
+    y_true, first, mask, rng = draw(n=600)
+    second = first + rng.normal(size=600)
+    options = {"threshold_a": 0.7, "threshold_b": 0.8}
+    given = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    spans = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.6, 1.0)}
+    found = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options, **spans))
+    assert found.low < given.low < given.high < found.high
+    same = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
+    options["threshold_b"] = 0.7
+    one = only(compare_rate_gaps(y_true, first, first, {"g": mask}, **options, **same))
+    assert (one.low, one.high) == (0, 0)
+    # Alike at the threshold, but not where it might have been.
+    nearly = np.where(np.abs(first - 0.7) < 0.3, 0.7 + (first - 0.7) / 10, first)
+    other = only(compare_rate_gaps(y_true, first, nearly, {"g": mask}, **options, **same))
+    assert other.value == 0
+    assert other.low < 0 < other.high
+
+
+def test_the_range_of_a_threshold_holds_the_rates_apart_that_chance_explains():
+    y_true, y_score, _, _ = draw(n=2000)
+    low, high = equal_error_range(y_true, y_score, confidence=0.9)
+    equal = equal_error_rate(y_true, y_score)
+    assert low < equal.threshold < high
+
+    def apart(threshold):
+        flagged = y_score >= threshold
+        return flagged[~y_true].mean() - (~flagged[y_true]).mean()
+
+    wrong = (y_score >= equal.threshold) != y_true
+    counts = [(wrong[of].sum(), of.sum()) for of in (y_true, ~y_true)]
+    shares = [((k + 1) / (n + 2), n) for k, n in counts]
+    reach = Z * math.sqrt(sum(p * (1 - p) / n for p, n in shares))
+    assert apart(low) >= reach > apart(low + 0.02)
+    assert apart(high) <= -reach < apart(high - 0.02)
+
+
+def test_the_range_of_a_threshold_is_wider_where_rows_come_in_clusters():
+    y_true, y_score, _, _ = draw(n=400)
+    once = equal_error_range(y_true, y_score)
+    tiled = np.tile(y_true, 4), np.tile(y_score, 4)
+    alone = equal_error_range(*tiled)
+    together = equal_error_range(*tiled, clusters=np.tile(np.arange(400), 4))
+    assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
+    assert together == pytest.approx(once, abs=0.05)
+
+
+def test_the_range_covers_the_threshold_of_the_population():
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        y_true = rng.random(300) < 0.2
+        low, high = equal_error_range(y_true, 2 * y_true + rng.normal(size=300), confidence=0.9)
+        covered += low <= 1 <= high
+    assert covered / 200 >= 0.9 - 2 * math.sqrt(0.9 * 0.1 / 200)
+
+
+def test_a_range_needs_both_classes():
+    with pytest.raises(ValueError, match="`y_true` must have positives and negatives"):
+        equal_error_range([1, 1], [0.1, 0.2])
+
+
+def test_models_that_decide_alike_differ_by_nothing_by_cluster_too():
+    y_true, first, mask, _ = draw(n=600)
+    spans = {"threshold_range_a": (0.5, 0.9), "threshold_range_b": (0.5, 0.9)}
+    options = {"threshold_a": 0.7, "threshold_b": 0.7, "clusters": np.arange(600) // 3}
+    one = only(compare_rate_gaps(y_true, first, first, {"g": mask}, **options, **spans))
+    assert (one.value, one.low, one.high, one.std_error) == (0, 0, 0, 0)
+    assert one.size_high <= 0
+
+
+def test_by_cluster_too_the_change_allows_for_estimated_thresholds():
+    y_true, first, mask, rng = draw(n=600)
+    second = first + rng.normal(size=600)
+    spans = {"threshold_range_a": (0.4, 1.0), "threshold_range_b": (0.4, 1.0)}
+    options = {"threshold_a": 0.7, "threshold_b": 0.7, "clusters": np.arange(600) // 3}
+    given = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options))
+    one = only(compare_rate_gaps(y_true, first, second, {"g": mask}, **options, **spans))
+    assert one.low < given.low < given.high < one.high
+
+
+def test_a_gap_without_rows_has_the_reason_whatever_the_range():
+    found = rate_gaps(
+        [0, 0, 1], [0.1, 0.2, 0.3], {"g": [1, 1, 1]}, threshold=0.2, threshold_range=(0.1, 0.3)
+    )
+    assert only(found).reason == "no background negatives"
+
+
+# ------------------------------------------------------------------ what must not change them
+
+
+def everything(y_true, first, second, mask, at=0.7, end=0.9):
+    """Every number of this module, of two models."""
+    span = equal_error_range(y_true, first)
+    spans = {"threshold_range_a": (at, end), "threshold_range_b": (at, end)}
+    found = compare_rate_gaps(
+        y_true, first, second, {"g": mask}, threshold_a=at, threshold_b=at, **spans
+    )
+    return span, found.to_dict()["subgroups"], found.first.to_dict()["subgroups"]
+
+
+def test_the_order_of_rows_changes_nothing():
+    y_true, first, mask, rng = draw()
+    rows = y_true, first, first + rng.normal(size=400), mask
+    order = rng.permutation(400)
+    assert everything(*(one[order] for one in rows)) == everything(*rows)
+
+
+def test_another_scale_of_scores_and_thresholds_changes_nothing():
+    y_true, first, mask, rng = draw()
+    second = first + rng.normal(size=400)
+    span, *numbers = everything(y_true, first, second, mask)
+    other, *same = everything(y_true, 4 * first, 4 * second, mask, at=4 * 0.7, end=4 * 0.9)
+    assert same == numbers
+    assert other == tuple(4 * one for one in span)
+
+
+def test_the_background_beside_the_subgroup_has_the_opposite_gap():
+    y_true, first, mask, _ = draw()
+    one, other = (only(rate_gaps(y_true, first, {"g": m}, threshold=0.7)) for m in (mask, ~mask))
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"threshold": float("nan")}, "`threshold` must be a finite number"),
+        ({"confidence": 1.5}, "`confidence` must be between 0 and 1"),
+        ({"background": "none"}, "`background` must be one of"),
+        ({"clusters": [1]}, "`clusters` must have 15 rows"),
+    ],
+)
+def test_bad_options_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        rate_gaps(Y_TRUE, SCORES, GROUP, **({"threshold": 0.5} | changed))

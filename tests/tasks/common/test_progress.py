@@ -1,0 +1,86 @@
+import contextlib
+import io
+import re
+import threading
+import time
+
+import pytest
+
+from biasgate.tasks.common.progress import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Call a function with a terminal as standard error; return what it showed."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def shown_by(work):
+        # Not in the fixture itself: pytest sets its own standard error before the test starts.
+        with contextlib.redirect_stderr(Terminal()) as stream:
+            work()
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+
+    return shown_by
+
+
+def test_nothing_is_written_where_there_is_no_terminal(capsys):
+    with progress("reading", total=10) as advance:
+        advance(10, total=20)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_what_is_done_how_fast_and_the_time_left(terminal):
+    def work():
+        with progress("reading a.csv") as advance:
+            advance(1000, total=4000)
+            time.sleep(0.01)
+            advance(500)
+            time.sleep(0.01)
+            advance(500)
+
+    shown = terminal(work)
+    assert re.search(r"reading a\.csv .* 2,000 rows, [\d,]+ rows/s +\d:\d\d:\d\d", shown)
+
+
+def test_bytes_are_shown_in_megabytes(terminal):
+    def work():
+        with progress("downloading", total=448_174_578, unit="bytes") as advance:
+            advance(12_000_000)
+
+    assert "12 MB" in terminal(work)
+
+
+def test_bars_of_several_threads_share_the_terminal(terminal):
+    barrier = threading.Barrier(3)
+
+    def step(name):
+        with progress(name, total=2) as advance:
+            barrier.wait()
+            advance(2)
+            barrier.wait()
+
+    def work():
+        threads = [threading.Thread(target=step, args=(f"step {n}",)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    shown = terminal(work)
+    assert all(f"step {n}" in shown for n in range(3))
+
+
+def test_an_error_inside_leaves_the_terminal_free_for_the_next(terminal):
+    def work():
+        with contextlib.suppress(ZeroDivisionError), progress("first"):
+            _ = 1 / 0
+        with progress("second"):
+            pass
+
+    assert "second" in terminal(work)

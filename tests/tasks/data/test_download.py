@@ -1,0 +1,282 @@
+import hashlib
+import io
+import os
+import tarfile
+import threading
+import zipfile
+
+import pytest
+
+from biasgate.tasks.data import download as downloads
+from biasgate.tasks.data.archives import archived_files, extract_file
+from biasgate.tasks.data.download import TRIES, download, shown
+from biasgate.tasks.common.errors import InputError
+
+CONTENT = os.urandom(200_000)
+OTHER = os.urandom(200_000)
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def ranges(server):
+    return [headers.get("Range") for headers in server.seen]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "cache" / "data.zip"
+
+
+@pytest.fixture
+def server(file_server):
+    file_server.content = CONTENT
+    return file_server
+
+
+def leftovers(path):
+    """Names in the folder, but for the lock."""
+    return sorted(p.name for p in path.parent.iterdir() if not p.name.startswith("."))
+
+
+def test_a_file_is_fetched_verified_and_recorded(server, path):
+    found = download(server.url(), path, size=len(CONTENT), sha256=sha256(CONTENT))
+    assert found == sha256(CONTENT)
+    assert path.read_bytes() == CONTENT
+    assert leftovers(path) == ["data.zip", "data.zip.json"]
+
+
+@pytest.mark.parametrize("validator", ["ETag", "Last-Modified"])
+def test_a_cut_connection_is_resumed_where_it_ended(server, path, validator):
+    server.validator = validator
+    server.cuts = [100_000, 30_000]
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert ranges(server) == [None, "bytes=100000-", "bytes=130000-"]
+    assert server.seen[1]["If-Range"] in {server.etag, "Mon, 01 Jul 2024 10:00:00 GMT"}
+
+
+def test_a_later_run_goes_on_where_an_earlier_one_gave_up(server, path):
+    server.cuts = [50_000] + [0] * TRIES
+    with pytest.raises(InputError, match=r"failed 5 times in a row.*first 50000 bytes are kept"):
+        download(server.url(), path)
+    assert not path.exists()
+    server.cuts, server.seen = [], []
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert ranges(server) == ["bytes=50000-"]
+
+
+def test_a_part_that_is_whole_is_verified_without_a_request(server, path, monkeypatch):
+    with monkeypatch.context() as crash:
+        crash.setattr(downloads, "file_digest", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            download(server.url(), path)
+    server.seen = []
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert server.seen == []
+
+
+def test_a_part_that_nothing_is_known_about_is_not_resumed(server, path):
+    path.parent.mkdir()
+    path.with_name("data.zip.part").write_bytes(OTHER[:1000])
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert ranges(server) == [None]
+
+
+def test_more_cuts_than_tries_do_not_matter_while_bytes_arrive(server, path):
+    server.cuts = [20_000] * (TRIES + 3)
+    assert download(server.url(), path) == sha256(CONTENT)
+
+
+@pytest.mark.parametrize(
+    "habit",
+    [
+        {"honours_range": False},
+        {"validator": None},
+        {"validator": "weak ETag", "honours_if_range": False},
+        {"wrong_range": True},
+        {"compresses": True},
+    ],
+    ids=["ignores Range", "no validator", "weak ETag", "answers another range", "compresses"],
+)
+def test_a_server_that_cannot_resume_sends_everything_again(server, path, habit):
+    server.cuts = [100_000]
+    for name, value in habit.items():
+        setattr(server, name, value)
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_weak_etag_does_not_identify_a_version(server, path):
+    server.cuts, server.validator = [100_000], "weak ETag"
+    download(server.url(), path)
+    assert ranges(server) == [None, None]
+
+
+@pytest.mark.parametrize("honours_if_range", [True, False])
+def test_a_file_that_changed_between_the_tries_is_not_spliced(server, path, honours_if_range):
+    server.cuts = [100_000] + [0] * TRIES
+    with pytest.raises(InputError):
+        download(server.url(), path)
+    server.cuts, server.content = [], OTHER
+    server.honours_if_range = honours_if_range
+    assert download(server.url(), path) == sha256(OTHER)
+    assert path.read_bytes() == OTHER
+
+
+def test_a_part_of_another_address_is_not_resumed(server, path):
+    server.cuts = [100_000] + [0] * TRIES
+    with pytest.raises(InputError):
+        download(server.url("a.zip"), path)
+    server.cuts, server.seen = [], []
+    download(server.url("b.zip"), path)
+    assert ranges(server) == [None]
+
+
+def test_a_file_of_the_wrong_digest_is_not_kept(server, path):
+    with pytest.raises(InputError, match=f"must have SHA-256 {sha256(OTHER)}; it has") as caught:
+        download(server.url(), path, sha256=sha256(OTHER))
+    assert "deleted" in str(caught.value)
+    assert leftovers(path) == []
+
+
+def test_the_wrong_size_is_refused_before_the_body_is_fetched(server, path):
+    with pytest.raises(InputError, match="must have 7 bytes; the server has 200000"):
+        download(server.url(), path, size=7)
+    assert leftovers(path) == []
+
+
+def test_the_wrong_size_is_found_when_the_server_does_not_tell_it(server, path):
+    server.tells_length = False
+    with pytest.raises(InputError, match="must have bytes 7; it has 200000"):
+        download(server.url(), path, size=7)
+    assert leftovers(path) == []
+
+
+def test_a_file_that_is_there_and_verified_is_not_fetched_again(server, path):
+    download(server.url(), path)
+    server.seen, server.content = [], OTHER
+    assert download(server.url(), path) == sha256(CONTENT)
+    assert server.seen == []
+
+
+def test_a_file_put_there_by_hand_is_used_if_its_digest_is_the_expected_one(server, path):
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    download(server.url(), path, sha256=sha256(CONTENT))
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("expected", [None, sha256(CONTENT)])
+def test_a_file_altered_on_disk_is_fetched_again(server, path, expected):
+    download(server.url(), path, sha256=expected)
+    path.write_bytes(OTHER)
+    download(server.url(), path, sha256=expected)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_new_expected_digest_fetches_the_new_file(server, path):
+    download(server.url(), path, sha256=sha256(CONTENT))
+    server.content = OTHER
+    assert download(server.url(), path, sha256=sha256(OTHER)) == sha256(OTHER)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_refusal_by_the_server_is_final_and_says_what_to_do(server, path, status):
+    server.statuses = [status]
+    with pytest.raises(InputError, match=rf"answered {status} .* Do that instead\.$"):
+        download(server.url(), path, otherwise="Do that instead.")
+    assert len(server.seen) == 1
+
+
+def test_a_busy_server_is_asked_again(server, path):
+    server.statuses = [503, 429]
+    assert download(server.url(), path) == sha256(CONTENT)
+
+
+def test_a_refused_connection_says_what_to_do(server, path):
+    url = server.url()
+    server.server_close()
+    with pytest.raises(InputError, match=r"failed 5 times in a row: .* Do that instead\.$"):
+        download(url, path, otherwise="Do that instead.")
+    assert leftovers(path) == []
+
+
+def test_no_text_or_file_holds_the_secrets_of_an_address(server, path):
+    server.cuts = [10] + [0] * TRIES
+    url = server.url("data.zip?key=s3cret").replace("//", "//user:hunter2@")
+    assert shown(url) == server.url()
+    with pytest.raises(InputError) as caught:
+        download(url, path)
+    texts = [str(caught.value), *(p.read_bytes().decode("latin-1") for p in path.parent.iterdir())]
+    assert not any("s3cret" in text or "hunter2" in text for text in texts)
+
+
+def test_two_threads_that_want_the_same_file_fetch_it_once(server, path):
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(download(server.url(), path)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [sha256(CONTENT)] * 3
+    assert len(server.seen) == 1
+
+
+def zipped(**files):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def tarred(name, content):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [zipped(**{"../../evil/train.csv": CONTENT}), tarred("/evil/train.csv", CONTENT)],
+    ids=["zip", "tar"],
+)
+def test_an_archive_cannot_write_outside_the_target(tmp_path, archive):
+    path, target = tmp_path / "a.zip", tmp_path / "in" / "train.csv"
+    path.write_bytes(archive)
+    assert archived_files(path) == ["train.csv"]
+    extract_file(path, "train.csv", target)
+    assert target.read_bytes() == CONTENT
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.zip", "in"]
+
+
+@pytest.mark.parametrize("archive", [zipped(a=CONTENT), tarred("a", CONTENT)], ids=["zip", "tar"])
+def test_a_truncated_archive_is_named_and_leaves_no_file(tmp_path, archive):
+    path, target = tmp_path / "a.zip", tmp_path / "a"
+    path.write_bytes(archive[:-5000])
+    with pytest.raises(InputError, match=r"a\.zip must be a whole zip or tar archive"):
+        extract_file(path, "a", target)
+    assert not target.exists()
+
+
+def test_a_damaged_byte_in_a_zip_is_found(tmp_path):
+    path = tmp_path / "a.zip"
+    content = bytearray(zipped(a=CONTENT))
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="damaged"):
+        extract_file(path, "a", tmp_path / "a")
+
+
+def test_an_archive_with_two_files_of_one_name_is_refused(tmp_path):
+    path = tmp_path / "a.zip"
+    path.write_bytes(zipped(**{"x/a": b"1", "y/a": b"2"}))
+    with pytest.raises(InputError, match=r"must hold one file 'a'; it holds 2"):
+        extract_file(path, "a", tmp_path / "a")

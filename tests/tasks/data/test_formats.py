@@ -1,0 +1,149 @@
+"""CSV with other separators, and JSON lines: as tables and as scores, and what is refused."""
+
+import gzip
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+ROWS = pd.DataFrame(
+    {
+        "id": [1, 2, 3, 4],
+        "label": [0, 1, 0.5, 1],
+        "gay": [0, None, 1, 0.25],
+        "text": ["a;b,c", 'said "no"', "two\nlines", "ça va"],
+    }
+)
+JSON = ROWS.to_json(orient="records", lines=True).encode()
+COMMENT = "secretword"
+
+
+def frozen(folder, name, content, **options):
+    (folder / name).write_bytes(content)
+    source = {"name": "rows", "source": "table", "path": str(folder / name), "text": "text"}
+    return freeze(SOURCES.validate_python(source | {"identities": ["gay"]} | options), folder)
+
+
+def written(separator):
+    return ROWS.to_csv(index=False, sep=separator).encode()
+
+
+def separated(**options):
+    return {key: value for key, value in options.items() if value}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "separator"),
+    [
+        ("rows.csv", written(";"), ";"),
+        ("rows.txt", written("|"), "|"),
+        ("rows.csv", written("\t"), "\t"),
+        ("rows.tsv", written("\t"), None),
+        ("rows.tsv.gz", gzip.compress(written("\t")), None),
+        ("rows.tsv", written(","), ","),
+        ("rows.csv", b"\xef\xbb\xbf" + written(","), None),
+        ("rows.jsonl", JSON, None),
+        ("rows.ndjson", JSON, None),
+        ("rows.jsonl.gz", gzip.compress(JSON), None),
+        ("rows.jsonl", b"\xef\xbb\xbf" + JSON + b"\n\n", None),
+        ("rows.jsonl", JSON.replace(b'"gay":null,', b""), None),
+    ],
+)
+def test_the_same_rows_in_any_format_are_the_same_set(tmp_path, name, content, separator):
+    plain = frozen(tmp_path, "plain.csv", written(","))
+    assert frozen(tmp_path, name, content, **separated(separator=separator)).digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("scores.jsonl", b'{"id": "1", "prediction": 0.25}\n', {}),
+        ("scores.csv", b"id;prediction\n1;0.25\n", {"separator": ";"}),
+        ("scores.tsv", b"id\tprediction\n1\t0.25\n", {}),
+    ],
+)
+def test_scores_are_read_from_any_format(tmp_path, name, content, options):
+    (tmp_path / name).write_bytes(content)
+    settings = {"name": "f", "kind": "scores", "path": str(tmp_path / name)} | options
+    scorer = CANDIDATES.validate_python(settings).open(None)
+    assert scorer.score(pa.record_batch({"id": ["1"]})).tolist() == [0.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("rows.jsonl", JSON + b"{'id': secretword}", "one JSON object a line; line 5 is none"),
+        ("rows.jsonl", ROWS.to_json(orient="records").encode(), "line 1 is none"),
+        ("rows.jsonl", b"", "must not be empty"),
+        (
+            "rows.jsonl",
+            JSON.replace(b'"label":1.0', b'"label":"secretword"'),
+            "one kind in column 'label'; rows 0 to 3 have float and str",
+        ),
+        ("rows.jsonl", JSON + b'{"text": "\xe9"}', "must be UTF-8. Line 5 is not"),
+        ("rows.jsonl.gz", JSON, "must be compressed with gzip, as its name says"),
+        ("rows.jsonl", JSON.replace(b'"id"', b'"Id"'), "Did you mean 'Id'?"),
+        ("rows.json", b"[]", "name it .jsonl if it has one JSON object a line"),
+        ("rows.csv.gz", written(","), "must be compressed with gzip, as its name says"),
+        ("rows.csv", written(",") + b"9,0,1,\xe9\n", "must be UTF-8. Line 7 is not"),
+        ("rows.csv", written(",").decode().encode("utf-16"), "it is UTF-16"),
+    ],
+)
+def test_a_file_in_a_wrong_format_is_refused_and_not_quoted(tmp_path, name, content, message):
+    with pytest.raises(InputError, match=message.replace("?", r"\?")) as refused:
+        frozen(tmp_path, name, content)
+    assert COMMENT not in str(refused.value)
+
+
+def parquet(folder, **columns):
+    table = ROWS.assign(text=COMMENT, **columns)
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), folder / "rows.parquet")
+    return (folder / "rows.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("label", [[1]] * 4, r"one value in each row; got list"),
+        ("label", [{"a": 1}] * 4, r"one value in each row; got struct"),
+        ("label", pd.Timestamp("2020-01-01"), r"values must be numbers; got timestamp"),
+        ("label", [b"x"] * 4, r"values must be numbers; got binary"),
+        ("gay", pd.Timedelta("1s"), r"values must be numbers; got duration"),
+        ("id", [[1]] * 4, r"one value in each row; got list"),
+    ],
+)
+def test_a_parquet_column_of_a_type_that_cannot_be_meant_is_refused(
+    tmp_path, column, values, message
+):
+    with pytest.raises(InputError, match=rf"{message}.*column {column}\)"):
+        frozen(tmp_path, "rows.parquet", parquet(tmp_path, **{column: values}))
+
+
+def test_a_column_of_lists_is_refused_with_lines_that_make_columns_of_it(tmp_path):
+    lists = [["gay", "deaf"], [], None, ["deaf"]]
+    with pytest.raises(InputError, match="a column of its own") as refused:
+        frozen(tmp_path, "rows.parquet", parquet(tmp_path, gay=lists))
+    lines = [line.strip() for line in str(refused.value).splitlines()[1:]]
+    names = {"t": ROWS.assign(gay=lists).rename(columns={"gay": "groups"}), "pd": pd}
+    for line in lines:
+        exec(line.replace('"gay"', '"groups"'), names)  # noqa: S102 - what a user would run
+    made = names["t"]
+    assert made["deaf"].fillna(-1).tolist() == [1, 0, -1, 1]
+    assert made["gay"].fillna(-1).tolist() == [1, 0, -1, 0]
+
+
+def test_a_label_outside_the_mapping_is_named(tmp_path):
+    table = ROWS.assign(label=["toxic", "fine", "toxic", "fine"]).to_csv(index=False).encode()
+    with pytest.raises(InputError, match=r"one of 'toxic' \(`label_values`\); got fine"):
+        frozen(tmp_path, "rows.csv", table, label_values={"toxic": 1})
+
+
+def test_ids_that_are_comments_are_not_quoted(tmp_path):
+    table = ROWS.assign(text=[f"{COMMENT} again"] * 4).to_csv(index=False).encode()
+    with pytest.raises(InputError, match=r"id \(one with spaces\) stands in rows 0 and 1"):
+        frozen(tmp_path, "rows.csv", table, id="text", text=None)

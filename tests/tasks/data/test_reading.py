@@ -1,0 +1,238 @@
+import gzip
+import math
+import os
+import traceback
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from biasgate.tasks.data import reading
+from biasgate.tasks.common.errors import InputError
+
+PRIVATE = "a very private comment"
+GOOD = f'id,text,label\n7,"{PRIVATE}",0.25\n8,"two\nlines, ""quoted""",1\n9,,0\n'
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def fully_read(path, size=100):
+    """Read id, text and label as every source does."""
+    rows = []
+    for chunk in reading.read_chunks(path, ["id", "text", "label"], size):
+        ids = reading.to_ids(chunk, "id")
+        text = reading.to_text(chunk, "text", ids)
+        label = reading.to_fractions(chunk, "label", ids, nullable=False)
+        rows += zip(ids.to_pylist(), text.to_pylist(), label.to_pylist(), strict=True)
+    return rows
+
+
+def refusal(path, size=100):
+    """Text of the refusal; what is printed with it, causes and all, holds no comment."""
+    with pytest.raises(InputError) as caught:
+        fully_read(path, size)
+    printed = "".join(traceback.format_exception(caught.value))
+    assert PRIVATE not in printed
+    return str(caught.value)
+
+
+ROWS = [("7", PRIVATE, 0.25), ("8", 'two\nlines, "quoted"', 1.0), ("9", "", 0.0)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_quoted_newlines_survive_chunk_borders(file, size):
+    assert fully_read(file(GOOD), size) == ROWS
+
+
+def test_rows_are_numbered_through_all_chunks(file):
+    chunks = reading.read_chunks(file(GOOD), ["id"], 2)
+    assert [(chunk.first_row, chunk.table.num_rows) for chunk in chunks] == [(0, 2), (2, 1)]
+
+
+def test_gzip_windows_line_ends_and_a_byte_order_mark_make_no_difference(file):
+    assert fully_read(file(gzip.compress(GOOD.encode()), "data.csv.gz")) == ROWS
+    assert fully_read(file("\ufeff" + GOOD)) == ROWS
+    assert fully_read(file("id,text,label\r\n7,a,0.5\r\n")) == [("7", "a", 0.5)]
+
+
+def test_parquet_gives_the_same_as_csv(tmp_path):
+    path = tmp_path / "data.parquet"
+    ids, text, label = zip(*ROWS, strict=True)
+    table = pa.table({"label": label, "text": text, "id": [int(i) for i in ids]})
+    pq.write_table(table, path)
+    assert fully_read(path, 2) == ROWS
+
+
+def test_a_dictionary_column_is_read_as_its_values(tmp_path):
+    path = tmp_path / "data.parquet"
+    table = pa.table({"id": ["a", "b"], "text": ["x", "y"], "label": [0.0, 1.0]})
+    coded = table.set_column(1, "text", table["text"].dictionary_encode())
+    pq.write_table(coded, path)
+    assert [row[1] for row in fully_read(path)] == ["x", "y"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_every_double_survives_a_csv_file(file, values):
+    lines = [f"{i},x,{value!r}" for i, value in enumerate(values)]
+    path = file("id,text,label\n" + "\n".join(lines) + "\n")
+    assert [row[2] for row in fully_read(path)] == values
+
+
+def test_texts_that_look_like_missing_values_are_texts(file):
+    path = file("id,text,label\n1,NA,0\n2,null,0\n3,nan,0\n4,,0\n")
+    assert [row[1] for row in fully_read(path)] == ["NA", "null", "nan", ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("", "must not be empty"),
+        ("id,text\n1,a\n", r"must have the column 'label'; it has 'id', 'text'"),
+        ("7\n", "must have the columns 'id', 'text', 'label'; its first line is no header"),
+        (f"7,{PRIVATE},0\n8,a,1\n", "its first line is no header"),
+        (f"id,text,label\n1,{PRIVATE},\n", "got nothing (file {path}, column label, row 0, id 1)"),
+        (f"id,text,label\n1,{PRIVATE},1.5\n", "a fraction must be in [0, 1]; got 1.5 (file {path}"),
+        (f"id,text,label\n1,{PRIVATE},-0.1\n", "got -0.1 (file {path}, column label, row 0, id 1)"),
+        (f"id,text,label\n1,{PRIVATE},inf\n", "got inf (file"),
+        (f"id,text,label\n1,a,0\n2,{PRIVATE},high\n", "column label, row 1, id 2)"),
+        (
+            f"id,text,label\n,{PRIVATE},0\n",
+            "an id must not be empty (file {path}, column id, row 0)",
+        ),
+        (f"id,label,text\n1,0,a\n2,0,{PRIVATE}, and more\n", "Expected 3 fields in line 3, saw 4."),
+        (f"id,label,text\n2,0,{PRIVATE}, and more\n3,0,a,b\n", "more fields than its header"),
+        (f'id,text,label\n1,"{PRIVATE}', "EOF inside string starting at row 1."),
+        (f"id,text,label\n1,a,0\n2,{PRIVATE}, {PRIVATE},0\n", "saw 4"),
+        (f"id,text,label\n1,0.5,{PRIVATE}\n", "a value must be a number, true or false (file"),
+        (f"id,text,label\n1,{PRIVATE}\n", "got nothing"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_place_and_without_its_text(file, content, text):
+    path = file(content)
+    said = refusal(path)
+    assert str(path) in said
+    assert text.format(path=path) in said
+
+
+def test_a_header_alone_has_no_rows(file):
+    assert fully_read(file("id,text,label\n")) == []
+
+
+def test_a_truncated_gzip_file_is_named(file):
+    path = file(gzip.compress((GOOD * 500).encode())[:-20], "data.csv.gz")
+    assert refusal(path) == (
+        f"file {path} is truncated: its compressed data end too early. Fetch it again."
+    )
+
+
+def test_bytes_that_are_not_utf8_are_named(file):
+    assert "must be UTF-8" in refusal(file(b"id,text,label\n1," + PRIVATE.encode() + b" \xff,0\n"))
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "absent.parquet"])
+def test_a_missing_file_is_named(tmp_path, name):
+    assert refusal(tmp_path / name) == f"file {tmp_path / name} does not exist."
+
+
+@pytest.mark.parametrize("name", ["folder.csv", "folder.parquet"])
+def test_a_folder_in_place_of_a_file_is_named(tmp_path, name):
+    (tmp_path / name).mkdir()
+    assert str(tmp_path / name) in refusal(tmp_path / name)
+
+
+def test_a_truncated_parquet_file_is_named(tmp_path):
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"id": [1], "text": [PRIVATE], "label": [0.5]}), path)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "not a readable Parquet file" in refusal(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(file):
+    path = file(GOOD)
+    path.chmod(0)
+    assert "permission is denied" in refusal(path)
+
+
+def parquet_chunk(tmp_path, **columns):
+    pq.write_table(pa.table(columns), tmp_path / "data.parquet")
+    (chunk,) = reading.read_chunks(tmp_path / "data.parquet", list(columns))
+    return chunk
+
+
+def test_ids_that_are_fractions_are_refused(tmp_path):
+    chunk = parquet_chunk(tmp_path, id=[1.0, 2.0])
+    with pytest.raises(InputError, match=r"whole numbers or text; got double .*column id\)"):
+        reading.to_ids(chunk, "id")
+
+
+def test_a_missing_text_is_refused_and_an_empty_one_is_not(tmp_path):
+    chunk = parquet_chunk(tmp_path, id=[1, 2], text=["", None])
+    ids = reading.to_ids(chunk, "id")
+    with pytest.raises(InputError, match=r"a text must not be missing .*row 1, id 2\)"):
+        reading.to_text(chunk, "text", ids)
+
+
+def test_a_text_column_of_numbers_is_refused(tmp_path):
+    chunk = parquet_chunk(tmp_path, id=[1], text=[3])
+    with pytest.raises(InputError, match="texts must be strings; got int64"):
+        reading.to_text(chunk, "text", reading.to_ids(chunk, "id"))
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_missing_cluster_is_refused(tmp_path, value):
+    chunk = parquet_chunk(tmp_path, id=[1, 2], thread=["t", value])
+    with pytest.raises(InputError, match=r"a value must not be missing .*row 1, id 2\)"):
+        reading.to_strings(chunk, "thread", reading.to_ids(chunk, "id"))
+
+
+def test_an_unmapped_label_value_is_refused_with_the_known_ones(tmp_path):
+    chunk = parquet_chunk(tmp_path, id=[1, 2], label=["BAD", "ODD"])
+    ids = reading.to_ids(chunk, "id")
+    with pytest.raises(InputError, match=r"one of 'BAD', 'NOT_BAD' .*row 1, id 2\)"):
+        reading.to_mapped(chunk, "label", ids, {"BAD": 1, "NOT_BAD": 0})
+
+
+@pytest.mark.parametrize(
+    ("raw", "numbers"),
+    [
+        (["0.5", " 1 ", "", "NA", "nan"], [0.5, 1.0, None, None, None]),
+        (["True", "false", "TRUE", "0.5", ""], [1.0, 0.0, 1.0, 0.5, None]),
+        ([True, False, None], [1.0, 0.0, None]),
+        ([0.5, math.nan, None], [0.5, None, None]),
+        ([1, 0, None], [1.0, 0.0, None]),
+        (np.array([0.5, 0.25], np.float32), [0.5, 0.25]),
+    ],
+)
+def test_numbers_in_all_their_spellings(tmp_path, raw, numbers):
+    chunk = parquet_chunk(tmp_path, x=raw)
+    assert reading.to_numbers(chunk, "x").to_pylist() == numbers
+
+
+def test_an_unrated_cell_may_be_null_only_where_that_is_said(tmp_path):
+    chunk = parquet_chunk(tmp_path, id=[1, 2], x=[0.5, None])
+    ids = reading.to_ids(chunk, "id")
+    assert reading.to_fractions(chunk, "x", ids, nullable=True).to_pylist() == [0.5, None]
+    with pytest.raises(InputError, match="got nothing"):
+        reading.to_fractions(chunk, "x", ids, nullable=False)
+
+
+def test_row_numbers_start_at_zero_and_go_on(tmp_path):
+    path = tmp_path / "data.parquet"
+    pd.DataFrame({"x": range(5)}).to_parquet(path)
+    chunks = reading.read_chunks(path, ["x"], 2)
+    ids = [reading.to_ids(chunk, reading.ROW_NUMBER).to_pylist() for chunk in chunks]
+    assert ids == [["0", "1"], ["2", "3"], ["4"]]

@@ -1,0 +1,247 @@
+"""Dataset bias, intersections and counterfactual gaps on real data."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from bias_metrics import (
+    IDENTITY_HIERARCHY,
+    counterfactual_gaps,
+    evaluate_bias,
+    identity_counts,
+    intersections,
+    label_sensitivity,
+    paired_gaps,
+    roll_up,
+    term_frequencies,
+    toxicity_by_length,
+    worst_subgroup,
+)
+from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
+from biasgate.tasks.data.terms import TermMatcher
+
+TERMS = ("gay", "homosexual", "black", "white", "muslim", "jewish", "daughter", "news")
+LENGTHS = (20, 60, 180, 540, 1620, 4860)
+
+
+@pytest.fixture(scope="module")
+def rated(real_data):
+    """Civil Comments rows with identity labels and the scores of a public model."""
+    rows = pd.read_parquet(real_data / "civil_comments_test_identities.parquet")
+    scores = pd.read_csv(real_data / "toxic_bert_submission.csv")
+    return rows.merge(scores, on="id", validate="one_to_one")
+
+
+@pytest.fixture(scope="module")
+def identities(rated):
+    return {name: (rated[name] >= 0.5).to_numpy() for name in JIGSAW_NINE}
+
+
+@pytest.fixture(scope="module")
+def expected(reference):
+    return pd.read_csv(reference / "toxic_bert_expected.csv", index_col="subgroup")
+
+
+@pytest.fixture(scope="module")
+def wikipedia(real_data):
+    return pd.read_csv(real_data / "wikipedia_toxic_5000.csv.gz")
+
+
+@pytest.fixture(scope="module")
+def phrases(real_data):
+    """Phrases with one identity term each, and the sentence that is left without it."""
+    rows = pd.read_parquet(real_data / "perspective_templates.parquet")
+    rows = rows[rows.template.str.contains("_identity")]
+    published = pd.read_csv(real_data / "perspective_unitary_results.csv", index_col="subgroup")
+    found = TermMatcher({term: [term] for term in published.index}).mentions(rows.phrase.tolist())
+    assert (found.sum(axis=1) == 1).all()
+    term = published.index.to_numpy()[found.argmax(axis=1)]
+    pairs = zip(rows.phrase, term, strict=True)
+    frame = [re.sub(rf"\b{re.escape(word)}\b", "<term>", text) for text, word in pairs]
+    rows = rows.assign(term=term, sentence=rows.template + ": " + np.array(frame, dtype=object))
+    return rows, published
+
+
+@pytest.fixture(scope="module")
+def swapped(real_data):
+    """Comments before and after each identity term was swapped for a random other."""
+    one, other = (
+        pd.read_csv(real_data / f"wikipedia_{kind}_testset.csv.gz")
+        for kind in ("nonfuzzed", "fuzzed")
+    )
+    return one.merge(other, on="rev_id", suffixes=("", "_swapped"), validate="one_to_one")
+
+
+@pytest.fixture(scope="module")
+def swapped_scores(wikipedia, swapped):
+    model = make_pipeline(TfidfVectorizer(sublinear_tf=True, min_df=2), LogisticRegression(C=10))
+    model.fit(wikipedia.comment_text, wikipedia.toxic)
+    return [model.predict_proba(swapped[column])[:, 1] for column in ("comment", "comment_swapped")]
+
+
+def mentions_in(texts):
+    return dict(
+        zip(TERMS, TermMatcher({t: [t] for t in TERMS}).mentions(list(texts)).T, strict=True)
+    )
+
+
+def test_the_hierarchy_names_the_identity_columns_of_civil_comments():
+    names = [name for names in IDENTITY_HIERARCHY.values() for name in names]
+    assert set(names) == set(IDENTITIES)
+
+
+def test_identity_counts_of_the_jigsaw_test_set_are_the_published_ones(rated, identities, expected):
+    counts = identity_counts(rated.toxicity >= 0.5, identities)
+    assert counts.overall.n == len(rated)
+    found = {name: (rows.n, rows.n_positive) for name, rows in counts.identities.items()}
+    assert found == dict(
+        zip(expected.index, zip(expected.n, expected.n_pos, strict=True), strict=True)
+    )
+
+
+def test_the_worst_subgroups_of_toxic_bert_are_those_of_the_reference(rated, identities, expected):
+    report = evaluate_bias(rated.toxicity >= 0.5, rated.prediction, identities).to_dict()
+    for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc"):
+        assert worst_subgroup(report, metric).subgroup == expected[metric].idxmin()
+    for metric in ("positive_aeg", "negative_aeg"):
+        assert worst_subgroup(report, metric).subgroup == expected[metric].abs().idxmax()
+
+
+def test_an_intersection_of_real_identities_fares_worse_than_any_of_them(rated, identities):
+    toxic = rated.toxicity >= 0.5
+    crossed = intersections(identities, max_order=3, min_support=20, y_true=toxic)
+    for name, support in crossed.kept.items():
+        both = rated[list(support.members)].ge(0.5).all(axis=1)
+        assert (support.n, support.n_positive) == (both.sum(), (both & toxic).sum()), name
+    alone = evaluate_bias(toxic, rated.prediction, identities).to_dict()
+    joint = evaluate_bias(toxic, rated.prediction, crossed.masks).to_dict()
+    one, two = worst_subgroup(alone, "bpsn_auc"), worst_subgroup(joint, "bpsn_auc")
+    assert one.subgroup == "homosexual_gay_or_lesbian"
+    assert two.subgroup == "homosexual_gay_or_lesbian & white"
+    assert two.value.value < one.value.value
+    assert two.n_positive == 22  # few: the reason to show counts
+
+
+def test_real_categories_hold_their_identities(identities):
+    rolled = roll_up(identities)
+    assert rolled.unassigned == ()
+    assert "hindu" in rolled.missing["religion"]
+    sizes = [identities[name].sum() for name in rolled.members["religion"]]
+    assert max(sizes) < rolled.masks["religion"].sum() < sum(sizes)
+
+
+def test_contested_rows_are_harder_than_agreed_ones_for_every_identity(rated, identities):
+    moved = label_sensitivity(rated.toxicity, rated.prediction, identities)
+    assert moved.contested.overall.n + moved.agreed.overall.n == len(rated)
+    assert moved.unanimous.overall.n < moved.agreed.overall.n
+    for name in identities:
+        contested = moved.contested.subgroups[name].bpsn_auc.value
+        assert contested < moved.agreed.subgroups[name].bpsn_auc.value - 0.1
+        # The threshold moves what is told apart far more than who scores higher.
+        gap, auc = moved.spread(name, "negative_aeg").value, moved.spread(name, "bpsn_auc").value
+        assert gap < 0.02
+        assert auc > 0.05
+
+
+def test_wikipedia_comments_are_toxic_by_length_as_in_figure_1(wikipedia):
+    toxic = wikipedia.toxic == 1
+    buckets = toxicity_by_length(
+        toxic, wikipedia.comment_text.str.len(), mentions_in(wikipedia.comment_text), edges=LENGTHS
+    ).buckets
+    assert sum(bucket.overall.n for bucket in buckets) == len(wikipedia)
+    # Dixon et al. (2018), Figure 1, row ALL: other comments of the same source.
+    for bucket, percent in zip(buckets[1:-1], (17, 12, 7, 5, 5), strict=True):
+        error = math.sqrt(percent * (100 - percent) / bucket.overall.n)
+        assert bucket.overall.percent_toxic.value == pytest.approx(percent, abs=3 * error + 0.5)
+
+
+def test_toxic_wikipedia_comments_use_some_identity_terms_more_than_comments_do(wikipedia):
+    found = term_frequencies(wikipedia.toxic == 1, mentions_in(wikipedia.comment_text)).terms
+    # Dixon et al. (2018), Table 1: gay 6, homosexual 4. Few rows here: only the direction.
+    assert found["gay"].n == 20
+    assert found["gay"].ratio.value > 2
+    assert found["homosexual"].ratio.value > 2
+    assert found["news"].ratio.value < 1
+
+
+def test_terms_are_not_over_represented_where_toxic_comments_were_selected(real_data):
+    rows = pd.read_parquet(real_data / "civil_comments_text.parquet")
+    toxic = (rows.toxicity >= 0.5).to_numpy()
+    mentions = mentions_in(rows.comment_text)
+    found = term_frequencies(toxic, mentions)
+    assert found.overall.percent_toxic.value == pytest.approx(70, abs=1)
+    for name, mask in mentions.items():
+        assert (found.terms[name].n, found.terms[name].n_positive) == (
+            mask.sum(),
+            (mask & toxic).sum(),
+        )
+        # 70 % toxic by selection: the frequencies of such a set say nothing about its source.
+        assert found.terms[name].ratio.value < 1.05
+
+
+@pytest.mark.parametrize("model", ["TOXICITY@1", "TOXICITY@6"])
+def test_the_gaps_of_perspective_cancel_over_the_terms_of_whole_sentences(phrases, model):
+    rows, published = phrases
+    found = counterfactual_gaps(rows.sentence, rows.term, rows[model])
+    assert (found.n_sentences, found.n_alone) == (66, 0)
+    assert list(found.terms) == sorted(published.index)
+    assert all(gap.n == 66 for gap in found.terms.values())
+    assert sum(gap.mean_gap.value for gap in found.terms.values()) == pytest.approx(0, abs=1e-9)
+
+
+def test_harmless_sentences_rise_most_with_the_terms_of_the_lowest_published_bpsn(phrases):
+    rows, published = phrases
+    harmless = rows[rows.toxicity == "nontoxic"]
+    gaps = {
+        model: counterfactual_gaps(harmless.sentence, harmless.term, harmless[model]).terms
+        for model in ("TOXICITY@1", "TOXICITY@6")
+    }
+    first, sixth = gaps.values()
+    highest = sorted(first, key=lambda term: -first[term].mean_gap.value)[:3]
+    lowest = published["TOXICITY@1_bpsn_auc"].nsmallest(3).index
+    assert highest == list(lowest) == ["homosexual", "gay", "lesbian"]
+    assert max(sixth, key=lambda term: sixth[term].mean_gap.value) == "gay"
+    assert published["TOXICITY@6_bpsn_auc"].idxmin() == "gay"
+    for term in highest:  # what the paper reports as mended, and not wholly
+        assert first[term].mean_gap.value > sixth[term].mean_gap.value > 0.1
+        assert first[term].mean_gap.value > 10 * first[term].std_error.value
+
+
+@pytest.mark.parametrize("model", ["TOXICITY@1", "TOXICITY@6"])
+def test_gaps_and_published_bpsn_order_the_terms_alike(phrases, model):
+    rows, published = phrases
+    found = counterfactual_gaps(rows.sentence, rows.term, rows[model]).terms
+    gaps = pd.Series({term: gap.mean_gap.value for term, gap in found.items()})
+    ranks = gaps.rank(), published[f"{model}_bpsn_auc"].rank()
+    assert ranks[0].corr(ranks[1]) < -0.5
+
+
+def test_swapped_comments_stand_beside_their_originals(swapped):
+    assert len(swapped) == 1492
+    assert (swapped.toxic == swapped.toxic_swapped).all()
+    words = swapped.comment.str.split().str.len(), swapped.comment_swapped.str.split().str.len()
+    assert (words[0] == words[1]).all()
+    # In half of the file the swap left the comment as it was.
+    assert (swapped.comment == swapped.comment_swapped).sum() == 758
+
+
+def test_comments_that_were_not_changed_have_no_gap(swapped, swapped_scores):
+    same = (swapped.comment == swapped.comment_swapped).to_numpy()
+    gaps = paired_gaps(*(scores[same] for scores in swapped_scores))
+    assert (gaps.n_equal, gaps.mean_gap.value, gaps.mean_absolute_gap.value) == (758, 0, 0)
+
+
+def test_toxic_comments_lose_score_when_their_identity_is_swapped(swapped, swapped_scores):
+    toxic = swapped.toxic.to_numpy()
+    of_toxic = paired_gaps(*(scores[toxic] for scores in swapped_scores))
+    harmless = paired_gaps(*(scores[~toxic] for scores in swapped_scores))
+    assert of_toxic.n + harmless.n == 1492
+    assert of_toxic.mean_gap.value < -4 * of_toxic.std_error.value
+    assert abs(harmless.mean_gap.value) < 3 * harmless.std_error.value
+    assert of_toxic.mean_absolute_gap.value > 2 * harmless.mean_absolute_gap.value

@@ -1,0 +1,236 @@
+"""Verdicts from files of evidence, made by the library from a few hundred rows."""
+
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bias_metrics import compare_bias, evaluate_bias
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.verdict import build_verdict, refuse_unknown_names
+from biasgate.tasks.gating.policy import Policy
+
+TODAY = date(2026, 11, 21)
+CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(8)
+    label, gay = rng.random(900) < 0.5, rng.random(900) < 0.4
+    good = label + rng.random(900)
+    return {
+        "id": pa.array([str(one) for one in range(900)]),
+        "label": label,
+        "identity/gay": gay,
+        "slice/short": rng.random(900) < 0.5,
+        "score/candidate": good + 0.7 * (gay & ~label),
+        "score/champion": good,
+    }
+
+
+def evidence_of(folder, columns, **record):
+    """Write rows as evidence."""
+    roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
+    known = {
+        "set_digest": "s",
+        "choices": {"background": "outside_subgroup"},
+        "power_mean_groups": ["gay"],
+        "scores": {role: f"digest of {role}" for role in roles},
+    }
+    pq.write_table(evidence_table(columns, known | record), folder / FILE)
+    return EvidenceFile(folder / FILE)
+
+
+def report_of(columns, **bias):
+    measured = evaluate_bias(
+        columns["label"],
+        columns["score/candidate"],
+        {"gay": columns["identity/gay"]},
+        power_mean_groups=["gay"],
+    )
+    return {
+        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
+        "candidate": {"name": "c", "digest": "d2"},
+        "bias": measured.to_dict() | bias,
+    }
+
+
+def policy_of(*rules, **options):
+    known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
+    return Policy.model_validate(known | options)
+
+
+def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):
+    return build_verdict(
+        report or report_of(columns),
+        policy,
+        evidence_of(folder, columns),
+        {"champion": CHAMPION} if rivals is None else rivals,
+        n_candidates=n_candidates,
+        today=TODAY,
+    )
+
+
+FLOOR = {"metric": "bpsn_auc", "scope": "each", "floor": 0.5}
+MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not worse"}
+
+
+def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
+    policy = policy_of(FLOOR)
+    verdict = judge(tmp_path, rows, policy)
+    assert verdict["outcome"] == "pass"
+    assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
+    assert verdict["evaluation_set"] == {"name": "s", "digest": "d1", "required": True}
+    assert verdict["candidate"] == {"name": "c", "digest": "d2"}
+    assert verdict["champion"] == {
+        "name": "old",
+        "kind": "mlflow",
+        "model": "models:/toxicity/3",
+        "digest": "digest of champion",
+    }
+    assert verdict["reference"] is None
+    assert verdict["decided_on"] == "2026-11-21"
+    assert verdict["evidence_digest"] == EvidenceFile(tmp_path / FILE).digest
+    warned = judge(tmp_path, rows, policy, report=report_of(rows) | {"warnings": ["x"]})
+    assert warned["report_digest"] != verdict["report_digest"]
+
+
+def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path, rows):
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN))
+    alone = compare_bias(
+        rows["label"],
+        rows["score/candidate"],
+        rows["score/champion"],
+        {"gay": rows["identity/gay"]},
+        confidence=0.9,
+    ).to_dict()["subgroups"]["gay"]["bpsn_auc"]
+    floor, margin = verdict["results"]
+    assert (verdict["outcome"], floor["outcome"], margin["outcome"]) == ("fail", "pass", "fail")
+    assert (margin["low"], margin["high"]) == (alone["low"], alone["high"])
+    assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
+
+
+def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
+    del rows["score/champion"]
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
+    assert [one["outcome"] for one in verdict["results"]] == ["pass", "skipped"]
+    assert (verdict["outcome"], verdict["champion"], verdict["worsened"]) == ("pass", None, [])
+
+
+def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
+    short = FLOOR | {"slice": "short", "confidence": 0.975}
+    verdict = judge(tmp_path, rows, policy_of(FLOOR, short))
+    mask = rows["slice/short"]
+    alone = evaluate_bias(
+        rows["label"][mask], rows["score/candidate"][mask], {"gay": rows["identity/gay"][mask]}
+    )
+    assert verdict["results"][1]["value"] == alone.subgroups["gay"].bpsn_auc.value
+    assert verdict["results"][1]["low"] == alone.subgroups["gay"].bpsn_auc.low
+
+
+def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
+    plain = judge(tmp_path, rows, policy_of(FLOOR))
+    rows["cluster"] = np.arange(900) // 12
+    rows["score/candidate"] = rows["score/candidate"] + 0.5 * np.sin(rows["cluster"])
+    clustered = judge(tmp_path, rows, policy_of(FLOOR), report=report_of(rows))
+    widths = [one["results"][0]["high"] - one["results"][0]["low"] for one in (plain, clustered)]
+    assert widths[1] > widths[0]
+
+
+def test_several_candidates_share_the_rate_of_false_passes_where_the_policy_says_so(tmp_path, rows):
+    alone = judge(tmp_path, rows, policy_of(FLOOR), n_candidates=5)
+    shared = judge(tmp_path, rows, policy_of(FLOOR, correction="bonferroni"), n_candidates=5)
+    assert alone["results"][0]["confidence"] == 0.95
+    assert shared["results"][0]["confidence"] == pytest.approx(0.99)
+    assert shared["results"][0]["low"] < alone["results"][0]["low"]
+    assert (alone["n_candidates"], shared["n_candidates"]) == (5, 5)
+
+
+def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, rows):
+    report = report_of(rows)
+    rows["score/candidate"] = rows["score/champion"]
+    with pytest.raises(RuntimeError, match="must give the report's numbers; auc is"):
+        judge(tmp_path, rows, policy_of(FLOOR), report=report)
+
+
+def test_a_slice_without_both_classes_is_refused(tmp_path, rows):
+    rows["slice/short"] = rows["label"]
+    with pytest.raises(InputError, match="'short' must have rows of both classes"):
+        judge(tmp_path, rows, policy_of(FLOOR | {"slice": "short"}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            FLOOR | {"scope": ["gay", "martian"]},
+            r"policy 'p': `scope` of rule bpsn_auc/gay,martian .*'martian' \(known: gay\)",
+        ),
+        (FLOOR | {"slice": "long"}, r"`slice` of rule .*got 'long' \(known: short\)"),
+    ],
+)
+def test_a_policy_that_names_what_the_set_lacks_is_refused_before_any_work(rule, message):
+    with pytest.raises(InputError, match=message):
+        refuse_unknown_names(policy_of(rule), ["gay"], ["short"])
+
+
+@pytest.mark.parametrize("scope", ["each", "worst", ["gay"], "gay"])
+def test_a_policy_that_names_what_the_set_has_is_accepted(scope):
+    refuse_unknown_names(policy_of(FLOOR | {"scope": scope, "slice": "short"}), ["gay"], ["short"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rules": [FLOOR, FLOOR]}, "different names; bpsn_auc/each is given twice"),
+        ({"rules": [FLOOR | {"action": "warn"}]}, "this policy passes anything"),
+        ({"rules": []}, "at least 1 item"),
+        (
+            {
+                "waivers": [
+                    {
+                        "rule": "bnsp_auc/each",
+                        "group": "gay",
+                        "reason": "r",
+                        "decided_by": "d",
+                        "expires": "2027-01-01",
+                    }
+                ]
+            },
+            r"waivers must name rules; got 'bnsp_auc/each' \(known: bpsn_auc/each\)",
+        ),
+        ({"waivers": [{"rule": "bpsn_auc/each", "group": "gay"}]}, "Field required"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(changes, message):
+    known = {"version": 1, "name": "p", "rules": [FLOOR]}
+    with pytest.raises(ValueError, match=message):
+        Policy.model_validate(known | changes)
+
+
+@pytest.mark.parametrize("rival", [True, False], ids=["with a champion", "alone"])
+def test_evidence_is_measured_against_the_background_on_its_record(tmp_path, rows, rival):
+    rows["identity/muslim"] = np.arange(900) % 3 == 0
+    if not rival:
+        del rows["score/champion"]
+    groups = {name: rows[f"identity/{name}"] for name in ("gay", "muslim")}
+    for background in ("outside_subgroup", "no_identity"):
+        evidence = evidence_of(tmp_path, rows, choices={"background": background})
+        found = evidence.measure([(None, 0.9)])[None, 0.9].report
+        options = {"power_mean_groups": ["gay"], "confidence": 0.9, "background": background}
+        scores = rows["label"], rows["score/candidate"]
+        assert found == evaluate_bias(*scores, groups, **options).to_dict()
+
+
+def test_the_rows_without_identity_are_counted_where_they_are_the_background(tmp_path, rows):
+    evidence = evidence_of(tmp_path, rows, choices={"background": "no_identity"})
+    [found] = evidence.measure([(None, 0.9)]).values()
+    outside = ~rows["identity/gay"]
+    assert found.background == {
+        "positive": int((outside & rows["label"]).sum()),
+        "negative": int((outside & ~rows["label"]).sum()),
+    }

@@ -1,0 +1,195 @@
+"""`biasgate policy`: a policy checked, told in words, suggested from a model's numbers."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from support.promoted import frozen_set, judged_version, local
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import FILE
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
+from biasgate.tasks.gating.policy_suggested import advise, suggested_policy
+from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
+
+TODAY = date(2026, 11, 21)
+NAMES = sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+RULE = {"metric": "bpsn_auc", "scope": "each", "floor": 0.8}
+
+
+def policy(*rules, **options):
+    return Policy.model_validate({"version": 1, "name": "p", "rules": list(rules)} | options)
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["policy", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_policy_is_checked_explained_and_valid_by_the_schema(name):
+    assert command("check", name).exit_code == 0
+    explained = command("explain", name)
+    assert explained.exit_code == 0
+    read = read_policy(name, Path())
+    for rule in read.decision_rules():
+        assert f"[{rule.name}]" in explained.output
+    content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+    jsonschema.validate(content, policy_schema())
+
+
+def test_the_schema_beside_the_shipped_policies_is_current_and_refuses_a_wrong_key():
+    kept = json.loads((SHIPPED / "policy.schema.json").read_text("utf-8"))
+    assert kept == policy_schema() == json.loads(command("schema").output)
+    with pytest.raises(jsonschema.ValidationError, match="'flor' was unexpected"):
+        jsonschema.validate(
+            {"version": 1, "name": "p", "rules": [RULE | {"flor": 0.8}]}, policy_schema()
+        )
+
+
+def test_a_wrong_policy_exits_2_and_says_where(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "version: 1\nname: p\nrules: [{metric: auc, scope: overall, floor: 2}]", "utf-8"
+    )
+    result = command("check", file)
+    assert result.exit_code == 2
+    assert "rules.0.floor" in result.stderr
+
+
+def test_a_policy_is_told_in_words():
+    lines = explain_policy(
+        policy(
+            RULE | {"margin": 0.02, "slice": "short", "min_positives": 30},
+            {"metric": "negative_aeg", "scope": ["gay"], "ceiling": 0.2, "mode": "estimate"},
+            {"metric": "final_score", "scope": "aggregate", "floor": 0.9, "action": "warn"},
+            waivers=[
+                {
+                    "rule": "bpsn_auc/each/short",
+                    "group": "deaf",
+                    "reason": "few",
+                    "decided_by": "Ada",
+                    "expires": "2027-01-01",
+                }
+            ],
+        )
+    )
+    text = "\n".join(lines)
+    assert (
+        "1. Among short comments, how well harmless comments that mention each identity are told "
+        "from toxic ones that do not (BPSN AUC) must be shown to be at least 0.8 with 95 % "
+        "confidence, and be shown to be no worse than the champion's by 0.02 or more with 95 % "
+        "confidence. Needs at least 30 toxic and 2 harmless comments" in text
+    )
+    assert "mention of gay shifts the scores of harmless comments" in text
+    assert "must be measured to be at most 0.2 in either direction. " in text
+    assert "should (a warning only) be shown to be at least 0.9" in text
+    assert "Waived by Ada until 2027-01-01: missing evidence under bpsn_auc/each/short" in text
+    assert "rules that compare with it block." in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "if it is newer and its final_score is not shown to be lower (`promote: newer`)"),
+        (
+            {"promote": "better", "objective": "auc", "confidence": 0.9},
+            "if its auc is shown to be higher, with 90 % confidence on every required set",
+        ),
+        ({"objective": "bpsn_auc"}, "the one with the highest power mean of bpsn_auc does"),
+        ({"promote": "never"}, "No version becomes champion by itself (`promote: never`)."),
+    ],
+)
+def test_what_replaces_a_champion_is_told_in_words(options, words):
+    assert words in "\n".join(explain_policy(policy(RULE, **options)))
+
+
+@pytest.mark.parametrize("key", ["promote", "objective"])
+def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_path, key):
+    file = tmp_path / "own.yaml"
+    rule = "{metric: auc, scope: overall, floor: 0.5}"
+    file.write_text(f"version: 1\nname: p\n{key}: best\nrules: [{rule}]", "utf-8")
+    result = command("check", file)
+    assert result.exit_code == 2
+    assert f"{key}: Input should be '" in result.stderr
+    assert "(got 'best')" in result.stderr
+
+
+def test_the_defaults_leave_the_digests_of_policies_as_they_were():
+    plain = policy(RULE)
+    content = plain.model_dump(mode="json")
+    assert plain.digest == json_digest(
+        {key: value for key, value in content.items() if key not in {"promote", "objective"}}
+    )
+    others = [policy(RULE, promote="better"), policy(RULE, objective="auc"), plain]
+    assert len({one.digest for one in others}) == 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "words"),
+    [
+        (RULE, {"promote": "never", "allow_first": True}, "`allow_first` has no effect"),
+        ({"metric": "auc", "scope": "overall", "margin": 0.1}, {}, "without a champion nothing"),
+        (RULE | {"margin": 0.1}, {}, "a margin at a time"),
+        (RULE | {"mode": "estimate"}, {}, "by luck half the time"),
+        (RULE | {"floor": 1}, {}, "can never be proven"),
+    ],
+)
+def test_what_is_probably_not_meant_is_warned_of(rule, options, words):
+    assert any(words in one for one in warn_of_policy(policy(rule, **options), TODAY))
+
+
+@pytest.mark.parametrize(
+    ("expires", "words"), [("2026-11-20", "expired on"), ("2026-12-01", "expires on 2026-12-01")]
+)
+def test_a_waiver_near_its_end_is_warned_of(expires, words):
+    waiver = {"rule": "bpsn_auc/each", "reason": "r", "decided_by": "d", "expires": expires}
+    found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
+    assert any(words in one for one in found)
+    waiver["expires"] = "2027-12-01"
+    assert warn_of_policy(policy(RULE, waivers=[waiver]), TODAY) == []
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Results of a model on six hundred rows."""
+    folder = tmp_path_factory.mktemp("results")
+    frozen_set(folder)
+    judged_version(local(folder), folder, folder / "first")
+    return folder / "first" / "judged"
+
+
+def test_a_suggested_policy_is_one_that_the_model_itself_meets(results, tmp_path):
+    text = suggested_policy(advise(results), "mine")
+    file = tmp_path / "mine.yaml"
+    file.write_text(text, "utf-8")
+    read = read_policy(str(file), Path())
+    assert [rule.metric for rule in read.rules] == [
+        "subgroup_auc",
+        "bpsn_auc",
+        "bnsp_auc",
+        "positive_aeg",
+        "negative_aeg",
+    ]
+    assert command("suggest", results, "--name", "mine").output == text
+    assert command("suggest", results / FILE).exit_code == 0
+
+
+def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(results):
+    advice = advise(results)
+    worst = [least for least, _ in advice.power.values()]
+    everything = [both for _, both in advice.power.values()]
+    assert worst == sorted(worst)
+    assert all(both <= least for both, least in zip(everything, worst, strict=True))
+    apart = advise(results, correlation=0.0)
+    assert apart.power[0.02][1] < advice.power[0.02][1]
+
+
+def test_a_folder_without_evidence_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"must be an evidence\.parquet, or the folder of results"):
+        advise(tmp_path)

@@ -1,0 +1,293 @@
+"""Rules on FPR and FNR gaps through policy, evidence, verdict and `verify`."""
+
+import dataclasses
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.gating.policy import SHIPPED, Policy
+from biasgate.tasks.gating.policy_explained import explain_policy
+from biasgate.tasks.promoting.rivals import find_rivals
+
+TODAY = date(2026, 11, 21)
+GIVEN = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.2}
+EQUAL = GIVEN | {"threshold": "equal_errors", "metric": "fnr_gap"}
+CHAMPION = {"name": "old", "kind": "scores", "threshold": 0.9}
+
+
+def policy(*rules, **options):
+    known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
+    return Policy.model_validate(known | options)
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(8)
+    label, gay = rng.random(3000) < 0.4, rng.random(3000) < 0.4
+    good = label + rng.random(3000)
+    return {
+        "id": pa.array([str(one) for one in range(3000)]),
+        "label": label,
+        "identity/gay": gay,
+        "slice/short": rng.random(3000) < 0.5,
+        "score/candidate": good + 0.2 * (gay & ~label),
+        "score/champion": good + 0.05 * rng.random(3000),
+    }
+
+
+def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
+    """Judge the candidate by its rows; `gaps` are what the report says of them."""
+    roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
+    record = {
+        "set_digest": "s",
+        "choices": {"background": "outside_subgroup"},
+        "power_mean_groups": ["gay"],
+        "scores": {role: f"digest of {role}" for role in roles},
+    }
+    pq.write_table(evidence_table(columns, record), folder / FILE)
+    measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
+    report = {
+        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
+        "candidate": {"name": "c", "digest": "d2"},
+        "bias": evaluate_bias(*measured, power_mean_groups=["gay"]).to_dict(),
+        "thresholds": {},
+    }
+    if threshold is not None:
+        found = rate_gaps(*measured, threshold=threshold).to_dict()
+        report["thresholds"]["given"] = {
+            "threshold": threshold,
+            "gaps": found["subgroups"] if gaps is None else gaps,
+        }
+    return build_verdict(
+        report,
+        policy(*rules),
+        EvidenceFile(folder / FILE),
+        {"champion": CHAMPION} if rivals is None else rivals,
+        n_candidates=1,
+        today=TODAY,
+    )
+
+
+def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
+    verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05}])
+    ceiling, margin = verdict["results"]
+    masks = {"gay": rows["identity/gay"]}
+    options = {"threshold_a": 0.8, "threshold_b": 0.9, "confidence": 0.9}
+    scores = rows["score/candidate"], rows["score/champion"]
+    found = compare_rate_gaps(rows["label"], *scores, masks, **options)
+    own, change = (one.subgroups["gay"]["fpr_gap"] for one in (found.first, found))
+    assert (ceiling["value"], ceiling["high"]) == (own.value, own.high)
+    assert (margin["rival"], margin["high"]) == (change.second, change.size_high)
+    assert (margin["at"], margin["rival_at"]) == (0.8, 0.9)
+    assert verdict["champion"]["threshold"] == 0.9
+
+
+def test_at_equal_errors_the_threshold_is_that_of_all_rows_also_in_a_slice(tmp_path, rows):
+    verdict = judge(tmp_path, rows, [EQUAL | {"margin": 0.1, "slice": "short"}])
+    ceiling, margin = verdict["results"]
+    for key, role in (("at", "candidate"), ("rival_at", "champion")):
+        equal = equal_error_rate(rows["label"], rows[f"score/{role}"]).threshold
+        assert margin[key] == equal
+    short = rows["slice/short"]
+    again = rate_gaps(
+        rows["label"][short],
+        rows["score/candidate"][short],
+        {"gay": rows["identity/gay"][short]},
+        threshold=ceiling["at"],
+    )
+    assert ceiling["value"] == again.subgroups["gay"]["fnr_gap"].value
+    assert "threshold" not in verdict["champion"]
+
+
+def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):
+    del rows["score/champion"]
+    verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05, "ceiling": 0.4}], rivals={})
+    assert [one["outcome"] for one in verdict["results"]] == ["pass", "skipped"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": None}, "that the candidate is used with; it has none"),
+        ({"rivals": {"champion": {"name": "old"}}}, "that the champion is used with; it has none"),
+    ],
+)
+def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, options, message):
+    with pytest.raises(InputError, match=message):
+        judge(tmp_path, rows, [GIVEN | {"margin": 0.05}], **options)
+
+
+def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
+    wrong = {"gay": {"fpr_gap": {"value": 0.0}, "fnr_gap": {"value": 0.0}}}
+    with pytest.raises(RuntimeError, match="fpr_gap/given/gay is 0"):
+        judge(tmp_path, rows, [GIVEN], gaps=wrong)
+
+
+def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
+    """`verify` knows of the champion only what the verdict says of it."""
+    rules = [GIVEN | {"margin": 0.05}, EQUAL | {"margin": 0.1}]
+    verdict = judge(tmp_path, rows, rules)
+    again = judge(tmp_path, rows, rules, rivals={"champion": verdict["champion"]})
+    assert again == verdict
+    edited = verdict["champion"] | {"threshold": 0.7}
+    assert judge(tmp_path, rows, rules, rivals={"champion": edited}) != verdict
+
+
+# ------------------------------------------------------------------ policies
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("default", "9b24b667764a556ba3b7866fe709c63c747c40315d713500a68f29b0b32079d9"),
+        ("no-worse", "0e330a78457e5c3101b8901a40465ec04b9a5882dd366b5a114e5e3da42b5f12"),
+        ("report-only", "d5669872a1551a105bf0836c067dbad73caf97ff2e931997b434cc8506df30bc"),
+        ("strict", "f708f3cf90ee71197ebac21d3b63a548f22ecfc641d3a5ab4ccb8c082b4be24a"),
+    ],
+)
+def test_a_policy_without_a_threshold_keeps_the_digest_that_it_had(name, digest):
+    content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
+    dumped = Policy.model_validate(content).model_dump(mode="json")
+    assert all("threshold" not in rule for rule in dumped["rules"])
+    assert Policy.model_validate(dumped).digest == digest
+
+
+def test_a_policy_with_a_threshold_is_kept_with_it():
+    found = policy(GIVEN)
+    assert Policy.model_validate(found.model_dump(mode="json")) == found
+    assert found.digest != policy(GIVEN | {"threshold": "equal_errors"}).digest
+
+
+def test_a_rule_at_a_threshold_is_told_in_words():
+    lines = explain_policy(policy(GIVEN | {"margin": 0.05}, EQUAL))
+    assert lines[2] == (
+        "1. At the given threshold, how much more or less often harmless comments that mention "
+        "each identity are flagged than other harmless ones (FPR gap) must be shown to be at "
+        "most 0.2 in either direction with 95 % confidence, and be shown to be no wider than the "
+        "champion's by 0.05 or more with 95 % confidence. Needs at least 2 toxic and 2 harmless "
+        "comments in each class compared. [fpr_gap/each/given]"
+    )
+    assert lines[3].startswith("2. At the threshold of equal errors, how much more or less often")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"metric": "fpr_gap", "scope": "each", "ceiling": 0.1}, "`threshold` of fpr_gap must be"),
+        (GIVEN | {"threshold": "best"}, "Input should be 'given' or 'equal_errors'"),
+        ({"metric": "auc", "scope": "overall", "floor": 0.8, "threshold": "given"}, "must not be"),
+    ],
+)
+def test_a_policy_whose_threshold_makes_no_sense_is_refused(rule, message):
+    with pytest.raises(ValueError, match=message):
+        policy(rule)
+
+
+# ------------------------------------------------------------------ before any work
+
+
+def written(folder, *, rules=(GIVEN | {"margin": 0.05},), **changes):
+    (folder / "scores.csv").write_text("id,score,label,gay\n1,0.5,1,1\n2,0.1,0,0\n", "utf-8")
+    content = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
+    (folder / "policy.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    table = {"path": "scores.csv", "id": "id"}
+    one = table | {"name": "c", "kind": "scores", "score": "score"}
+    evaluation = {
+        "name": "e",
+        "evaluation_sets": [
+            table | {"name": "s", "source": "table", "label": "label", "identities": ["gay"]}
+        ],
+        "candidates": [one | {"threshold": 0.5}],
+        "champion": one | {"name": "old", "threshold": 0.6},
+        "policy": "policy.yaml",
+    }
+    for role, values in changes.items():
+        evaluation[role] = one | values if role != "candidates" else [one | values]
+    (folder / "evaluation.yaml").write_text(yaml.safe_dump(evaluation), "utf-8")
+    return folder / "evaluation.yaml"
+
+
+def test_an_evaluation_whose_models_have_thresholds_is_accepted(tmp_path):
+    assert read_evaluation(written(tmp_path))["name"] == "e"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"candidates": {"name": "new"}}, "the candidate new is used with; it has none"),
+        ({"champion": {"name": "old"}}, "the champion old is used with; it has none"),
+    ],
+)
+def test_a_missing_threshold_is_refused_before_anything_is_scored(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        read_evaluation(written(tmp_path, **changes))
+
+
+def test_a_threshold_that_no_rule_asks_for_may_be_missing(tmp_path):
+    path = written(tmp_path, rules=(EQUAL,), candidates={"name": "n"}, champion={"name": "old"})
+    assert read_evaluation(path)["name"] == "e"
+
+
+@dataclasses.dataclass
+class Version:
+    uri: str
+    tags: dict
+
+
+class Registry:
+    """A registry with one version and the report of its run."""
+
+    def __init__(self, tags, thresholds):
+        self.version = Version("models:/m/3", tags)
+        self.report = {"thresholds": thresholds}
+
+    def alias(self, *_):
+        return self.version
+
+    def resolve(self, _):
+        return self.version
+
+    def read_json(self, run_id, name):
+        assert (run_id, name) == ("r7", "report.json")
+        return self.report
+
+
+def champion_of(registry, **named):
+    evaluation = {
+        "registered_model": "m",
+        "champion": {"name": "champion", "kind": "mlflow", **named} if named else None,
+        "reference": None,
+        "policy": policy(GIVEN | {"margin": 0.05}).model_dump(mode="json"),
+    }
+    return find_rivals(evaluation, [], registry)["champion"]
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """No version is of scores or was trained here."""
+    monkeypatch.setattr("biasgate.tasks.promoting.rivals.registered_scores", lambda *_: None)
+    monkeypatch.setattr("biasgate.tasks.promoting.rivals.trained_options", lambda *_: None)
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
+    registry = Registry({"biasgate.s.run_id": "r7"}, {"given": {"threshold": 0.35}})
+    assert champion_of(registry)["threshold"] == 0.35
+    assert champion_of(registry, threshold=0.4)["threshold"] == 0.4
+    assert champion_of(registry, threshold=0.0)["threshold"] == 0.0
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("tags", [{}, {"biasgate.s.run_id": "r7"}])
+def test_a_registered_champion_without_a_threshold_is_refused(tags):
+    with pytest.raises(InputError, match=r"the champion models:/m/3 is used with; it has none"):
+        champion_of(Registry(tags, {}))

@@ -1,0 +1,101 @@
+"""What a report warns of: scores upside down, rows left out, terms and identities without rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.measuring.cautions import cautions, unmeasured, warn_of_inversion
+from biasgate.tasks.data.freezing import SOURCES, freeze
+
+RNG = np.random.default_rng(6)
+LABEL = RNG.random(600) < 0.4
+GOOD = RNG.normal(LABEL, 0.8)
+GAY = RNG.random(600) < 0.3
+FILE = {"name": "mine", "kind": "scores", "path": "x.csv", "score": "non_toxic"}
+ALL = {"n_rows": 600, "n_rows_measured": 600}
+
+
+def bias(score, **groups):
+    return evaluate_bias(LABEL, score, groups or {"gay": GAY})
+
+
+def test_scores_that_are_fine_are_not_warned_of():
+    assert cautions(bias(GOOD), ALL, FILE, {}) == []
+
+
+def test_scores_upside_down_name_their_column_and_what_to_do():
+    found = bias(-GOOD)
+    [warning] = cautions(found, ALL, FILE, {})
+    assert warning.startswith(
+        f"the scores look upside down: the overall AUC is {found.overall.auc.value:.3f}, "
+        f"its upper bound {found.overall.auc.high:.3f}."
+    )
+    assert "(column 'non_toxic' of candidate 'mine')" in warning
+    assert "name the column of the toxic class with `score:`, or write 1 - score" in warning
+
+
+def test_a_model_upside_down_is_named_without_a_column():
+    warning = warn_of_inversion(bias(-GOOD), {"name": "bert", "kind": "transformer"})
+    assert "(candidate 'bert')" in warning
+    assert "let the model return the score of the toxic class" in warning
+
+
+def few(score):
+    at = np.arange(12)
+    return evaluate_bias(at % 2 == 0, score, {"gay": at < 6})
+
+
+def test_every_auc_below_one_half_is_warned_of_where_no_interval_shows_it():
+    found = few([0.1, 0.2, 0.6, 0.5, 0.3, 0.4, 0.5, 0.45, 0.2, 0.3, 0.1, 0.3])
+    assert found.overall.auc.value < 0.5 < found.overall.auc.high
+    assert found.subgroups["gay"].subgroup_auc.value < 0.5
+    assert "every AUC is below 0.5 (overall AUC" in warn_of_inversion(found, FILE)
+
+
+def test_one_identity_below_one_half_is_no_inversion():
+    score = np.where(GAY, -GOOD, GOOD)
+    found = bias(score)
+    assert found.subgroups["gay"].subgroup_auc.value < 0.5 < found.overall.auc.value
+    assert warn_of_inversion(found, FILE) is None
+
+
+@pytest.mark.parametrize(
+    ("measured", "source", "said"),
+    [
+        (397_283, "civil_comments", "397,283 of 1,804,874 rows: 78 % were not shown to identity "),
+        (1_500_000, "table", "1,500,000 of 1,804,874 rows: 17 % lack a value of some identity"),
+        (1_804_870, "table", "1,804,870 of 1,804,874 rows: less than 1 % lack a value"),
+    ],
+)
+def test_rows_that_are_not_measured_are_counted(measured, source, said):
+    choices = {"n_rows": 1_804_874, "n_rows_measured": measured, "source": {"source": source}}
+    assert unmeasured(choices).startswith(said)
+    [warning] = cautions(bias(GOOD), choices, FILE, {})
+    assert warning.startswith(f"measured on {said}")
+    assert "`identity_rows: all`" in warning
+
+
+def test_identities_without_rows_and_terms_without_a_match_are_named():
+    found = bias(GOOD, gay=GAY, martian=np.zeros(600, dtype=bool))
+    warnings = cautions(found, ALL, FILE, {"deaf": ["def", "hard of herring"]})
+    assert warnings == [
+        "no comment matches these terms: def (deaf), hard of herring (deaf). Check the spelling.",
+        "no measured row mentions martian.",
+    ]
+
+
+@pytest.mark.parametrize("matching", ["longest", "overlap"])
+def test_a_frozen_table_records_the_terms_that_no_text_holds(tmp_path, matching):
+    table = pd.DataFrame({"id": [1, 2], "text": ["a gay man", "a Deaf woman"], "label": [0, 1]})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    settings = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "text": "text"}
+    terms = {"gay": ["gay", "gays"], "deaf": ["deaf"], "blind": ["blind"]}
+    source = SOURCES.validate_python(settings | {"terms": terms, "matching": matching})
+    frozen = freeze(source, tmp_path / "store")
+    assert frozen.record["unmatched_terms"] == {"gay": ["gays"], "blind": ["blind"]}
+
+
+def test_templates_match_their_own_terms(tmp_path):
+    source = SOURCES.validate_python({"name": "t", "source": "templates", "rows_per_term": 24})
+    assert freeze(source, tmp_path).record["unmatched_terms"] == {}

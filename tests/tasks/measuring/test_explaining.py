@@ -1,0 +1,147 @@
+"""What the numbers mean: diagnoses and errors as the library gives them, and who comes first."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bias_metrics import (
+    diagnose_bias,
+    equal_error_rate,
+    error_rates,
+    evaluate_bias,
+    threshold_report,
+)
+from biasgate.printing import explained
+from biasgate.tasks.measuring.diagnosis import N_PERMUTATIONS, SEED, explain, look_first
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+
+
+def rows(n=4000):
+    """Harmless mentions of `gay` score high; `deaf` is rare."""
+    rng = np.random.default_rng(3)
+    y_true = rng.random(n) < 0.4
+    groups = {"muslim": rng.random(n) < 0.2, "gay": rng.random(n) < 0.2, "deaf": np.arange(n) < 30}
+    y_score = rng.normal(0.3 + 0.4 * y_true + 0.25 * groups["gay"], 0.15)
+    return y_true, y_score, groups
+
+
+@pytest.fixture
+def laid_out():
+    """Lay out arrays in memory, as if read from a folder."""
+
+    def laid_out(
+        y_true,
+        y_score,
+        groups,
+        *,
+        power_mean_groups=None,
+        clusters=None,
+        background="outside_subgroup",
+    ):
+        arrays = {"y_true": y_true, "y_score": y_score}
+        return SimpleNamespace(
+            record={
+                "power_mean_groups": power_mean_groups,
+                "choices": {"background": background},
+            },
+            array=arrays.__getitem__,
+            masks=lambda: groups,
+            clusters=lambda: clusters,
+        )
+
+    return laid_out
+
+
+def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
+    y_true, y_score, groups = rows()
+    found = explain(laid_out(*rows()), evaluate_bias(*rows()), threshold=0.5)
+    alone = diagnose_bias(*rows())
+    assert found["diagnosis"]["subgroups"] == {name: one.to_dict() for name, one in alone.items()}
+    assert alone["gay"].pattern == "B"
+    equal = equal_error_rate(y_true, y_score)
+    for kind, threshold in (("equal_errors", equal.threshold), ("given", 0.5)):
+        rng = np.random.default_rng(SEED)
+        whole = threshold_report(*rows(), threshold=threshold, rng=rng).to_dict()
+        assert found["thresholds"][kind].items() >= whole.items()
+        mask = groups["gay"]
+        of_gay = error_rates(y_true[mask], y_score[mask], threshold=threshold).to_dict()
+        assert found["thresholds"][kind]["subgroups"]["gay"] == of_gay
+        assert found["thresholds"][kind]["fped"]["n_permutations"] == N_PERMUTATIONS
+    assert found["thresholds"]["equal_errors"]["equal_error_rate"] == equal.rate.to_dict()
+
+
+def test_diagnoses_have_the_background_of_the_set(laid_out):
+    layout = laid_out(*rows(), background="no_identity")
+    found = explain(layout, evaluate_bias(*rows(), background="no_identity"))
+    told = {
+        background: {
+            name: one.to_dict()
+            for name, one in diagnose_bias(*rows(), background=background).items()
+        }
+        for background in ("no_identity", "outside_subgroup")
+    }
+    assert found["diagnosis"]["subgroups"] == told["no_identity"] != told["outside_subgroup"]
+
+
+def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(laid_out):
+    found = explain(laid_out(*rows()), evaluate_bias(*rows()))
+    assert list(found["thresholds"]) == ["equal_errors"]
+
+
+def test_the_sums_cover_the_groups_of_the_power_means(laid_out):
+    y_true, y_score, groups = rows()
+    groups["deaf"] &= y_true  # nothing harmless
+    layout = laid_out(y_true, y_score, groups)
+    bias = evaluate_bias(y_true, y_score, groups)
+    at = explain(layout, bias)["thresholds"]["equal_errors"]
+    assert "undefined for deaf (no negatives)" in at["fped"]["reason"]
+    layout = laid_out(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
+    at = explain(layout, bias)["thresholds"]["equal_errors"]
+    assert at["groups"] == ["gay", "muslim"]
+    assert at["fped"]["value"] > at["fped"]["quantiles"]["0.95"]["value"]
+
+
+def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
+    y_true, y_score, _ = rows()
+    bias = evaluate_bias(*rows())
+    look, at = explained(explain(laid_out(*rows()), bias, threshold=0.5))[::2]
+    lowest = bias.subgroups["gay"].bpsn_auc.value
+    assert look.startswith(
+        f"Look first at gay (bpsn_auc {lowest:.3f}, large right shift). Harmless"
+    )
+    flagged = error_rates(y_true, y_score, threshold=0.5).false_positive_rate.value
+    assert at.startswith(f"At the threshold 0.5: {flagged:.1%} of harmless comments flagged")
+    assert "Worst: harmless comments that mention gay" in at
+
+
+def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
+    patterns = {"a": "none", "b": "D", "c": "no evidence", "d": "other"}
+    said = {
+        name: {"pattern": one, "name": f"pattern {one}", "sentence": f"So {name}."}
+        for name, one in patterns.items()
+    }
+    values = {"a": 0.5, "b": 0.8, "c": 0.4, "d": 0.7}
+    cells = {name: {auc: {"value": value} for auc in AUCS} for name, value in values.items()}
+    cells["d"]["bpsn_auc"] = {"value": None, "reason": "r"}
+    found = look_first({"subgroups": cells}, said)
+    assert (found["subgroup"], found["metric"]) == ("d", "bnsp_auc")
+    assert found["sentence"].startswith("Look first at d (bnsp_auc 0.700). So d. Clearly treated")
+    assert found["sentence"].endswith("differently too: b.")
+    unclear = {name: one | {"pattern": "no evidence"} for name, one in said.items()}
+    found = look_first({"subgroups": cells}, unclear, clustered=True)
+    assert found["subgroup"] == "c"
+    assert found["sentence"].startswith("No identity shows a clear pattern of bias; the lowest")
+    assert found["sentence"].endswith("which those of one cluster are not.)")
+    empty = {name: {auc: {"value": None} for auc in AUCS} for name in cells}
+    assert look_first({"subgroups": empty}, said)["subgroup"] is None
+
+
+def test_a_threshold_of_a_candidate_is_a_finite_number():
+    settings = {"name": "mine", "kind": "scores", "path": "x.csv"}
+    assert CANDIDATES.validate_python(settings | {"threshold": 0.7}).threshold == 0.7
+    for wrong in (float("nan"), float("inf"), "high"):
+        with pytest.raises(ValueError, match="threshold"):
+            CANDIDATES.validate_python(settings | {"threshold": wrong})

@@ -1,0 +1,145 @@
+"""Many identities: a bounded number of tasks, and pictures and cards that show the worst."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bias_metrics import evaluate_bias
+from bias_metrics.report.worst import worst_first
+from biasgate.printing import print_summary
+from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
+from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
+from biasgate.tasks.gating.verdict import _refuse_other_numbers
+from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
+from biasgate.tasks.reporting.model_card import About, model_card
+from biasgate.tasks.tracking.log_runs import metric_keys
+
+N = 3000
+MANY = 100
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A report on many identities, of which `bad` is clearly treated worst."""
+    rng = np.random.default_rng(2)
+    label = rng.random(N) < 0.4
+    groups = {f"group {one:03}": rng.random(N) < 0.03 for one in range(MANY - 2)}
+    groups["bad"], groups["unlucky"] = rng.random(N) < 0.2, np.zeros(N, dtype=bool)
+    score = rng.normal(label + 1.5 * (groups["bad"] & ~label), 0.5)
+    toxic, harmless = np.flatnonzero(label)[0], np.flatnonzero(~label)[0]
+    groups["unlucky"][[toxic, harmless]] = True
+    score[toxic], score[harmless] = 0.0, 2.0
+    return evaluate_bias(label, score, groups)
+
+
+@pytest.fixture
+def report(many):
+    return {
+        "evaluation_set": {
+            "name": "s",
+            "digest": "d",
+            "choices": {"n_rows": N + 500, "n_rows_measured": N, "source": {"source": "table"}},
+        },
+        "candidate": {"name": "c", "kind": "scores", "digest": "d"},
+        "bias": many.to_dict(),
+        "warnings": [],
+        "look_first": {"sentence": "Look."},
+        "thresholds": {},
+    }
+
+
+VERDICT = {
+    "evaluation_set": {"name": "s"},
+    "candidate": {"name": "c"},
+    "policy": {"name": "p"},
+    "outcome": "fail",
+    "decided_on": "2026-01-01",
+    "results": [],
+}
+
+
+def test_few_identities_have_a_task_each():
+    names = [str(one) for one in range(MAX_TASKS)]
+    assert share_out_identities(names) == {name: [name] for name in names}
+
+
+@pytest.mark.parametrize("n", [MAX_TASKS + 1, 500, 5000])
+def test_many_identities_share_a_bounded_number_of_tasks(n):
+    names = [str(one) for one in range(n)]
+    shares = share_out_identities(names)
+    assert len(shares) == MAX_TASKS
+    assert sorted(one for part in shares.values() for one in part) == sorted(names)
+    sizes = {len(part) for part in shares.values()}
+    assert max(sizes) - min(sizes) <= 1
+    assert f"{n:,} identities, part 1" in shares
+
+
+def test_the_worst_are_shown_to_be_so_and_not_merely_unlucky(report):
+    order = worst_first(report["bias"]["subgroups"])
+    assert order[0] == "bad"
+    assert report["bias"]["subgroups"]["unlucky"]["subgroup_auc"]["value"] == 0.0
+    assert sorted(order) == sorted(report["bias"]["subgroups"])
+
+
+def test_identities_without_an_interval_or_an_auc_come_last():
+    def cells(value, high=None):
+        cell = {"value": value, "high": high}
+        return dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), cell)
+
+    found = {"empty": cells(None), "tiny": cells(0.1), "good": cells(0.9, 0.95)}
+    assert worst_first(found) == ["good", "tiny", "empty"]
+
+
+def test_a_picture_shows_the_worst_and_says_so(report):
+    shown, left_out = shown_identities(report["bias"]["subgroups"], 60)
+    assert (len(shown), shown[0]) == (60, "bad")
+    assert left_out == ": the worst 60 of 100 identities"
+    figure = metric_heatmap(report)
+    assert figure.get_suptitle() == "c on s: the worst 60 of 100 identities"
+    assert len(figure.axes[0].get_yticks()) == 60
+
+
+def test_a_card_lists_the_worst_and_counts_the_others(report):
+    result = {"outcome": "fail", "sentence": "s.", "waived_by": None, "action": "block"}
+    result |= {"group": None}
+    card = model_card(report, VERDICT | {"results": [result] * 70}, About())
+    assert card.count("\n| ") == 61  # and the heading
+    assert "These are the worst 60 of 100 identities; all are in `bias_metrics.csv`." in card
+    assert "- and 10 more in `verdict.json`" in card
+    assert " and 40 more.\n" in card
+
+
+def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, capsys):
+    summary = {"verdicts": [VERDICT], "decisions": []}
+    print_summary(summary, {("s", "c"): report})
+    out = capsys.readouterr().out
+    assert out.startswith("c on s: 3,000 of 3,500 rows: 14 % lack a value of some identity, ")
+    assert out.count("group 0") == 39
+    assert "bad " in out
+    assert "60 more" in " ".join(out.split())
+
+
+def test_comparing_with_the_report_reads_each_number_once(many):
+    plain = many.to_dict()
+    _refuse_other_numbers(plain, json.loads(json.dumps(plain)))
+    other = json.loads(json.dumps(plain))
+    other["subgroups"]["bad"]["bpsn_auc"]["value"] += 0.1
+    with pytest.raises(RuntimeError, match="bpsn_auc/bad"):
+        _refuse_other_numbers(plain, other)
+
+
+def test_metric_keys_of_many_identities_are_all_different(report):
+    assert len(metric_keys(report)) >= 5 * (MANY - 1)
+    report["bias"]["subgroups"]["bad!"] = report["bias"]["subgroups"]["bad"]
+    report["bias"]["subgroups"]["bad?"] = report["bias"]["subgroups"]["bad"]
+    with pytest.raises(ValueError, match="bpsn_auc/bad_"):
+        metric_keys(report)
+
+
+def test_chance_is_drawn_less_often_only_where_many_identities_are_large(many, monkeypatch):
+    assert _affordable(many) == N_PERMUTATIONS
+    monkeypatch.setattr("biasgate.tasks.measuring.diagnosis._MEMBERSHIPS", 10)
+    assert _affordable(many) == LEAST_PERMUTATIONS
+    monkeypatch.setattr("biasgate.tasks.measuring.diagnosis._FEW", MANY)
+    assert _affordable(many) == N_PERMUTATIONS

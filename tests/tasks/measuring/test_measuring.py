@@ -1,0 +1,211 @@
+"""Measuring: which rows count, and the same numbers as one call of `evaluate_bias`."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.measuring.cautions import warn_of_misjoin
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.measuring.diagnosis import explain
+from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.measuring.identities import (
+    list_identities,
+    measure_one,
+    measure_some,
+    summarise_identities,
+)
+from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+
+N = 400
+
+
+@pytest.fixture
+def frame():
+    """Rows of which a quarter was never shown to identity raters."""
+    rng = np.random.default_rng(5)
+    label = rng.choice([0.0, 0.3, 0.5, 0.9], N)
+    rated = np.arange(N) % 4 != 0
+    return pd.DataFrame(
+        {
+            "id": np.arange(N),
+            "label": label,
+            "gay": np.where(rated, rng.choice([0, 0.4, 0.5, 1.0], N), np.nan),
+            "muslim": np.where(rated, rng.choice([0, 0.4, 0.5, 1.0], N), np.nan),
+            "prediction": np.round(0.3 * label + rng.random(N), 2),
+        }
+    )
+
+
+@pytest.fixture
+def measure(tmp_path):
+    def measure(table, **options):
+        path = tmp_path / "rows.csv"
+        table.to_csv(path, index=False)
+        settings = {"name": "rows", "source": "table", "path": path}
+        source = SOURCES.validate_python(settings | {"identities": ["gay", "muslim"]} | options)
+        rows = freeze(source, tmp_path / "store")
+        candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
+        scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
+        layout = lay_out(rows, scored, source, tmp_path / "layout")
+        measured = [measure_some(layout, part) for part in list_identities(layout.folder).values()]
+        bias = summarise_identities.fn(measured, str(layout.folder))
+        return rows, scored, layout, bias
+
+    return measure
+
+
+def expected(table, threshold=0.5):
+    groups = {name: table[name] >= threshold for name in ("gay", "muslim")}
+    return evaluate_bias(table["label"] >= 0.5, table["prediction"], groups).to_dict()
+
+
+def test_rated_rows_are_measured_and_exactly_half_counts_as_positive(frame, measure):
+    _, _, layout, bias = measure(frame)
+    assert bias.to_dict() == expected(frame[frame["gay"].notna()])
+    assert layout.record["choices"]["n_rows_measured"] == 300
+    assert bias.to_dict() != expected(frame[frame["gay"].notna()], threshold=0.51)
+
+
+def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measure):
+    _, _, layout, bias = measure(frame, identity_rows="all")
+    assert bias.to_dict() == expected(frame)
+    assert layout.record["choices"]["n_rows_measured"] == 400
+    assert bias.to_dict()["subgroups"] != expected(frame[frame["gay"].notna()])["subgroups"]
+
+
+def test_the_choices_stand_in_the_report(frame, measure):
+    rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
+    candidate = {"name": "file", "kind": "scores"}
+    report = build_report(
+        bias, rows, layout.record["choices"], candidate, scored.candidate_digest, {"more": 1}
+    )
+    assert report["more"] == 1
+    choices = report["evaluation_set"]["choices"]
+    assert choices["identity_rows"] == "all"
+    assert choices["identity_threshold"] == 0.4
+    assert (choices["n_rows"], choices["n_rows_rated"]) == (400, 300)
+    assert report["evaluation_set"]["digest"] == rows.digest
+    assert report["bias"] == expected(frame, threshold=0.4)
+
+
+def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
+    table = frame.assign(article=lambda t: "article " + (t["id"] % 40).astype(str))
+    _, _, layout, bias = measure(table, cluster="article")
+    rated = table[table["gay"].notna()]
+    groups = {name: rated[name] >= 0.5 for name in ("gay", "muslim")}
+    one_call = evaluate_bias(
+        rated["label"] >= 0.5,
+        rated["prediction"],
+        groups,
+        clusters=pd.factorize(rated["article"])[0],
+    )
+    assert bias.to_dict() == one_call.to_dict()
+    assert bias.overall.auc.row_std_error is not None
+    assert layout.record["choices"]["n_clusters"] == 30
+
+
+@pytest.mark.parametrize("identity_rows", ["rated", "all"])
+def test_a_background_without_identities_is_that_of_one_call(frame, measure, identity_rows):
+    _, _, layout, bias = measure(frame, identity_rows=identity_rows, background="no_identity")
+    rows = frame if identity_rows == "all" else frame[frame["gay"].notna()]
+    groups = {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
+    one_call = evaluate_bias(
+        rows["label"] >= 0.5, rows["prediction"], groups, background="no_identity"
+    )
+    assert bias.to_dict() == one_call.to_dict()
+    assert bias.to_dict()["subgroups"] != expected(rows)["subgroups"]
+    assert layout.record["choices"]["background"] == "no_identity"
+
+
+def test_membership_is_of_measured_rows(frame, measure):
+    _, _, layout, _ = measure(frame)
+    rated = frame[frame["gay"].notna()]
+    assert layout.masks()["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
+
+
+def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):
+    _, scored, _, bias = measure(frame)
+    table = scored.table().to_pandas().sample(frac=1, random_state=1)
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
+    source = SOURCES.validate_python(
+        {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
+        | {"identities": ["gay", "muslim"]}
+    )
+    layout = lay_out(freeze(source, tmp_path / "store"), scored, source, tmp_path / "again")
+    assert measure_one(layout, "gay") == bias.subgroups["gay"]
+
+
+def test_scores_of_other_rows_are_refused(frame, measure, tmp_path):
+    rows, scored, _, _ = measure(frame)
+    table = scored.table().to_pandas().assign(id=lambda t: "x" + t["id"])
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
+    source = SOURCES.validate_python(
+        {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
+        | {"identities": ["gay", "muslim"]}
+    )
+    with pytest.raises(InputError, match="must have the ids of evaluation set 'rows'"):
+        lay_out(rows, scored, source, tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({"label": 0.2}, {}, r"300 measured rows have no positives .label >= 0.5"),
+        ({"label": 0.9}, {}, "have no negatives"),
+        ({"gay": np.nan, "muslim": np.nan}, {}, "must have rows whose identities were rated"),
+        ({}, {"power_mean_groups": ["gay", "martian"]}, "got martian .known: gay, muslim"),
+    ],
+)
+def test_a_set_that_cannot_be_measured_is_refused(frame, measure, change, options, message):
+    with pytest.raises(InputError, match=message):
+        measure(frame.assign(**change), **options)
+
+
+def test_an_undefined_group_is_null_with_a_reason_and_never_dropped(frame, measure):
+    _, _, _, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
+    found = bias.to_dict()
+    assert found["subgroups"]["muslim"]["n"] == 0
+    cell = found["subgroups"]["muslim"]["bpsn_auc"]
+    assert (cell["value"], cell["reason"]) == (None, "no subgroup negatives")
+    assert found["final_score"]["value"] is None
+    assert "muslim" in found["final_score"]["reason"]
+
+
+def test_named_power_mean_groups_leave_an_undefined_group_out(frame, measure):
+    table = frame.assign(muslim=lambda t: t["muslim"] * 0)
+    _, _, _, bias = measure(table, power_mean_groups=["gay"])
+    assert bias.to_dict()["power_mean"]["groups"] == ["gay"]
+    assert bias.final_score.value is not None
+
+
+def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
+    rng = np.random.default_rng(0)
+    y_true, mask = rng.random(5000) < 0.5, rng.random(5000) < 0.5
+    guessed = evaluate_bias(y_true, rng.random(5000), {"gay": mask})
+    informed = evaluate_bias(y_true, rng.random(5000) + 0.3 * y_true, {"gay": mask})
+    assert "as if the scores were guesses" in warn_of_misjoin(guessed)
+    assert warn_of_misjoin(informed) is None
+
+
+def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(frame, measure):
+    rows, scored, layout, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
+    report = build_report(
+        bias,
+        rows,
+        layout.record["choices"],
+        {"name": "f"},
+        scored.candidate_digest,
+        explain(layout, bias),
+    )
+    table = metric_table(report)
+    assert table["subgroup"] == ["gay", "muslim"]
+    assert table["bpsn_auc"] == [bias.subgroups["gay"].bpsn_auc.value, None]
+    assert table["pattern"] == ["no evidence", "no evidence"]
+    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,,"

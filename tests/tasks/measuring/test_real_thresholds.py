@@ -1,0 +1,124 @@
+"""Errors at a threshold on real data: the scores of a public model, nine identities."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bias_metrics import (
+    advise_threshold,
+    equal_error_rate,
+    equality_curve,
+    error_rates,
+    fned,
+    fped,
+    negative_aeg,
+    permuted_reference,
+    pinned_auc,
+    pinned_auc_equality_difference,
+    positive_aeg,
+    threshold_table,
+    worst_group_accuracy,
+)
+from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
+
+
+@pytest.fixture(scope="module")
+def rows(real_data):
+    """Labels, scores and memberships of the Civil Comments rows with identity labels."""
+    labels = pd.read_parquet(real_data / "civil_comments_test_identities.parquet")
+    scores = pd.read_csv(real_data / "toxic_bert_submission.csv")
+    table = labels.merge(scores, on="id", validate="one_to_one")
+    groups = {name: (table[name] >= 0.5).to_numpy() for name in JIGSAW_NINE}
+    return (table["toxicity"] >= 0.5).to_numpy(), table["prediction"].to_numpy(), groups
+
+
+@pytest.fixture(scope="module")
+def expected(reference):
+    return pd.read_csv(reference / "toxic_bert_expected.csv", index_col="subgroup")
+
+
+def test_the_error_rates_at_one_half_are_the_reference_figures(rows, expected):
+    y_true, y_score, groups = rows
+    table = threshold_table(*rows, thresholds=[0.5])
+    positives, negatives = (metric(*rows, threshold=0.5) for metric in (fped, fned))
+    for name in expected.index:
+        fpr, fnr = expected.loc[name, ["fpr_at_0_5", "fnr_at_0_5"]]
+        errors = table.subgroups[name].at(0)
+        assert errors.false_positive_rate.value == pytest.approx(fpr, abs=1e-12)
+        assert errors.false_negative_rate.value == pytest.approx(fnr, abs=1e-12)
+        assert positives.subgroups[name].value == pytest.approx(fpr, abs=1e-12)
+        assert negatives.subgroups[name].value == pytest.approx(fnr, abs=1e-12)
+        mask = groups[name]
+        assert error_rates(y_true[mask], y_score[mask], threshold=0.5) == errors
+    for metric, column in ((positives, "fpr_at_0_5"), (negatives, "fnr_at_0_5")):
+        distances = (expected[column] - metric.overall.value).abs()
+        assert metric.value.value == pytest.approx(distances.sum(), abs=1e-12)
+
+
+def test_the_worst_cell_at_one_half_is_the_one_of_the_highest_reference_error(rows, expected):
+    found = worst_group_accuracy(*rows)
+    errors = {(name, True): fnr for name, fnr in expected["fnr_at_0_5"].items()}
+    errors |= {(name, False): fpr for name, fpr in expected["fpr_at_0_5"].items()}
+    worst = max(errors, key=errors.get)
+    assert [(cell.subgroup, cell.label) for cell in found.worst] == [worst]
+    assert found.value.value == pytest.approx(1 - errors[worst], abs=1e-12)
+
+
+def test_the_areas_of_the_equality_curves_are_the_gaps_of_the_reference(rows, expected):
+    y_true, y_score, groups = rows
+    for name in expected.index:
+        for of, aeg in (("positive", positive_aeg), ("negative", negative_aeg)):
+            curve = equality_curve(y_true, y_score, groups[name], of=of)
+            reference = expected.loc[name, f"{of}_aeg"]
+            assert curve.gap.value == pytest.approx(reference, abs=1e-12)
+            assert curve.gap.value == pytest.approx(
+                aeg(y_true, y_score, groups[name]).value, abs=1e-12
+            )
+            assert curve.unsigned_gap.value >= abs(curve.gap.value)
+
+
+def test_pinned_aucs_equal_scikit_learn_and_their_samples(rows):
+    metrics = pytest.importorskip("sklearn.metrics")
+    y_true, y_score, groups = rows
+    found = pinned_auc_equality_difference(*rows)
+    rng = np.random.default_rng(0)
+    for name, mask in groups.items():
+        weight = mask / mask.sum() + 1 / mask.size
+        expected = metrics.roc_auc_score(y_true, y_score, sample_weight=weight)
+        assert found.subgroups[name].value == pytest.approx(expected, abs=1e-12)
+        sampled = pinned_auc(y_true, y_score, mask, method="sampled", rng=rng).value
+        assert sampled == pytest.approx(expected, abs=0.05)
+    assert found.overall.value == pytest.approx(0.901940, abs=1e-6)
+
+
+def test_every_sum_is_above_what_chance_makes_of_it_and_that_is_not_0(rows):
+    threshold = equal_error_rate(*rows[:2]).threshold
+    rng = np.random.default_rng(0)
+    at_equal_errors = (partial(metric, threshold=threshold) for metric in (fped, fned))
+    for metric in (*at_equal_errors, pinned_auc_equality_difference):
+        found = permuted_reference(metric, *rows, rng=rng, n_permutations=50)
+        assert found.value.value > found.quantiles[0.95].value
+        # FNED is .33, of which chance alone explains .15: it is no distance from fairness.
+        assert found.quantiles[0.05].value > 0.02 * found.value.value
+
+
+def test_the_threshold_advised_meets_its_demands_with_no_more_gap_than_another(rows):
+    overall = error_rates(*rows[:2], threshold=0.3)
+    demands = {"min_recall": overall.recall.value, "min_precision": 0.5}
+    found = advise_threshold(*rows, **demands)
+    assert found.advised.recall >= demands["min_recall"]
+    assert found.advised.precision >= 0.5
+    terms = [
+        term.value
+        for metric in (fped, fned)
+        for term in metric(*rows, threshold=found.advised.threshold).terms.values()
+    ]
+    assert found.advised.gap == pytest.approx(max(terms), abs=1e-12)
+    at_0_3 = [
+        term.value
+        for metric in (fped, fned)
+        for term in metric(*rows, threshold=0.3).terms.values()
+    ]
+    assert found.advised.gap <= max(at_0_3)

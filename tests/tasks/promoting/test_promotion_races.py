@@ -1,0 +1,213 @@
+"""Promoters at once, in processes of their own."""
+
+import multiprocessing
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from support.promoted import (
+    MODEL,
+    frozen_set,
+    judge_against_now,
+    judged_version,
+    local,
+    promote_one,
+    registered_version,
+    scores_of,
+)
+
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import verify
+
+FORK = multiprocessing.get_context("fork")
+ROUNDS = 100
+DECISIONS, WORKERS, GOOD = 50, 8, 5  # every fifth candidate is good enough
+pytestmark = pytest.mark.slow
+
+
+# ------------------------------------------------------------------ two promoters, 100 times
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Version 1 is champion; 2 and 3 have both passed against it."""
+    folder = tmp_path_factory.mktemp("judged")
+    gateway = local(folder)
+    frozen_set(folder)
+    first = judged_version(gateway, folder, folder / "first")
+    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    rivals = [
+        judged_version(gateway, folder, folder / name, champion=first, seed=seed)
+        for seed, name in enumerate(("second", "third"), 1)
+    ]
+    assert [verdict["outcome"] for _, verdict, _ in rivals] == ["pass", "pass"]
+    return folder, [verdict for _, verdict, _ in rivals]
+
+
+def promote_at(barrier, uri, number, verdict, results):
+    try:
+        gateway = Gateway(uri)
+        version = gateway.resolve(f"models:/{MODEL}/{number}")
+        barrier.wait(60)
+        decision = promote_one([verdict], version, gateway)
+    except Exception:  # noqa: BLE001 - whatever it is, the test tells it
+        decision = {"error": traceback.format_exc()}
+    results.put((number, decision))
+    results.close()
+    results.join_thread()
+    os._exit("error" in decision)  # without ending what is the parent's, such as Prefect's server
+
+
+def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_again(
+    judged, tmp_path
+):
+    folder, verdicts = judged
+    winners = []
+    for round_ in range(ROUNDS):
+        database = shutil.copy(folder / "mlflow.db", tmp_path / f"{round_}.db")
+        uri = f"sqlite:///{database}"
+        barrier, results = FORK.Barrier(2), FORK.Queue()
+        racers = [
+            FORK.Process(target=promote_at, args=(barrier, uri, number, verdict, results))
+            for number, verdict in zip(("2", "3"), verdicts, strict=True)
+        ]
+        for racer in racers:
+            racer.start()
+        decisions = dict(results.get(timeout=120) for _ in racers)
+        for racer in racers:
+            racer.join(60)
+            assert racer.exitcode == 0, decisions
+        [winner] = [number for number, one in decisions.items() if one["promoted"]]
+        [loser] = [number for number, one in decisions.items() if one["champion_moved"]]
+        gateway = Gateway(uri)
+        assert {winner, loser} == {"2", "3"}
+        assert gateway.alias(MODEL, "champion").version == winner
+        assert gateway.alias(MODEL, "previous_champion").version == "1"
+        assert "open" not in {one.state for one in Ledger(gateway, MODEL).entries()}
+        assert all(one.holds for one in verify(MODEL, None, gateway, folder))
+        winners.append(winner)
+    assert len(winners) == ROUNDS
+
+
+# ------------------------------------------------------------------ fifty decisions, PostgreSQL
+
+
+@pytest.fixture
+def server(tmp_path):
+    """MLflow's server on a PostgreSQL of its own."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    pytest.importorskip("psycopg2", reason="needs psycopg2-binary")
+    if not programs or os.geteuid() != 0:
+        pytest.skip("needs PostgreSQL in /usr/lib/postgresql, and root to give it a user")
+    home = Path(tempfile.mkdtemp())  # pytest's folders are closed to another user
+    shutil.chown(home, "postgres")
+    data, sockets = home / "data", f"-k {home} -c listen_addresses="
+
+    def run(*command):
+        subprocess.run([str(one) for one in command], check=True, user="postgres", cwd=home)
+
+    run(programs[-1] / "initdb", "-D", data, "-U", "biasgate", "--auth=trust", "--no-sync")
+    run(programs[-1] / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", sockets, "start")
+    try:
+        run(programs[-1] / "createdb", "-h", home, "-U", "biasgate", "mlflow")
+        with closing(_Server(f"postgresql://biasgate@/mlflow?host={home}", tmp_path)) as found:
+            yield found
+    finally:
+        run(programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(home)
+
+
+class _Server:
+    """`mlflow server`, as a team runs it."""
+
+    def __init__(self, database, folder):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+        command += ["--port", str(port), "--backend-store-uri", database, "--workers", "2"]
+        command += ["--artifacts-destination", str(folder / "artifacts"), "--serve-artifacts"]
+        environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        self.log = (folder / "server.log").open("wb")
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
+        )
+        self._wait(port)
+
+    def _wait(self, port):
+        for _ in range(240):
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
+                    return
+            except httpx.HTTPError:
+                time.sleep(0.5)
+        raise TimeoutError
+
+    def close(self):
+        os.killpg(self.process.pid, 15)
+        self.process.wait(30)
+        self.log.close()
+
+
+def decide_one(uri, store, folder, number):
+    """What an evaluation does: judge against the champion of now, again while that moves."""
+    gateway = Gateway(uri)
+    name = f"candidate-{number}"
+    version = registered_version(gateway, folder, name)
+    scores = scores_of(store, seed=number, noise=1.6 if number % GOOD == 0 else 30.0)
+    decision = {"champion_moved": True}
+    while decision["champion_moved"]:
+        verdict = judge_against_now(gateway, store, folder / name / "judged", version, scores)
+        decision = promote_one([verdict], version, gateway)
+    return number, version.version, verdict["outcome"], decision
+
+
+def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(server, tmp_path):
+    store = tmp_path / "store"
+    frozen_set(store)
+    with ProcessPoolExecutor(WORKERS, mp_context=FORK) as workers:
+        arguments = (server.uri, store, tmp_path / "made")
+        futures = [workers.submit(decide_one, *arguments, number) for number in range(DECISIONS)]
+        decided = [one.result() for one in futures]
+    gateway = Gateway(server.uri)
+    good = {number for number, _, outcome, _ in decided if outcome == "pass"}
+    assert good == set(range(0, DECISIONS, GOOD))
+    assert sorted(number for number, *_ in decided) == list(range(DECISIONS))
+    versions = gateway.versions(MODEL)
+    assert len(versions) == len({version for _, version, *_ in decided}) == DECISIONS
+    assert len({one.tags["biasgate.comments.run_id"] for one in versions}) == DECISIONS
+    entries = Ledger(gateway, MODEL).entries()
+    assert [one.number for one in entries] == list(range(1, len(entries) + 1))
+    done = [one for one in entries if one.state == "done"]
+    promoted = {version for _, version, _, decision in decided if decision["promoted"]}
+    assert len(done) == len(promoted) == len({one.content["version"] for one in done})
+    # Whoever passed was promoted, or told that a later version was champion or is better.
+    stayed = {
+        version: decision["sentence"]
+        for number, version, _, decision in decided
+        if number in good and not decision["promoted"]
+    }
+    assert promoted | stayed.keys() == {
+        version for number, version, *_ in decided if number in good
+    }
+    assert all("passed, but champion of" in sentence for sentence in stayed.values())
+    assert all("`promote: newer`, and" in sentence for sentence in stayed.values())
+    order = [int(one.content["version"]) for one in done]
+    assert order == sorted(order)
+    # Every promotion replaced the one before: none was lost.
+    replaced = ["", *(one.content["version"] for one in done)]
+    assert [one.content["replaces"] for one in done] == replaced[:-1]
+    assert gateway.alias(MODEL, "champion").version == replaced[-1]
+    assert all(one.state != "open" for one in entries)

@@ -1,0 +1,310 @@
+"""What replaces a champion: the rule of the policy, and nights on which nothing is new."""
+
+import shutil
+
+import pytest
+from support.promoted import (
+    MODEL,
+    frozen_set,
+    judge_against_now,
+    local,
+    registered_version,
+    scores_of,
+)
+
+from biasgate.tasks.promoting.decisions import promote, tell
+from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.by_hand import history, roll_back
+from biasgate.tasks.promoting.succession import Judged, Past, Succession
+
+NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
+NOTHING = Past(frozenset({1}), {})
+
+
+def judged(number, *changes, value=0.9, half=0.005):
+    """A version that passed, with the change of its objective on each set, known to `half`."""
+    verdicts = []
+    for at, change in enumerate(changes or (0.01,)):
+        ends = {"low": None, "high": None}
+        if change is not None and half is not None:
+            ends = {"low": change - half, "high": change + half}
+        objective = {"metric": "final_score", "confidence": 0.95, "value": value}
+        objective |= {"rival": 0.9, "change": change} | ends
+        verdicts.append({"evaluation_set": {"name": f"set {at}"}, "objective": objective})
+    return Judged(f"c{number}", verdicts, ModelVersion(MODEL, str(number), None, {}))
+
+
+# ------------------------------------------------------------------ the rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "words"),
+    [
+        (NEWER, (0.01,), None),
+        (NEWER, (-0.004,), None),
+        (NEWER, (None,), None),
+        (NEWER, (-0.006,), "shown to be worse: final_score is lower by 0.0060"),
+        (NEWER, (0.01, -0.01), "lower by 0.0100 (95 % bounds -0.0150 and -0.0050) on set 1"),
+        (BETTER, (0.006,), None),
+        (BETTER, (0.004,), "`promote: better` is not shown: final_score is higher by 0.0040"),
+        (BETTER, (0.01, 0.004), "final_score is higher by 0.0040"),
+        (BETTER, (None,), "final_score has no difference"),
+        (NEVER, (0.3,), "the policy says `promote: never`"),
+    ],
+)
+def test_a_later_version_replaces_the_champion_if_the_rule_allows(rule, changes, words):
+    objection = rule.objection(judged(2, *changes), "1", NOTHING)
+    assert objection is None if words is None else words in objection
+
+
+def test_better_needs_bounds():
+    objection = BETTER.objection(judged(2, 0.3, half=None), "1", NOTHING)
+    assert "higher by 0.3000, without bounds" in objection
+
+
+@pytest.mark.parametrize("past", [{3}, {3, 5}])
+def test_newer_means_later_than_every_version_that_was_champion(past):
+    objection = NEWER.objection(judged(2), "3", Past(frozenset(past), {}))
+    assert f"version {max(past)}, which is or was champion, is newer" in objection
+    assert BETTER.objection(judged(2), "3", Past(frozenset(past), {})) is None
+
+
+@pytest.mark.parametrize("rule", [NEWER, BETTER])
+@pytest.mark.parametrize("champion", ["3", None])
+def test_what_was_replaced_or_left_aside_does_not_come_back(rule, champion):
+    past = Past(frozenset({2, 3}), {4: 3})
+    replaced = rule.objection(judged(2, 0.3), champion, past)
+    assert replaced == "version 2 was champion before, and does not come back by itself"
+    aside = rule.objection(judged(4, 0.3), champion, past)
+    assert aside == "version 4 passed before, and version 3 was promoted instead"
+
+
+@pytest.mark.parametrize(
+    ("passed", "best"),
+    [
+        ([judged(2, value=0.91), judged(3, value=0.90)], 2),
+        ([judged(2, value=0.9), judged(3, value=0.9)], 3),
+        ([judged(2, value=0.9), judged(3, value=None)], 2),
+        ([judged(2, -0.2, value=0.95), judged(3, value=0.90)], 3),
+    ],
+)
+def test_of_several_that_may_the_best_is_chosen(passed, best):
+    assert NEWER.choose(passed, "1", NOTHING).number == best
+    assert NEWER.choose(passed[::-1], "1", NOTHING).number == best
+
+
+def test_the_first_champion_is_the_best_where_the_policy_allows_one():
+    passed = [judged(1, value=0.91), judged(2, value=0.90)]
+    nobody = Past(frozenset(), {})
+    assert BETTER.choose(passed, None, nobody).number == 1
+    assert Succession("newer", allow_first=False).choose(passed, None, nobody) is None
+    assert NEVER.choose(passed, None, nobody) is None
+
+
+def test_entries_that_name_nobody_left_aside_are_read():
+    old = {"action": "promotion", "version": "2", "replaces": "1"}
+    new = {"version": "4", "replaces": "2", "passed_over": ["3"]}
+    entries = [
+        Entry(1, old, "done", "", None, None),
+        Entry(2, {"version": "9", "replaces": "2"}, "abandoned", "", None, None),
+        Entry(3, new, "done", "", None, None),
+    ]
+    assert Past.of(entries, "7") == Past(frozenset({1, 2, 4, 7}), {3: 4})
+
+
+# ------------------------------------------------------------------ nights
+
+
+class Nights:
+    """A registry whose versions are judged every night against the champion of then."""
+
+    def __init__(self, store, folder):
+        self.gateway, self.store, self.folder = local(store), store, folder
+        self.scores, self.verdicts = {}, {}
+
+    def register(self, *, noise=1.6):
+        """Register the next version; the more noise, the worse."""
+        number = len(self.scores) + 1
+        version = registered_version(self.gateway, self.folder, f"v{number}")
+        self.scores[version.version] = scores_of(self.store, seed=number, noise=noise)
+        return version
+
+    def night(self, *versions, rule=NEWER):
+        """Judge versions and promote the best; verdicts that cannot differ are made once."""
+        candidates = [Judged(f"c{one.version}", [self.verdict(one)], one) for one in versions]
+        return promote(candidates, MODEL, self.gateway, rule)
+
+    def verdict(self, version):
+        key = version.version, self.champion
+        if key not in self.verdicts:
+            place = self.folder / "-".join(map(str, key))
+            arguments = self.gateway, self.store, place, version, self.scores[version.version]
+            self.verdicts[key] = judge_against_now(*arguments)
+            assert self.verdicts[key]["outcome"] == "pass"
+        return self.verdicts[key]
+
+    @property
+    def champion(self):
+        found = self.gateway.alias(MODEL, "champion")
+        return None if found is None else found.version
+
+    @property
+    def moves(self):
+        """The versions that became champion, in order, with the rule."""
+        entries = [one.content for one in Ledger(self.gateway, MODEL).entries()]
+        return [(one["version"], one["replaces"], one["rule"]) for one in entries]
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("empty")
+    frozen_set(folder)
+    assert local(folder).alias(MODEL, "champion") is None
+    return folder
+
+
+@pytest.fixture
+def nights(empty, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return Nights(shutil.copytree(empty, tmp_path / "store"), tmp_path / "made")
+
+
+@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
+def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(nights, rule):
+    first, second = nights.register(), nights.register(noise=1.4)
+    nights.night(first, rule=rule)
+    nights.night(first, second, rule=rule)
+    moves, champion = nights.moves, nights.champion
+    for _ in range(100):
+        decisions = nights.night(first, second, rule=rule)
+        assert {one["outcome"] for one in decisions} == {"pass"}
+        assert not any(one["promoted"] or one["champion_moved"] for one in decisions)
+    assert (nights.moves, nights.champion) == (moves, champion)
+    assert [one["sentence"] for one in decisions] == [
+        (
+            "models:/toxicity/1 passed, but champion of toxicity stays version 2: "
+            "version 1 was champion before, and does not come back by itself."
+        ),
+        "models:/toxicity/2 is champion already.",
+    ]
+
+
+def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_worse(nights):
+    versions, stayed = [], {}
+    for _ in range(10):
+        versions.append(nights.register())
+        decision = nights.night(*versions[-2:])[-1]
+        if not decision["promoted"]:
+            stayed[versions[-1].version] = decision["sentence"]
+    champions = [version for version, _, _ in nights.moves]
+    assert champions == [str(one) for one in range(1, 11) if str(one) not in stayed]
+    assert [before for _, before, _ in nights.moves] == ["", *champions[:-1]]
+    assert {rule for _, _, rule in nights.moves[1:]} == {"newer"}
+    assert len(champions) > 5
+    assert all("it is shown to be worse: final_score is lower by" in one for one in stayed.values())
+
+
+def test_ten_nights_under_better_promote_only_what_is_shown_to_be_better(nights):
+    versions = []
+    for night in range(10):
+        versions.append(nights.register(noise=1.5 if night == 6 else 1.6))
+        nights.night(*versions[-2:], rule=BETTER)
+    assert ("7", "1", "better") in nights.moves
+    assert [one for one in nights.moves if int(one[0]) > 7] == []
+
+
+def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(nights):
+    nights.night(nights.register())
+    worse, better, worst = (nights.register(noise=one) for one in (1.5, 1.4, 1.59))
+    decisions = nights.night(worse, better, worst)
+    assert [one["promoted"] for one in decisions] == [False, True, False]
+    assert decisions[1]["sentence"].startswith(
+        "models:/toxicity/3 is champion now. It replaced version 1 (`promote: newer`: not shown "
+        "to be lower, final_score is higher by "
+    )
+    assert (
+        "passed, but champion of toxicity is version 3 now: its final_score is"
+        in (decisions[2]["sentence"])
+    )
+    assert "`promote: newer`" not in decisions[0]["sentence"]
+    [last, _] = history(MODEL, nights.gateway)
+    assert (last["rule"], last["passed_over"]) == ("newer", ["2", "4"])
+    assert "final_score is higher by" in last["reason"]
+    for _ in range(3):
+        assert "version 3 was promoted instead" in nights.night(worse, better, worst)[2]["sentence"]
+    assert len(nights.moves) == 2
+
+
+@pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
+def test_after_a_rollback_unchanged_nights_move_nothing_and_a_new_version_does(nights, rule):
+    first = nights.register()
+    nights.night(first, rule=rule)
+    second, third = nights.register(noise=1.5), nights.register(noise=1.52)
+    nights.night(first, second, third, rule=rule)
+    assert nights.champion == "2"
+    nights.verdicts.clear()
+    judge_against_now(
+        nights.gateway, nights.store, nights.folder / "again", first, nights.scores[first.version]
+    )
+    roll_back(MODEL, "complaints", nights.gateway)
+    moves = nights.moves
+    assert moves[-1] == ("1", "2", "by hand")
+    for _ in range(3):
+        nights.night(first, second, third, rule=rule)
+    assert nights.moves == moves
+    nights.night(first, second, third, nights.register(noise=1.5), rule=rule)
+    assert nights.moves[len(moves) :] == [("4", "1", rule.promote)]
+
+
+def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_moves_it(nights):
+    first, second = nights.register(), nights.register(noise=1.5)
+    nights.night(first)
+    nights.night(first, second)
+    decision, _, _ = nights.night(first, second, nights.register(noise=1.45))
+    assert decision["sentence"] == (
+        "models:/toxicity/1 passed, but champion of toxicity is version 3 now: "
+        "version 1 was champion before, and does not come back by itself."
+    )
+
+
+def test_never_leaves_the_alias_to_people(nights):
+    [decision] = nights.night(nights.register(), rule=NEVER)
+    assert (decision["outcome"], nights.champion) == ("pass", None)
+    assert decision["sentence"] == (
+        "models:/toxicity/1 passed, but toxicity has no champion yet: "
+        "the policy says `promote: never`."
+    )
+
+
+def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again(
+    nights, monkeypatch
+):
+    first = nights.register()
+    nights.night(first)
+    second, third, other = (nights.register() for _ in range(3))
+    nights.verdict(other)
+    open_entry = Ledger.open
+
+    def late(self, *arguments):
+        self.gateway.set_alias(MODEL, "champion", other.version)
+        return open_entry(self, *arguments)
+
+    monkeypatch.setattr(Ledger, "open", late)
+    decisions = nights.night(second, third)
+    monkeypatch.undo()
+    assert [one["champion_moved"] for one in decisions] == [True, True]
+    assert [one.state for one in Ledger(nights.gateway, MODEL).entries()] == ["done", "abandoned"]
+    again = nights.night(second, third)
+    assert not any(one["promoted"] or one["champion_moved"] for one in again)
+    assert nights.champion == other.version
+
+
+def test_an_interrupted_evaluation_tells_the_same_as_one_that_was_not(nights):
+    first = nights.register()
+    nights.night(first)
+    versions = [nights.register(noise=one) for one in (1.4, 1.5)]
+    candidates = [Judged(f"c{one.version}", [nights.verdict(one)], one) for one in versions]
+    before = Ledger(nights.gateway, MODEL).entries()
+    decisions = promote(candidates, MODEL, nights.gateway, NEWER)
+    assert decisions == tell(candidates, MODEL, "1", before, NEWER)

@@ -1,0 +1,376 @@
+"""`verify` on a real registry: everything that is edited by hand is found."""
+
+import json
+import shutil
+from datetime import date
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.promoting.by_hand import (
+    NotVerifiedError,
+    history,
+    promote_version,
+    require_champion,
+    roll_back,
+    verify,
+)
+from biasgate.tasks.gating.signature import SIGNING_KEY, tags_of, verdict_digest
+from biasgate.tasks.promoting.verify import verify_version
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """A store with the set frozen and MLflow's tables made, to be copied."""
+    folder = tmp_path_factory.mktemp("empty")
+    frozen_set(folder)
+    assert local(folder).alias(MODEL, "champion") is None
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path, empty, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return shutil.copytree(empty, tmp_path / "store")
+
+
+@pytest.fixture
+def gateway(store):
+    return local(store)
+
+
+def promoted(gateway, store, folder, **options):
+    found = judged_version(gateway, store, folder, **options)
+    version, verdict, _ = found
+    assert verdict["outcome"] == "pass"
+    assert promote_one([verdict], version, gateway)["promoted"]
+    return found
+
+
+@pytest.fixture
+def champion(gateway, store, tmp_path):
+    return promoted(gateway, store, tmp_path / "first")
+
+
+def wrong(gateway, store):
+    """What does not hold about the champion."""
+    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+
+
+def test_an_untouched_promotion_holds(gateway, store, champion):
+    assert wrong(gateway, store) == set()
+    assert require_champion(MODEL, gateway, store).version == champion[0].version
+
+
+def test_an_edited_policy_is_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], "policy.json")
+    edit_json(path, lambda policy: policy["rules"][0].update(floor=0.5))
+    assert "policy" in wrong(gateway, store)
+
+
+def test_an_edited_report_is_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], "report.json")
+    edit_json(path, lambda report: report["bias"]["overall"]["auc"].update(value=0.99))
+    assert {"report", "verdict"} <= wrong(gateway, store)
+
+
+def test_edited_scores_are_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], FILE)
+    table = pq.read_table(path)
+    at = table.column_names.index("score/candidate")
+    better = table["score/candidate"].to_numpy() + table["label"].to_numpy()
+    pq.write_table(table.set_column(at, "score/candidate", [better]), path)
+    assert {"evidence", "verdict"} <= wrong(gateway, store)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda verdict: verdict.update(outcome="insufficient"),
+        lambda verdict: verdict["results"][0].update(value=0.9),
+        lambda verdict: verdict["results"].pop(),
+        lambda verdict: verdict.update(n_candidates=7),
+        lambda verdict: verdict["candidate"].update(model="models:/toxicity/9"),
+    ],
+)
+def test_an_edited_verdict_is_found(gateway, store, champion, change):
+    edit_json(artifact(gateway, champion[0], "verdict.json"), change)
+    assert {"tags", "record"} <= wrong(gateway, store)
+
+
+def test_edited_rows_of_the_frozen_set_are_found(gateway, store, champion):
+    del champion
+    rows = store / "sets" / "comments-0" / "rows.parquet"
+    table = pq.read_table(rows)
+    label = 1.0 - table["label"].to_numpy()
+    pq.write_table(table.set_column(table.column_names.index("label"), "label", [label]), rows)
+    assert wrong(gateway, store) == {"dataset"}
+    edit_json(rows.with_name("record.json"), lambda one: one.update(file_sha256=file_digest(rows)))
+    assert wrong(gateway, store) == {"dataset"}
+
+
+@pytest.mark.parametrize(
+    ("tag", "value"),
+    [
+        ("biasgate.comments.verdict", "fail"),
+        ("biasgate.comments.verdict_digest", "0" * 64),
+        ("biasgate.comments.policy", "lenient 1"),
+        ("biasgate.comments.run_id", "nowhere"),
+        ("biasgate.comments.set_digest", "1"),
+        ("biasgate.required_sets", "other"),
+        ("biasgate.required_sets", ""),
+    ],
+)
+def test_an_edited_tag_is_found(gateway, store, champion, tag, value):
+    gateway.tag_version(champion[0], {tag: value})
+    assert {"tags", "verdict"} & wrong(gateway, store)
+
+
+def test_an_alias_moved_by_hand_is_found(gateway, store, champion, tmp_path):
+    other, _, _ = judged_version(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    gateway.set_alias(MODEL, "champion", other.version)
+    assert wrong(gateway, store) == {"alias"}
+    with pytest.raises(NotVerifiedError, match="alias: champion is version 2; last promoted: 1"):
+        require_champion(MODEL, gateway)
+
+
+def test_a_previous_champion_moved_by_hand_is_found(gateway, store, champion, tmp_path):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    assert wrong(gateway, store) == set()
+    gateway.set_alias(MODEL, "previous_champion", "2")
+    assert wrong(gateway, store) == {"alias"}
+
+
+def test_an_alias_that_no_promotion_set_is_found(gateway, store, tmp_path):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    gateway.set_alias(MODEL, "champion", version.version)
+    assert wrong(gateway, store) == {"alias"}
+
+
+def test_a_version_without_a_verdict_is_refused(gateway, champion):
+    made = gateway.register(MODEL, champion[0].run_id, "model", {})
+    gateway.set_alias(MODEL, "champion", made.version)
+    with pytest.raises(NotVerifiedError, match="has no verdict: evaluate it first"):
+        require_champion(MODEL, gateway)
+
+
+def test_a_verdict_taken_from_another_version_is_found(gateway, champion):
+    thief = gateway.register(MODEL, champion[0].run_id, "model", {})
+    gateway.tag_version(thief, dict(champion[0].tags))
+    found = verify_version(gateway.resolve(thief.uri), gateway)
+    assert {one.what for one in found if not one.holds} == {"evidence"}
+
+
+def test_a_waiver_that_has_expired_since_does_not_hold(gateway, champion):
+    version = champion[0]
+    assert all(one.holds for one in verify_version(version, gateway))
+    later = verify_version(version, gateway, today=date(2100, 1, 2))
+    [finding] = [one for one in later if not one.holds]
+    assert finding.sentence == "the verdict on comments is insufficient as of 2100-01-02."
+
+
+def test_no_champion_is_said(gateway, store):
+    gateway.client.create_registered_model(MODEL)
+    with pytest.raises(InputError, match="must have a `champion`"):
+        verify(MODEL, None, gateway, store)
+
+
+# ------------------------------------------------------------------ the rule of the promotion
+
+
+def rewrite_entry(gateway, **changes):
+    """Change what the last entry of the ledger says."""
+    record = Ledger(gateway, MODEL).last_done()
+    content = json.dumps(dict(record.content) | changes)
+    gateway.tag_version(record.record, {"biasgate.content": content})
+
+
+@pytest.mark.parametrize("rule", ["better", "never", "first"])
+def test_a_promotion_by_another_rule_than_the_policys_is_found(
+    gateway, store, champion, tmp_path, rule
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    assert wrong(gateway, store) == set()
+    rewrite_entry(gateway, rule=rule)
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_a_promotion_of_a_version_that_had_been_left_aside_is_found(
+    gateway, store, champion, tmp_path
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    first = Ledger(gateway, MODEL).entries()[0]
+    content = json.dumps(dict(first.content) | {"passed_over": ["2"]})
+    gateway.tag_version(first.record, {"biasgate.content": content})
+    assert wrong(gateway, store) == {"rule"}
+
+
+def test_an_edited_objective_is_found(gateway, store, champion):
+    path = artifact(gateway, champion[0], "verdict.json")
+    edit_json(path, lambda verdict: verdict["objective"].update(value=0.99))
+    assert {"tags", "record", "verdict"} <= wrong(gateway, store)
+
+
+def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
+    folder = artifact(gateway, champion[0], ".")
+    edit_json(folder / "policy.json", lambda one: (one.pop("promote"), one.pop("objective")))
+    edit_json(folder / "verdict.json", lambda one: one.pop("objective"))
+    edit_json(folder / "verdict.json", lambda one: one.update(schema_version=2))
+    old = json.loads((folder / "verdict.json").read_text("utf-8"))
+    gateway.tag_version(champion[0], tags_of([old | {"run_id": champion[0].run_id}]))
+    record = Ledger(gateway, MODEL).last_done()
+    content = {key: record.content[key] for key in record.content if key != "passed_over"}
+    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(old)}]
+    del content["rule"]
+    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+    assert wrong(gateway, store) == set()
+
+
+# ------------------------------------------------------------------ signing
+
+
+def forge(gateway, version):
+    """Better scores, and everything that follows from them rewritten consistently."""
+    folder = artifact(gateway, version, ".")
+    table = pq.read_table(folder / FILE)
+    at = table.column_names.index("score/candidate")
+    better = table["score/candidate"].to_numpy() + 0.4 * table["label"].to_numpy()
+    pq.write_table(table.set_column(at, "score/candidate", [better]), folder / FILE)
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
+    policy = Policy.model_validate_json((folder / "policy.json").read_text("utf-8"))
+    evidence = EvidenceFile(folder / FILE)
+    report["bias"] = _measured(evidence)
+    (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    forged = build_verdict(
+        report,
+        policy,
+        evidence,
+        {},
+        n_candidates=1,
+        today=date.fromisoformat(verdict["decided_on"]),
+    )
+    assert forged["report_digest"] == json_digest(report)
+    if "signature" in verdict:
+        forged["signature"] = verdict["signature"]
+    (folder / "verdict.json").write_text(json.dumps(forged), "utf-8")
+    gateway.tag_version(version, tags_of([forged | {"run_id": version.run_id}]))
+    record = Ledger(gateway, MODEL).last_done()
+    content = dict(record.content)
+    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(forged)}]
+    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+
+
+def _measured(evidence):
+    groups = {"gay": evidence.column("identity/gay")}
+    return evaluate_bias(
+        evidence.column("label"),
+        evidence.column("score/candidate"),
+        groups,
+        power_mean_groups=["gay"],
+    ).to_dict()
+
+
+def test_a_consistent_forgery_is_found_where_verdicts_are_signed(
+    gateway, store, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(SIGNING_KEY, "a secret of the evaluation machine")
+    version, _, _ = promoted(gateway, store, tmp_path / "first")
+    assert wrong(gateway, store) == set()
+    with monkeypatch.context() as forger:
+        forger.delenv(SIGNING_KEY)
+        forge(gateway, version)
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_without_a_key_a_consistent_forgery_is_not_found(gateway, store, champion):
+    """The documented limit of digests."""
+    forge(gateway, champion[0])
+    assert wrong(gateway, store) == set()
+
+
+def test_a_verdict_without_signature_does_not_hold_where_a_key_is_set(
+    gateway, store, champion, monkeypatch
+):
+    del champion
+    monkeypatch.setenv(SIGNING_KEY, "a secret")
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_another_key_does_not_verify(gateway, store, tmp_path, monkeypatch):
+    monkeypatch.setenv(SIGNING_KEY, "one")
+    promoted(gateway, store, tmp_path / "first")
+    monkeypatch.setenv(SIGNING_KEY, "two")
+    assert wrong(gateway, store) == {"signature"}
+
+
+# ------------------------------------------------------------------ by hand
+
+
+def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    decision = promote_version(MODEL, version.version, "it is time", gateway)
+    assert decision["promoted"]
+    [entry] = history(MODEL, gateway)
+    assert (entry["reason"], entry["state"], entry["version"]) == ("it is time", "done", "1")
+    assert wrong(gateway, store) == set()
+    assert not promote_version(MODEL, version.version, "again", gateway)["promoted"]
+
+
+def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
+    gateway, store, champion, tmp_path
+):
+    late, _, _ = judged_version(gateway, store, tmp_path / "late", champion=champion, seed=2)
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    with pytest.raises(InputError, match=r"compared with models:/toxicity/1, but champion is .*/3"):
+        promote_version(MODEL, late.version, "late", gateway)
+
+
+def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
+    bad, verdict, _ = judged_version(gateway, store, tmp_path / "bad", noise=50.0)
+    assert verdict["outcome"] in {"fail", "insufficient"}
+    with pytest.raises(NotVerifiedError, match="is not fit to be deployed"):
+        promote_version(MODEL, bad.version, "please", gateway)
+    assert gateway.alias(MODEL, "champion") is None
+
+
+def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
+    gateway, store, champion, tmp_path
+):
+    promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
+    assert roll_back(MODEL, "complaints", gateway)["promoted"]
+    assert gateway.alias(MODEL, "champion").version == "1"
+    assert gateway.alias(MODEL, "previous_champion").version == "2"
+    last, before, _ = history(MODEL, gateway)
+    assert (last["action"], last["reason"], last["replaces"]) == ("rollback", "complaints", "2")
+    assert before["action"] == "promotion"
+    assert wrong(gateway, store) == set()
+
+
+def test_there_is_nothing_to_roll_back_to_after_the_first(gateway, champion):
+    del champion
+    with pytest.raises(InputError, match="must have a `previous_champion` to go back to"):
+        roll_back(MODEL, "why not", gateway)
+
+
+def test_scores_of_the_evidence_are_the_ones_that_were_judged(gateway, champion):
+    version, _, scores = champion
+    evidence = EvidenceFile(artifact(gateway, version, FILE))
+    np.testing.assert_array_equal(evidence.column("score/candidate"), scores)

@@ -1,0 +1,140 @@
+"""JUnit XML of a summary, read again as CI systems read it."""
+
+from itertools import product
+from xml.etree import ElementTree as ET
+
+import junitparser
+import pytest
+
+from bias_metrics.gate.decide import worst
+from biasgate.tasks.reporting.junit import junit_xml, write_junit
+
+NOT_COUNTED = "its outcome does not count: "
+OUTCOMES = ("pass", "fail", "insufficient", "error")
+
+
+def result(outcome, **changes):
+    known = {"rule": "bpsn_auc/each", "kind": "floor", "group": "gay", "slice": None}
+    known |= {"action": "block", "waived_by": None, "sentence": f"It is {outcome}."}
+    return known | {"outcome": outcome} | changes
+
+
+def summary_of(*results, required=True, report_only=False, decided=None):
+    outcome = worst([one["outcome"] for one in results])
+    decided = decided or outcome
+    verdict = {
+        "evaluation_set": {"name": "comments", "required": required},
+        "candidate": {"name": "words"},
+        "policy": {"name": "p", "report_only": report_only},
+        "outcome": outcome,
+        "results": list(results),
+    }
+    decision = {"candidate": "words", "outcome": decided, "sentence": "What became of it."}
+    return {
+        "evaluation": "small",
+        "outcome": decided,
+        "outcome_of": ["words"],
+        "verdicts": [verdict],
+        "decisions": [decision],
+    }
+
+
+def read(summary):
+    return ET.fromstring(junit_xml(summary))  # noqa: S314 - our own
+
+
+def children(summary):
+    """Every case's name with what stands in it, and the sentence of that."""
+    return {
+        case.get("name"): [(one.tag, one.get("message"), one.text) for one in case]
+        for case in read(summary).iter("testcase")
+    }
+
+
+def test_every_rule_result_and_every_decision_is_a_case():
+    found = summary_of(
+        result("pass"),
+        result("fail", group="deaf", slice="short"),
+        result("fail", kind="champion", group=None),
+    )
+    suites = {one.get("name"): [case.get("name") for case in one] for one in read(found)}
+    assert suites == {
+        "comments/words": [
+            "bpsn_auc/each floor gay",
+            "bpsn_auc/each floor deaf on short",
+            "bpsn_auc/each champion",
+        ],
+        "decisions": ["words"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "element"),
+    [("fail", "failure"), ("insufficient", "failure"), ("error", "error")],
+)
+def test_what_is_not_a_pass_carries_its_sentence(outcome, element):
+    [case, decision] = children(summary_of(result(outcome))).values()
+    assert case == [(element, f"It is {outcome}.", f"It is {outcome}.")]
+    assert decision == [(element, "What became of it.", "What became of it.")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"waived_by": "Ada until 2100-01-01: few"}, {}, "waived by Ada until 2100-01-01: few: "),
+        ({"action": "warn"}, {}, "warning: "),
+        ({}, {"report_only": True}, "reported only: "),
+        ({}, {"required": False}, "set not required: "),
+    ],
+)
+def test_what_does_not_count_is_skipped_with_the_reason(changes, options, message):
+    found = summary_of(result("insufficient", **changes), decided="pass", **options)
+    case = children(found)["bpsn_auc/each floor gay"]
+    text = message + "It is insufficient."
+    assert case == [("skipped", text, text)]
+
+
+def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
+    found = children(summary_of(result("fail")) | {"outcome_of": ["another"]})
+    assert found == {
+        "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + "It is fail.",))],
+        "words": [("skipped", *2 * (NOT_COUNTED + "What became of it.",))],
+    }
+
+
+def test_a_rule_without_champion_to_compare_with_is_skipped():
+    case = children(summary_of(result("skipped"), decided="pass"))["bpsn_auc/each floor gay"]
+    assert case == [("skipped", "It is skipped.", "It is skipped.")]
+
+
+@pytest.mark.parametrize("outcomes", list(product(OUTCOMES, repeat=2)))
+def test_the_file_is_red_exactly_when_the_run_did_not_pass(outcomes):
+    root = read(summary_of(*map(result, outcomes)))
+    red = int(root.get("failures")) + int(root.get("errors"))
+    assert (red == 0) == (set(outcomes) == {"pass"})
+
+
+def test_counts_of_suites_and_of_the_whole_are_those_of_their_cases():
+    outcomes = ["pass", "pass", "fail", "insufficient", "error", "skipped"]
+    root = read(summary_of(*map(result, outcomes)))
+    first, decisions = root
+    counts = ("tests", "failures", "errors", "skipped")
+    assert [int(first.get(one)) for one in counts] == [6, 2, 1, 1]
+    assert [int(decisions.get(one)) for one in counts] == [1, 0, 1, 0]
+    assert [int(root.get(one)) for one in counts] == [7, 2, 2, 1]
+
+
+def test_characters_that_xml_cannot_hold_are_replaced(tmp_path):
+    write_junit(tmp_path / "junit.xml", summary_of(result("fail", group="a<&\"'\x00\ud800é😀")))
+    root = ET.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 - our own
+    assert root[0][0].get("name") == "bpsn_auc/each floor a<&\"'\ufffd\ufffdé😀"
+
+
+def test_readers_for_junit_files_agree_with_the_summary():
+    xml = junitparser.JUnitXml.fromstring(junit_xml(summary_of(result("pass"), result("fail"))))
+    [suite, decisions] = xml
+    assert (suite.tests, suite.failures, suite.errors) == (2, 1, 0)
+    [passed, failed] = suite
+    assert passed.is_passed
+    assert failed.result[0].message == "It is fail."
+    assert not next(iter(decisions)).is_passed

@@ -1,0 +1,142 @@
+"""A model card of numbers made by hand: what it says, and what it leaves to the owner."""
+
+import pytest
+
+from biasgate.tasks.reporting.model_card import MISSING, About, model_card, shortened
+
+
+def cell(value, low=None, high=None):
+    return {"value": value, "low": low, "high": high}
+
+
+CELLS = {
+    "subgroup_auc": cell(None),
+    "bpsn_auc": cell(0.75, 0.7, 0.8),
+    "bnsp_auc": cell(0.9),
+    "positive_aeg": cell(0.0, -0.1, 0.1),
+    "negative_aeg": cell(0.25),
+}
+REPORT = {
+    "candidate": {"name": "words", "kind": "tfidf", "model": "models:/toxicity/3", "digest": "d1"},
+    "evaluation_set": {
+        "name": "comments",
+        "digest": "d2",
+        "choices": {"n_rows": 240, "background": "outside_subgroup", "source": {"path": "/secret"}},
+    },
+    "bias": {
+        "background": "outside_subgroup",
+        "overall": {"auc": cell(0.875, 0.85, 0.9)},
+        "final_score": cell(None),
+        "subgroups": {"a|b<script>": {"n": 10, "n_positive": 4} | CELLS},
+    },
+    "warnings": ["Every AUC is near one half."],
+}
+VERDICT = {
+    "outcome": "insufficient",
+    "policy": {"name": "fair"},
+    "decided_on": "2026-11-21",
+    "champion": {"name": "old", "model": "models:/toxicity/2"},
+    "objective": {
+        "metric": "final_score",
+        "confidence": 0.95,
+        "value": 0.91,
+        "rival": 0.9,
+        "change": 0.01,
+        "low": 0.004,
+        "high": 0.016,
+        "reason": None,
+    },
+    "results": [
+        {
+            "rule": "bpsn_auc/each",
+            "kind": "floor",
+            "group": "a|b<script>",
+            "outcome": "insufficient",
+            "action": "block",
+            "waived_by": "Ada until 2100-01-01: few",
+            "sentence": "Too few rows.",
+        }
+    ],
+}
+
+
+def sections(about=None):
+    parts = model_card(REPORT, VERDICT, about or About()).split("\n## ")
+    return {one.partition("\n")[0]: one.partition("\n\n")[2].strip() for one in parts}
+
+
+def test_the_sections_are_those_of_a_model_card():
+    assert list(sections()) == [
+        "# Model card: words",
+        "Intended use",
+        "Verdict",
+        "Factors",
+        "Metrics",
+        "Groups without evidence",
+        "Evaluation data",
+        "Ethical considerations",
+        "Caveats",
+    ]
+
+
+def test_metrics_stand_with_intervals_and_undefined_ones_with_a_dash():
+    row = r"| a\|b\<script> | 10 | 4 | - | 0.750 [0.700, 0.800] | 0.900 | "
+    row += "0.000 [-0.100, 0.100] | 0.250 |"
+    assert row in sections()["Metrics"].splitlines()
+    assert "Overall AUC 0.875 [0.850, 0.900]; final score\n-." in sections()["Metrics"]
+
+
+def test_the_verdict_stands_with_its_reasons():
+    found = sections()["Verdict"]
+    assert found.startswith("**Not enough evidence** by policy `fair`, on 2026-11-21.")
+    assert "Compared with `models:/toxicity/2`." in found
+    assert "- insufficient: Too few rows. Waived by Ada until 2100-01-01: few." in found
+
+
+def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
+    found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
+    assert "What replaces a champion: `promote: better`." in found
+    assert "Objective: compared with the champion's, final_score is higher by 0.0100 (95 %" in found
+    first = VERDICT | {"champion": None}
+    alone = VERDICT["objective"] | dict.fromkeys(("rival", "change", "low", "high"))
+    for value, word in ((0.91, "0.9100"), (None, "undefined")):
+        card = model_card(REPORT, first | {"objective": alone | {"value": value}}, About())
+        assert f"Objective: final_score is {word}; there was no champion to compare with." in card
+
+
+def test_groups_without_evidence_are_named_with_what_is_missing():
+    assert sections()["Groups without evidence"] == (
+        r"- a\|b\<script>: undefined: subgroup_auc; undecided: bpsn_auc/each floor"
+    )
+
+
+def test_data_are_told_by_digest_and_choices_but_not_by_path():
+    assert sections()["Evaluation data"].splitlines() == [
+        "- set: comments",
+        "- digest: `d2`",
+        "- n_rows: 240",
+        "- background: outside_subgroup",
+    ]
+
+
+@pytest.mark.parametrize("key", list(About.model_fields))
+def test_what_the_owner_does_not_say_is_marked_as_missing(key):
+    missing = MISSING.format(key)
+    assert missing in model_card(REPORT, VERDICT, About())
+    card = model_card(REPORT, VERDICT, About(**{key: "Said by the owner."}))
+    assert missing not in card
+    assert "Said by the owner." in card
+
+
+def test_warnings_of_the_report_are_caveats():
+    assert "- Every AUC is near one half." in sections()["Caveats"].splitlines()
+
+
+def test_a_card_that_is_too_long_is_cut_at_a_line_and_says_so():
+    card = "\n".join(["0123456789"] * 600)
+    cut = shortened(card)
+    assert len(cut) <= 5000
+    assert cut.endswith(
+        "0123456789\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
+    )
+    assert shortened("short") == "short"

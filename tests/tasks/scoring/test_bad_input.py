@@ -1,0 +1,106 @@
+"""Odd comments and broken models, from the table to the kept scores: nothing is lost."""
+
+import json
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.comments import ODD
+
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.mlflow_server.model_folders import save_classifier
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
+
+COMMENTS = [*ODD, "an ordinary comment", "another one"]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """The odd comments as an evaluation set."""
+    folder = tmp_path_factory.mktemp("odd")
+    columns = {
+        "id": [f"c{n}" for n in range(len(COMMENTS))],
+        "comment": COMMENTS,
+        "label": [n % 2 for n in range(len(COMMENTS))],
+    }
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
+    source = {"name": "odd", "source": "table", "text": "comment", "terms": ["word"]}
+    source["path"] = folder / "rows.parquet"
+    return freeze(SOURCES.validate_python(source), folder / "store")
+
+
+def kept(candidate, rows, folder, gateway=None):
+    """Score in shards of four rows; what is kept, by id."""
+    settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
+    with settings.open(Workplace(folder, gateway)) as scorer:
+        scored = score_rows(scorer, rows, settings, str(folder / "scores"))
+    table = scored.table()
+    return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+SEEN = """\
+import json
+from pathlib import Path
+
+def call(texts):
+    with Path({seen!r}).open("a") as stream:
+        stream.writelines(json.dumps(text) + "\\n" for text in texts)
+    return [{score} for text in texts]
+"""
+
+
+@pytest.fixture
+def function(monkeypatch, tmp_path):
+    """Make a function of texts a candidate; it writes down what it sees."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (tmp_path / "site").mkdir()
+
+    def made(score, seen):
+        code = SEEN.format(seen=str(tmp_path / seen), score=score)
+        (tmp_path / "site" / "odd_model.py").write_text(code)
+        return {"kind": "python", "call": "odd_model:call", "version": "1"}
+
+    return made
+
+
+def seen(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_every_odd_comment_reaches_the_model_as_it_is(rows, function, tmp_path):
+    found = kept(function("float(len(text))", "seen"), rows, tmp_path)
+    assert sorted(seen(tmp_path / "seen")) == sorted(COMMENTS)
+    assert found == {f"c{n}": float(len(text)) for n, text in enumerate(COMMENTS)}
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_score_that_is_no_number_is_told_by_row_and_id_and_the_rest_is_kept(
+    rows, function, tmp_path, value
+):
+    broken = function(f"float({value!r}) if text.startswith('x') else 0.5", "seen")
+    with pytest.raises(InputError, match=rf"must be finite; got {value} .row 3, id c3") as error:
+        kept(broken, rows, tmp_path)
+    assert "xxx" not in str(error.value)
+    assert len(kept(function("float(len(text))", "again"), rows, tmp_path)) == len(COMMENTS)
+    assert set(COMMENTS[:4]) <= set(seen(tmp_path / "again"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["tfidf", "mlflow"])
+def test_a_registered_model_without_its_weights_is_told(rows, tmp_path, kind):
+    settings = Tfidf(name="words", kind="tfidf", model="models:/words/1")
+    texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
+    save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), tmp_path / "model", EXAMPLE)
+    gateway = SimpleNamespace(
+        resolve=lambda uri: SimpleNamespace(uri=uri), download=lambda _: tmp_path / "model"
+    )
+    candidate = {"kind": kind, "model": "models:/words/1"}
+    assert len(kept(candidate, rows, tmp_path / "whole", gateway)) == len(COMMENTS)
+    (tmp_path / "model" / "model.skops").unlink()
+    with pytest.raises(CandidateError, match=r"candidate 'model' failed with \w+Error at"):
+        kept(candidate, rows, tmp_path / "broken", gateway)

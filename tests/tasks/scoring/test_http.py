@@ -1,0 +1,282 @@
+"""Candidates behind an endpoint, against a real server that misbehaves."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from support.comments import ODD, batch
+
+from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.scoring.kinds import http_requests as requests
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+SECRET = "an unrepeatable comment"  # noqa: S105
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Answers as `mlflow models serve` does, and misbehaves as told."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.statuses = []  # of the coming answers; 200 when there are no more
+        self.always = None  # a status of every answer
+        self.retry_after = None
+        self.answer = lambda texts: {"predictions": [len(text) / 1e6 for text in texts]}
+        self.drips = False
+        self.hangs = threading.Event()  # set: an answer never begins
+        self.released = threading.Event()
+        self.seen = []
+        self.at_once = self.most_at_once = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/invocations"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        server = self.server
+        with server.lock:
+            server.at_once += 1
+            server.most_at_once = max(server.most_at_once, server.at_once)
+        try:
+            self.respond(server)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            with server.lock:
+                server.at_once -= 1
+
+    def respond(self, server):
+        content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with server.lock:
+            server.seen.append((dict(self.headers), content))
+            status = server.always or (server.statuses.pop(0) if server.statuses else 200)
+        if server.hangs.is_set():
+            server.released.wait(20)
+            return
+        if status == "cut":
+            self.close_connection = True
+            return
+        if "inputs" in content:
+            texts = content["inputs"]
+        else:
+            texts = [row[0] for row in content["dataframe_split"]["data"]]
+        body = server.answer(texts) if status == 200 else {"error": " ".join(texts)}
+        body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        if status != 200 and server.retry_after:
+            self.send_header("Retry-After", server.retry_after)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if server.drips:
+            for at in range(len(body)):
+                self.wfile.write(body[at : at + 1])
+                if server.released.wait(0.05):
+                    return
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(requests, "WAIT_S", 0.001)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    made = ModelServer()
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield made
+    made.released.set()
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def candidate(server, **options):
+    settings = {"name": "served", "kind": "http", "url": server.url, "version": "1"}
+    return CANDIDATES.validate_python(settings | {"timeout_s": 10} | options)
+
+
+def score(server, texts, **options):
+    with candidate(server, **options).open(None) as scorer:
+        return scorer.score(batch(texts)).tolist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batch_size": 1}, {"batch_size": 3, "concurrency": 2}, {"column": "text"}],
+)
+def test_every_text_gets_its_score_whatever_the_batches(server, options):
+    texts = ODD * 3
+    assert score(server, texts, **options) == [len(text) / 1e6 for text in texts]
+    assert len(server.seen) == -(-len(texts) // options.get("batch_size", 64))
+
+
+def test_a_table_is_sent_where_the_model_takes_one(server):
+    score(server, ["a", "b"], column="comment")
+    [(_, content)] = server.seen
+    assert content == {"dataframe_split": {"columns": ["comment"], "data": [["a"], ["b"]]}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "options"),
+    [
+        ([[0.9, 0.1], [0.4, 0.6]], {}),
+        ([{"score": 0.1, "x": 3}, {"score": 0.6, "x": 3}], {"output": "score"}),
+        ([{"label": "fine", "score": 0.9}, {"label": "toxic", "score": 0.6}], {"label": "toxic"}),
+    ],
+)
+def test_every_form_of_answer_is_understood(server, answer, options):
+    server.answer = lambda _: {"predictions": answer}
+    assert score(server, ["a", "b"], **options) == pytest.approx([0.1, 0.6], abs=1e-15)
+
+
+def test_no_more_requests_at_once_than_allowed(server):
+    quick = server.answer
+    server.answer = lambda texts: (time.sleep(0.02), quick(texts))[1]
+    score(server, ["a"] * 20, batch_size=1, concurrency=3)
+    assert 1 < server.most_at_once <= 3
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, "cut"])
+def test_a_passing_failure_is_tried_again(server, status):
+    server.statuses = [status] * 3
+    assert score(server, ["abc"]) == [3e-6]
+    assert len(server.seen) == 4
+
+
+def test_the_wait_that_a_server_asks_for_is_kept(server, monkeypatch):
+    waits = []
+    monkeypatch.setattr(requests.time, "sleep", waits.append)
+    server.statuses, server.retry_after = [429, 503], "7"
+    score(server, ["abc"])
+    assert waits == [0, 7, 7]
+
+
+def test_waits_grow(server, monkeypatch):
+    waits = []
+    monkeypatch.setattr(requests.time, "sleep", waits.append)
+    monkeypatch.setattr(requests, "WAIT_S", 0.5)
+    server.statuses = [503] * 5
+    score(server, ["abc"])
+    assert len(waits) == 6
+    assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[1:]))
+
+
+def test_a_lasting_failure_ends_after_some_tries_without_the_text(server):
+    server.always = 503
+    with pytest.raises(CandidateError, match="failed 4 times, the last time with status 503") as e:
+        score(server, [SECRET], tries=4)
+    assert len(server.seen) == 4
+    assert SECRET not in str(e.getrepr(chain=True, showlocals=False))
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 422])
+def test_another_refusal_is_told_at_once_without_the_text(server, status):
+    server.always = status
+    with pytest.raises(InputError, match=f"must answer 200; got status {status}") as e:
+        score(server, [SECRET])
+    assert len(server.seen) == 1
+    assert SECRET not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"<html>an unrepeatable comment", r"must answer with JSON; it did not \(29 bytes\)"),
+        (b"", r"must answer with JSON; it did not \(0 bytes\)"),
+        (b"\xff\xfe\x00", "must answer with JSON"),
+        ([0.5], "must answer with `predictions`"),
+        ({"scores": [0.5]}, "must answer with `predictions`"),
+        ({"predictions": [0.5, 0.6]}, "must answer one score per text; got 2 for 1"),
+        ({"predictions": []}, "got 0 for 1"),
+        ({"predictions": ["toxic"]}, "must return one score"),
+        ({"predictions": [None]}, "must return one score"),
+        ({"predictions": 0.5}, "must return one score"),
+        ({"predictions": {"a": 1}}, "must return one score"),
+        ({"predictions": [{"a": 1, "b": 2, "c": 3}]}, "must return one score"),
+    ],
+)
+def test_garbage_is_refused_without_the_text(server, answer, message):
+    server.answer = lambda _: answer
+    with pytest.raises(InputError, match=message) as e:
+        score(server, [SECRET])
+    assert SECRET not in str(e.value)
+
+
+def test_a_wrong_column_of_the_answer_is_told(server):
+    server.answer = lambda _: {"predictions": [{"p": 0.5}]}
+    with pytest.raises(InputError, match=r"must name a column of its answer; got 's' \(known: p\)"):
+        score(server, ["a"], output="s")
+
+
+def test_a_label_that_is_none_of_two_is_told(server):
+    answers = [{"label": one, "score": 0.9} for one in ("fine", "toxic", "fine")]
+    server.answer = lambda _: {"predictions": answers}
+    with pytest.raises(InputError, match="its answers name two others, not 'hate'"):
+        score(server, ["a", "b", "c"], label="hate")
+
+
+def test_nan_stays_nan_and_is_refused_with_its_row_when_it_is_kept(server):
+    server.answer = lambda _: b'{"predictions": [NaN]}'
+    assert np.isnan(score(server, ["a"])).all()
+
+
+@pytest.mark.parametrize("way", ["hangs", "drips"])
+def test_an_endpoint_that_does_not_finish_is_given_up(server, way):
+    server.hangs.set() if way == "hangs" else setattr(server, "drips", True)
+    with pytest.raises(CandidateError, match="failed 2 times, the last time with ReadTimeout"):
+        score(server, ["a" * 50], timeout_s=0.3, tries=2)
+    assert len(server.seen) == 2
+
+
+def test_an_endless_answer_is_refused(server, monkeypatch):
+    monkeypatch.setattr(requests, "_MOST_BYTES", 10_000)
+    server.answer = lambda _: b"0" * 20_000
+    with pytest.raises(InputError, match="must answer at most 10000 bytes"):
+        score(server, ["a"])
+
+
+def test_nobody_there_is_told(server):
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(CandidateError, match="failed 2 times, the last time with ConnectError"):
+        score(server, ["a"], tries=2)
+
+
+def test_a_token_is_sent_and_never_shown(server, monkeypatch):
+    monkeypatch.setenv("MODEL_TOKEN", "hidden")
+    one = candidate(server, token_env="MODEL_TOKEN")  # noqa: S106 - a variable's name
+    with one.open(None) as scorer:
+        scorer.score(batch(["a"]))
+    assert server.seen[0][0]["Authorization"] == "Bearer hidden"
+    assert "hidden" not in str(one.model_dump())
+    monkeypatch.delenv("MODEL_TOKEN")
+    with pytest.raises(InputError, match="MODEL_TOKEN must hold the token of candidate 'served'"):
+        one.check()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://ada:word@host/invocations", "http://host/i?key=1", "ftp://host/", "host/i"]
+)
+def test_a_url_that_would_show_a_secret_or_is_none_is_refused(server, url):
+    with pytest.raises(ValueError, match="must"):
+        candidate(server, url=url)
+
+
+def test_scores_are_reused_by_version(server):
+    def digest(**options):
+        return candidate(server, **options).open(None).digest
+
+    assert digest() == digest(batch_size=1, concurrency=1, tries=1, timeout_s=1)
+    assert digest() != digest(version="2")
+    assert digest() != digest(output="other")

@@ -1,0 +1,125 @@
+"""Ranges of shards for workers: all of them, each once, and none where nothing is missing."""
+
+from contextlib import contextmanager
+
+import pandas as pd
+import pytest
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task_runner
+from biasgate.tasks.scoring import parts
+from biasgate.tasks.scoring.scored import ScoredSet, score_candidate
+
+N = 500
+
+
+@pytest.fixture
+def rows(tmp_path):
+    frame = pd.DataFrame({"id": [f"c{i}" for i in range(N)], "label": [i % 2 for i in range(N)]})
+    frame.assign(group=1).to_csv(tmp_path / "rows.csv", index=False)
+    frame.assign(prediction=frame.index / N).to_csv(tmp_path / "scores.csv", index=False)
+    source = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
+    frozen = freeze(SOURCES.validate_python(source | {"identities": ["group"]}), tmp_path / "set")
+    return str(frozen.folder)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def candidate(tmp_path):
+    def candidate(rows_a_shard):
+        path = str(tmp_path / "scores.csv")
+        return {"name": "one", "kind": "scores", "path": path, "rows_a_shard": rows_a_shard}
+
+    return candidate
+
+
+@pytest.fixture
+def spread(monkeypatch):
+    monkeypatch.setattr(parts, "is_spread", lambda: True)
+
+
+@pytest.mark.usefixtures("spread")
+@pytest.mark.parametrize(
+    ("rows_a_shard", "n_shards", "n_parts"), [(1000, 1, 1), (100, 5, 5), (10, 50, 32), (1, N, 32)]
+)
+def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_shards, n_parts):
+    shared = parts.share_out.fn(candidate(rows_a_shard), rows, store)
+    ranges = [range(one["first"], one["last"] + 1) for one in shared]
+    assert len(shared) == n_parts
+    assert [number for one in ranges for number in one] == list(range(n_shards))
+    assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
+
+
+@pytest.mark.usefixtures("spread")
+def test_what_workers_made_is_not_made_again(rows, store, candidate, monkeypatch):
+    for part in parts.share_out.fn(candidate(100), rows, store):
+        parts.score_part.fn(part, candidate(100), rows, store)
+    monkeypatch.setattr("biasgate.tasks.scoring.kinds.score_file.ScoreTable.score", lambda *_: 1 / 0)
+    scored = ScoredSet.open(score_candidate.fn(candidate(100), rows, store))
+    assert scored.table()["score"].to_pylist() == [i / N for i in range(N)]
+    assert parts.share_out.fn(candidate(100), rows, store) == []
+
+
+@pytest.mark.usefixtures("spread")
+def test_a_worker_tells_its_progress_through_its_own_range(rows, store, candidate, monkeypatch):
+    told = []
+
+    @contextmanager
+    def progress(what, *, total, unit, always):
+        assert (unit, always) == ("rows", True)
+        assert what.endswith(f" on rows, shards {len(told)} to {len(told)}")
+        told.append([total, 0])
+        yield lambda n: told[-1].__setitem__(1, told[-1][1] + n)
+
+    monkeypatch.setattr("biasgate.tasks.scoring.scored.progress", progress)
+    for part in parts.share_out.fn(candidate(120), rows, store):
+        parts.score_part.fn(part, candidate(120), rows, store)
+    assert told == [[120, 120]] * 4 + [[20, 20]]
+
+
+@pytest.mark.usefixtures("spread")
+def test_workers_write_where_the_flow_says_whatever_their_own_environment(
+    rows, store, candidate, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("BIASGATE_SCORES", str(tmp_path / "elsewhere"))
+    shared = parts.share_out.fn(candidate(100), rows, store)
+    monkeypatch.delenv("BIASGATE_SCORES")
+    for part in shared:
+        parts.score_part.fn(part, candidate(100), rows, store)
+    assert len(list((tmp_path / "elsewhere").rglob("*.parquet"))) == 5
+    assert not (tmp_path / "store" / "scores").exists()
+
+
+def test_in_one_process_nothing_is_shared_out(rows, store, candidate):
+    assert parts.share_out.fn(candidate(10), rows, store) == []
+
+
+def test_tasks_run_in_threads_unless_the_environment_says_otherwise(monkeypatch):
+    monkeypatch.delenv("BIASGATE_TASK_RUNNER", raising=False)
+    assert task_runner() is None
+    monkeypatch.setenv("BIASGATE_TASK_RUNNER", "prefect.task_runners:ThreadPoolTaskRunner")
+    monkeypatch.setenv("BIASGATE_TASK_RUNNER_OPTIONS", '{"max_workers": 3}')
+    assert task_runner() == ThreadPoolTaskRunner(max_workers=3)
+
+
+@pytest.mark.parametrize(
+    ("named", "options"),
+    [
+        ("nowhere:Runner", ""),
+        ("prefect.task_runners:Nothing", ""),
+        ("prefect.task_runners", ""),
+        ("prefect.task_runners:ThreadPoolTaskRunner", '{"workers": 3}'),
+        ("prefect.task_runners:ThreadPoolTaskRunner", "{"),
+    ],
+)
+def test_a_task_runner_that_is_not_there_is_refused(monkeypatch, named, options):
+    monkeypatch.setenv("BIASGATE_TASK_RUNNER", named)
+    monkeypatch.setenv("BIASGATE_TASK_RUNNER_OPTIONS", options)
+    with pytest.raises(InputError, match=f"BIASGATE_TASK_RUNNER must be .* got '{named}'"):
+        task_runner()

@@ -1,0 +1,325 @@
+"""Candidates that are a function of a package or a file, run in a process of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from support.comments import ODD, batch
+
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
+from biasgate.tasks.scoring.kinds import function_process
+from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+
+FUNCTIONS = """\
+import math, os, signal, sys, time
+import numpy as np
+
+def score(texts):
+    return [min(len(text), 1000) / 1000 for text in texts]
+
+def probabilities(texts):
+    return np.array([[0.9, 0.1]] * len(texts))
+
+def one_too_few(texts):
+    return score(texts)[1:]
+
+def words(texts):
+    return ["toxic"] * len(texts)
+
+def three_columns(texts):
+    return [[0.1, 0.2, 0.7]] * len(texts)
+
+def ragged(texts):
+    return [[0.1], [0.2, 0.3]][: len(texts)]
+
+def nothing(texts):
+    return None
+
+def not_a_number(texts):
+    return [math.nan if len(text) % 2 else 0.5 for text in texts]
+
+def hang(texts):
+    time.sleep(3600)
+
+def leak(texts):
+    kept = []
+    while True:
+        kept.append(np.ones(2_000_000))
+        time.sleep(0.01)
+
+def shout(texts):
+    for _ in range(200):
+        print("loud " * 20_000)
+    print("the very end")
+    return score(texts)
+
+def leave(texts):
+    sys.exit(3)
+
+def vanish(texts):
+    print("about to vanish")
+    sys.stdout.flush()
+    os._exit(7)
+
+def die(texts):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def quote(texts):
+    raise KeyError(texts[3])
+
+def process(texts):
+    return [float(os.getpid())] * len(texts)
+"""
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path, monkeypatch):
+    """Some functions, importable as a package."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "toxic_package.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder / "toxic_package.py"
+
+
+@pytest.fixture
+def workplace(tmp_path):
+    return Workplace.at(tmp_path / "store")
+
+
+def length_score(texts):
+    return [min(len(text), 1000) / 1000 for text in texts]
+
+
+def candidate(call="toxic_package:score", folder=None, **options):
+    settings = {"name": "own", "kind": "python", "call": call, "version": "1"}
+    return CANDIDATES.validate_python(settings | options, context={"folder": folder})
+
+
+@pytest.fixture
+def scored(workplace):
+    def scored(texts, *args, **options):
+        with candidate(*args, **options).open(workplace) as scorer:
+            return scorer.score(batch(texts))
+
+    return scored
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A frozen set of twenty texts."""
+    frame = pd.DataFrame({"id": range(20), "text": [f"secret {i}" for i in range(20)]})
+    frame.assign(label=frame["id"] % 2, group=1).to_csv(tmp_path / "rows.csv", index=False)
+    source = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "text": "text"}
+    return freeze(SOURCES.validate_python(source | {"identities": ["group"]}), tmp_path / "store")
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 1000])
+def test_every_text_gets_the_functions_score_whatever_the_batches(scored, batch_size):
+    assert scored(ODD, batch_size=batch_size).tolist() == length_score(ODD)
+
+
+def test_of_two_probabilities_the_second_is_the_score(scored):
+    assert scored(["a", "b"], "toxic_package:probabilities").tolist() == [0.1, 0.1]
+
+
+def test_all_batches_are_answered_by_one_process_which_is_not_this_one(scored):
+    [process] = set(scored(["a"] * 5, "toxic_package:process", batch_size=2).tolist())
+    assert process != os.getpid()
+    assert not Path(f"/proc/{int(process)}").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("one_too_few", "must return one score per text; got 1 for 2"),
+        ("words", "must return one score or two class probabilities"),
+        ("three_columns", r"got shape \(2, 3\)"),
+        ("ragged", "must return one score"),
+        ("nothing", "must return one score"),
+    ],
+)
+def test_an_answer_that_is_no_score_is_refused(scored, function, message):
+    with pytest.raises(InputError, match=message):
+        scored(["a", "b"], f"toxic_package:{function}")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("toxic_package:other", "must name a function that can be imported.*other"),
+        ("toxic_package.deeper:score", "must name a function that can be imported"),
+        ("toxic_package:__doc__", "must name a function that can be imported|must be callable"),
+    ],
+)
+def test_a_call_that_is_no_function_is_refused(scored, call, message):
+    with pytest.raises(InputError, match=message):
+        scored(["a"], call)
+
+
+def test_a_package_that_is_not_installed_is_refused_before_any_work():
+    with pytest.raises(InputError, match="must name an installed package; got 'not_there_at_all'"):
+        candidate("not_there_at_all.models:score").check()
+
+
+def test_scores_are_reused_by_version_and_never_without(workplace):
+    def digest(*args, **options):
+        return candidate(*args, **options).open(workplace).digest
+
+    assert digest(version="1") == digest(version="1", name="other", batch_size=7)
+    assert digest(version="1") != digest(version="2")
+    assert digest(version="1") != digest("toxic_package:other")
+    unversioned = {"name": "own", "kind": "python", "call": "toxic_package:score"}
+    once, again = (CANDIDATES.validate_python(unversioned) for _ in range(2))
+    assert once.open(workplace).digest != again.open(workplace).digest
+    # Within one run the settings travel as plain values and mean the same scores.
+    copied = CANDIDATES.validate_python(once.model_dump(mode="json"))
+    assert once.open(workplace).digest == copied.open(workplace).digest
+
+
+def test_a_function_of_a_file_beside_the_configuration_needs_no_installation(scored, tmp_path):
+    (tmp_path / "helper.py").write_text("FACTOR = 0.25\n")
+    (tmp_path / "model.py").write_text(
+        textwrap.dedent("""\
+            from helper import FACTOR
+
+            def score(texts):
+                return [FACTOR for _ in texts]
+            """)
+    )
+    assert scored(["a", "b"], "model.py:score", tmp_path).tolist() == [0.25, 0.25]
+
+
+def test_scores_of_a_file_are_reused_until_it_changes(workplace, tmp_path):
+    digests = []
+    for folder, code in (("a", "1"), ("b", "1"), ("b", "2")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "model.py").write_text(f"def score(texts): return [{code}]")
+        digests.append(candidate("model.py:score", tmp_path / folder).open(workplace).digest)
+    assert digests[0] == digests[1]
+    assert digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"model\.py of candidate 'own' cannot be read: No such file"),
+        ("def score(texts:", r"must name a Python file; .*model\.py is none \(line 1\)"),
+    ],
+)
+def test_a_file_that_is_no_python_is_refused_before_any_work(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "model.py").write_text(content)
+    with pytest.raises(InputError, match=message):
+        candidate("model.py:score", tmp_path).check()
+
+
+@pytest.mark.parametrize("call", ["score", "model.py", "model/x.txt:score", "a b:score"])
+def test_a_call_of_another_form_is_refused(call):
+    with pytest.raises(ValueError, match=r"must be package\.module:function, or file\.py:function"):
+        candidate(call)
+
+
+def test_what_a_failing_function_says_is_withheld_and_kept_in_the_store(rows, workplace, tmp_path):
+    own = candidate("toxic_package:quote")
+    message = r"'own' failed with KeyError at .*toxic_package\.py:\d+"
+    with pytest.raises(CandidateError, match=message) as failed, own.open(workplace) as scorer:
+        score_rows(scorer, rows, own, str(tmp_path / "scores"))
+    assert "secret" not in str(failed.value)
+    assert failed.value.__context__ is None
+    log = tmp_path / "store" / "logs" / "own.log"
+    assert str(log) in str(failed.value)
+    assert "KeyError: 'secret 3'" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("leave", r"failed with SystemExit at .*toxic_package\.py:\d+"),
+        ("vanish", r"its process ended with exit code 7 before it answered.*own\.log"),
+        ("die", "its process ended by SIGSEGV before it answered"),
+    ],
+)
+def test_a_function_that_ends_its_process_does_not_end_the_evaluation(scored, function, message):
+    with pytest.raises(CandidateError, match=message):
+        scored(["a"], f"toxic_package:{function}")
+
+
+def test_a_function_that_hangs_is_stopped_after_timeout_s(scored):
+    with pytest.raises(CandidateStoppedError, match=r"did not answer within 3 s \(`timeout_s`"):
+        scored(["a"], "toxic_package:hang", timeout_s=3)
+
+
+def test_an_import_that_hangs_is_stopped_too(scored, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(3600)")
+    with pytest.raises(CandidateStoppedError, match="for the import and for each batch"):
+        scored(["a"], "slow.py:score", tmp_path, timeout_s=1)
+
+
+def test_a_function_that_grows_without_bound_is_stopped_at_memory_limit(scored):
+    with pytest.raises(CandidateStoppedError, match=r"`memory_limit` is 400 MiB") as stopped:
+        scored(["a"], "toxic_package:leak", memory_limit="400MiB")
+    assert "`batch_size`" in str(stopped.value)
+
+
+LASTING = """
+import sys, time
+sys.path[:0] = sys.argv[1:2]
+from pathlib import Path
+from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+process = FunctionProcess("os:listdir", "a function", 60.0, None, Path("log"))
+print(process._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_process_ends_with_the_one_that_was_killed(tmp_path):
+    (tmp_path / "lasting.py").write_text(LASTING)
+    root = str(Path(__file__).resolve().parents[2])
+    command = [sys.executable, str(tmp_path / "lasting.py"), root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    psutil.wait_procs([child], timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_without_a_limit_a_process_may_use_most_of_the_free_memory(monkeypatch, scored):
+    monkeypatch.setattr(function_process, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(function_process, "INTERVAL_S", 0.01)
+    with pytest.raises(CandidateStoppedError, match="`memory_limit` is 0 MiB"):
+        scored(["a"], "toxic_package:hang")
+
+
+def test_what_is_printed_stays_off_the_terminal_and_its_end_is_kept(scored, workplace, capfd):
+    assert scored(["a"], "toxic_package:shout").tolist() == [0.001]
+    assert capfd.readouterr() == ("", "")
+    log = (workplace.store / "logs" / "own.log").read_bytes()
+    assert log.endswith(b"the very end\n")
+    assert log.startswith(b"[")
+    assert len(log) < function_process.LOG_BYTES + 100
+
+
+def test_a_score_that_is_not_a_number_is_told_with_its_row(rows, workplace, tmp_path):
+    own = candidate("toxic_package:not_a_number")
+    message = r"must be finite; got nan \(row 10, id 10\)"
+    with pytest.raises(InputError, match=message), own.open(workplace) as scorer:
+        score_rows(scorer, rows, own, str(tmp_path / "scores"))
+
+
+def test_scores_are_those_of_the_function_to_the_last_bit(scored, tmp_path):
+    (tmp_path / "model.py").write_text(
+        "def score(texts):\n    return [1 / (3 + len(text)) for text in texts]\n"
+    )
+    there = scored(ODD, "model.py:score", tmp_path)
+    assert there.dtype == np.float64
+    assert there.tolist() == [1 / (3 + len(text)) for text in ODD]

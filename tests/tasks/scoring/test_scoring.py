@@ -1,0 +1,124 @@
+"""Scores: joined by id, checked, kept, reused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.reporting.report import write_submission
+from biasgate.tasks.scoring.candidate import Scorer
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+
+N = 60
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(1)
+    ids = [f"c{i:03}" for i in rng.permutation(N)]
+    return pd.DataFrame(
+        {"id": ids, "label": rng.integers(0, 2, N), "group": rng.integers(0, 2, N)}
+    ).assign(prediction=rng.random(N))
+
+
+@pytest.fixture
+def rows(frame, tmp_path) -> EvaluationSet:
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = SOURCES.validate_python(
+        {"name": "rows", "source": "table", "path": tmp_path / "rows.csv", "identities": ["group"]}
+    )
+    return freeze(source, tmp_path / "store")
+
+
+@pytest.fixture
+def score(rows, tmp_path):
+    """Score the rows with a file made from a table."""
+
+    def score(table, name="scores.csv", **options):
+        path = tmp_path / name
+        table.to_csv(path, index=False)
+        settings = {"name": "file", "kind": "scores", "path": path, **options}
+        candidate = CANDIDATES.validate_python(settings)
+        scorer = candidate.open(None)
+        return score_rows(scorer, rows, candidate, str(tmp_path / "scores"))
+
+    return score
+
+
+def test_scores_are_joined_by_id_and_not_by_position(frame, score):
+    scored = score(frame[["id", "prediction"]].sample(frac=1, random_state=3))
+    table = scored.table().to_pandas()
+    assert table["id"].tolist() == frame["id"].tolist()
+    assert table["score"].tolist() == frame["prediction"].tolist()
+
+
+def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
+    write_submission(score(frame), tmp_path / "submission.csv")
+    back = pd.read_csv(tmp_path / "submission.csv")
+    assert list(back) == ["id", "prediction"]
+    pd.testing.assert_frame_equal(back, frame[["id", "prediction"]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.iloc[1:], r"1 of the set have no score, such as id c\d+"),
+        (
+            lambda t: pd.concat([t, t.head(1).assign(id="other")]),
+            "1 have a score but are not in the set, such as id other",
+        ),
+        (lambda t: pd.concat([t, t.tail(1)]), r"ids must be unique; got a second c\d+ .*row 60"),
+        (lambda t: t.assign(prediction=[*t.prediction[:-1], np.nan]), "got nothing .*row 59, id c"),
+        (lambda t: t.assign(prediction=[np.inf, *t.prediction[1:]]), "got inf .*row 0, id c"),
+        (lambda t: t.assign(prediction=["x", *t.prediction[1:]]), "must be a number.*row 0, id c"),
+        (lambda t: t.assign(id=["", *t.id[1:]]), "an id must not be empty .*row 0"),
+        (lambda t: t.head(0), "must have rows"),
+        (lambda t: t.assign(prediction=t.label), "all are 0 and 1, which looks like class labels"),
+        (lambda t: t.assign(prediction=0.5), "all are 0.5, which looks like class labels"),
+    ],
+)
+def test_a_wrong_score_file_is_refused_with_its_place(frame, score, change, message):
+    with pytest.raises(InputError, match=message):
+        score(change(frame))
+
+
+def test_two_valued_scores_pass_when_allowed(frame, score):
+    scored = score(frame.assign(prediction=frame.label), allow_two_valued=True)
+    assert set(scored.table()["score"].to_pylist()) == {0.0, 1.0}
+
+
+class _Broken(Scorer):
+    """A scorer that answers with something else than one finite number per row."""
+
+    digest = "0" * 64
+    columns = ("id",)
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def check(self, evaluation_set):
+        """Accept any set."""
+
+    def score(self, rows):
+        return self.answer(rows.num_rows)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda n: np.zeros((n, 2)), r"must give one score per row; got shape \(60, 2\) for 60"),
+        (lambda n: np.zeros(n - 1), r"got shape \(59,\) for 60 rows"),
+        (
+            lambda n: np.where(np.arange(n) == 7, np.nan, 0.1),
+            r"must be finite; got nan .row 7, id c",
+        ),
+    ],
+)
+def test_an_answer_that_is_no_score_is_refused(rows, tmp_path, answer, message):
+    settings = {"name": "file", "kind": "scores", "path": "unused.csv"}
+    candidate = CANDIDATES.validate_python(settings)
+    with pytest.raises(InputError, match=message):
+        score_rows(_Broken(answer), rows, candidate, str(tmp_path / "scores"))

@@ -1,0 +1,298 @@
+"""Shards: finished work is kept, anything doubtful is done again, nothing is mixed up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.scoring.candidate import Scorer
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import ScoredSet, score_rows
+
+N, ROWS = 60, 8
+N_SHARDS = 8  # 60 rows, 8 a shard
+SETTINGS = CANDIDATES.validate_python(
+    {"name": "one", "kind": "scores", "path": "unused.csv", "rows_a_shard": ROWS}
+)
+
+
+class Counting(Scorer):
+    """Scores row `c017` with 0.017 and remembers what it was asked."""
+
+    columns = ("id",)
+
+    def __init__(self, digest="a" * 64, *, fails_at=None, precision="float64"):
+        self.digest = digest
+        self.precision = precision
+        self.fails_at = fails_at
+        self.asked = []
+
+    def check(self, evaluation_set):
+        """Accept any set."""
+
+    def score(self, rows):
+        ids = rows.column("id").to_pylist()
+        if self.fails_at in ids:
+            raise ConnectionError("gone")
+        self.asked += ids
+        return np.array([int(one[1:]) / 1000 for one in ids])
+
+
+def frozen(tmp_path, order, name="rows"):
+    frame = pd.DataFrame({"id": [f"c{i:03}" for i in order], "label": np.array(order) % 2})
+    frame["group"] = 1
+    path = tmp_path / f"{name}.csv"
+    frame.to_csv(path, index=False)
+    source = {"name": name, "source": "table", "path": path, "identities": ["group"]}
+    return freeze(SOURCES.validate_python(source), tmp_path / name)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return frozen(tmp_path, np.random.default_rng(1).permutation(N))
+
+
+@pytest.fixture(params=["folder", "memory"])
+def root(request, tmp_path):
+    if request.param == "folder":
+        yield str(tmp_path / "scores")
+        return
+    yield "memory://scores"
+    fsspec.filesystem("memory").rm("/scores", recursive=True)
+
+
+def score(scorer, rows, root):
+    return score_rows(scorer, rows, SETTINGS, root)
+
+
+def files(scored):
+    system, path = fsspec.core.url_to_fs(scored.url)
+    return {
+        one.rsplit("/", 1)[-1]: system.cat_file(one)
+        for one in system.ls(path, detail=False)
+        if one.endswith((".parquet", ".json"))
+    }
+
+
+def put(scored, name, content):
+    system, path = fsspec.core.url_to_fs(scored.url)
+    if content is None:
+        system.rm_file(f"{path}/{name}")
+    else:
+        system.pipe_file(f"{path}/{name}", content)
+
+
+def whole(scored, rows):
+    table = scored.table()
+    ids = rows.column("id").to_pylist()
+    assert table["id"].to_pylist() == ids
+    assert table["score"].to_pylist() == [int(one[1:]) / 1000 for one in ids]
+
+
+def test_every_row_is_scored_once_in_shards_of_bounded_size(rows, root):
+    scorer = Counting()
+    scored = score(scorer, rows, root)
+    whole(scored, rows)
+    assert sorted(scorer.asked) == sorted(rows.column("id").to_pylist())
+    assert sorted(files(scored)) == [*(f"{i:06}.parquet" for i in range(N_SHARDS)), "record.json"]
+
+
+def test_the_record_tells_candidate_set_and_precision(rows, root):
+    scored = score(Counting(precision="bfloat16"), rows, root)
+    record = json.loads(files(scored)["record.json"])
+    assert record == {
+        "candidate_digest": "a" * 64,
+        "set_digest": rows.digest,
+        "precision": "bfloat16",
+        "n_rows": N,
+        "n_shards": N_SHARDS,
+    }
+    assert ScoredSet.open(scored.url).precision == "bfloat16"
+
+
+def test_unchanged_inputs_score_nothing(rows, root):
+    first = files(score(Counting(), rows, root))
+    again = Counting()
+    assert files(score(again, rows, root)) == first
+    assert again.asked == []
+
+
+def test_another_candidate_or_set_shares_nothing(rows, root, tmp_path):
+    score(Counting(), rows, root)
+    other = Counting("b" * 64)
+    score(other, rows, root)
+    assert len(other.asked) == N
+    scorer = Counting()
+    score(scorer, frozen(tmp_path, range(N + 1), "more"), root)
+    assert len(scorer.asked) == N + 1
+
+
+def test_a_digest_that_only_begins_alike_shares_nothing(rows, root):
+    score(Counting("a" * 64), rows, root)
+    other = Counting("a" * 16 + "b" * 48)
+    whole(score(other, rows, root), rows)
+    assert len(other.asked) == N
+
+
+def test_the_same_rows_in_another_order_are_never_mixed(rows, root, tmp_path):
+    failing = Counting(fails_at=rows.column("id")[N - 1].as_py())
+    with pytest.raises(CandidateError):
+        score(failing, rows, root)
+    sorted_rows = frozen(tmp_path, range(N), "sorted")
+    assert sorted_rows.digest == rows.digest
+    whole(score(Counting(), sorted_rows, root), sorted_rows)
+
+
+def test_a_run_that_failed_is_resumed_where_it_was(rows, root):
+    failing = Counting(fails_at=rows.column("id")[20].as_py())
+    with pytest.raises(CandidateError):
+        score(failing, rows, root)
+    resumed = Counting()
+    whole(score(resumed, rows, root), rows)
+    assert not set(resumed.asked) & set(failing.asked)
+    assert len(resumed.asked) + len(failing.asked) == N
+
+
+def damaged(content):
+    yield "torn", content[: len(content) // 2]
+    yield "empty", b""
+    yield "no parquet", b"x" * len(content)
+    for at in range(4, len(content) - 4, max(1, len(content) // 60)):
+        yield f"byte {at}", content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
+
+
+def test_a_torn_or_altered_shard_is_found_and_only_that_is_made_again(rows, root):
+    scored = score(Counting(), rows, root)
+    good = files(scored)["000003.parquet"]
+    ids = rows.column("id").to_pylist()[3 * ROWS : 4 * ROWS]
+    for what, content in damaged(good):
+        put(scored, "000003.parquet", content)
+        again = Counting()
+        whole(score(again, rows, root), rows)
+        # Some bytes of a Parquet file say nothing (padding, the writer's name).
+        assert again.asked in ([], ids), what
+        if len(content) != len(good) or what == "no parquet":
+            assert again.asked == ids, what
+
+
+def test_scores_edited_in_good_parquet_are_found(rows, root):
+    scored = score(Counting(), rows, root)
+    system, path = fsspec.core.url_to_fs(scored.url)
+    with system.open(f"{path}/000002.parquet", "rb") as stream:
+        frame = pd.read_parquet(stream)
+    frame["score"] += 0.5
+    with system.open(f"{path}/000002.parquet", "wb") as stream:
+        frame.to_parquet(stream)
+    assert ScoredSet.load(scored.url) is None
+    with pytest.raises(InputError, match="gone or were altered"):
+        ScoredSet.open(scored.url)
+    with pytest.raises(InputError, match="number 2 is not"):
+        scored.table()
+    whole(score(Counting(), rows, root), rows)
+
+
+@pytest.mark.parametrize("name", ["record.json", "000005.parquet"])
+def test_a_file_that_is_gone_is_made_again(rows, root, name):
+    scored = score(Counting(), rows, root)
+    before = files(scored)
+    put(scored, name, None)
+    again = Counting()
+    whole(score(again, rows, root), rows)
+    assert len(again.asked) == (0 if name == "record.json" else ROWS)
+    assert files(scored) == before
+
+
+def test_a_shard_under_another_number_is_found(rows, root):
+    scored = score(Counting(), rows, root)
+    put(scored, "000001.parquet", files(scored)["000000.parquet"])
+    whole(score(Counting(), rows, root), rows)
+
+
+def test_a_copied_folder_of_another_candidate_is_not_believed(rows, root):
+    good = score(Counting(), rows, root)
+    system, path = fsspec.core.url_to_fs(good.url)
+    system.copy(path, path.replace("a" * 16, "b" * 16), recursive=True)
+    other = Counting("b" * 64)
+    assert score(other, rows, root).candidate_digest == "b" * 64
+    assert len(other.asked) == N
+
+
+def test_two_runs_at_once_score_every_row_once(rows, tmp_path):
+    scorers = [Counting(), Counting()]
+    for one in scorers:
+        quick = one.score
+        one.score = lambda rows, quick=quick: (time.sleep(0.01), quick(rows))[1]
+    runs = [
+        threading.Thread(target=score, args=(one, rows, str(tmp_path / "scores")))
+        for one in scorers
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert sorted(scorers[0].asked + scorers[1].asked) == sorted(rows.column("id").to_pylist())
+    idle = Counting()
+    whole(score(idle, rows, str(tmp_path / "scores")), rows)
+    assert idle.asked == []
+
+
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import test_scoring_shards as t
+class Slow(t.Counting):
+    def score(self, rows):
+        time.sleep(0.05)
+        print("scored", flush=True)
+        return super().score(rows)
+t.score(Slow(), t.EvaluationSet.load(Path(sys.argv[3])), sys.argv[4])
+"""
+
+
+def test_a_killed_run_leaves_whole_shards_and_no_others(rows, tmp_path):
+    root = str(tmp_path / "scores")
+    here = Path(__file__).resolve()
+    command = [sys.executable, "-c", SLOW_RUN, str(here.parent), str(here.parents[2])]
+    command += [str(rows.folder), root]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as process:
+        for _ in range(4):  # the first three shards are written, the fourth may be
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    kept = len(list(Path(root).rglob("[0-9]*.parquet")))
+    assert kept in {3, 4}
+    again = Counting()
+    whole(score(again, rows, root), rows)
+    assert N_SHARDS * ROWS - kept * ROWS >= len(again.asked) >= N - kept * ROWS
+
+
+@pytest.mark.parametrize(("start", "n_rows"), [(0, 60), (0, 7), (9, 10), (55, 10), (19, 2)])
+def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, start, n_rows):
+    monkeypatch.setattr("biasgate.tasks.data.evaluation_set._ROWS_A_GROUP", 10)
+    rows = frozen(tmp_path, range(N))
+    wanted = [f"c{i:03}" for i in range(N)][start : start + n_rows]
+    assert rows.rows(["id"], start, n_rows)["id"].to_pylist() == wanted
+    assert isinstance(rows, EvaluationSet)
+
+
+def test_scores_in_half_and_single_precision_are_not_comparable():
+    def of(precision):
+        return ScoredSet("", {"precision": precision})
+
+    assert of("float64").is_comparable(of("float32"))
+    assert of("bfloat16").is_comparable(of("bfloat16"))
+    assert not of("float32").is_comparable(of("bfloat16"))
+    assert not of("float16").is_comparable(of("bfloat16"))

@@ -1,0 +1,175 @@
+"""What is asked of a transformer before anything is loaded; needs no torch."""
+
+import json
+
+import numpy as np
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.transformer_head import Head, choose_head
+
+MULTI = {"problem_type": "multi_label_classification"}
+
+
+def named(*labels):
+    return {"id2label": {str(at): label for at, label in enumerate(labels)}}
+
+
+@pytest.mark.parametrize(
+    ("config", "label", "expected"),
+    [
+        (named("LABEL_0"), None, Head(0, "sigmoid")),
+        (named("toxic"), "toxic", Head(0, "sigmoid")),
+        (named("LABEL_0") | {"problem_type": "regression"}, None, Head(0, "none")),
+        ({}, None, Head(1, "softmax")),
+        (named("LABEL_0", "LABEL_1"), None, Head(1, "softmax")),
+        (named("toxic", "neutral"), "toxic", Head(0, "softmax")),
+        (named("neutral", "toxic"), "toxic", Head(1, "softmax")),
+        (named("obscene", "toxic", "insult") | MULTI, "toxic", Head(1, "sigmoid")),
+        (named("fine", "rude", "toxic"), "toxic", Head(2, "softmax")),
+        ({"id2label": {"10": "k", "2": "c", "1": "b", "0": "a"}}, "k", Head(3, "softmax")),
+    ],
+)
+def test_the_toxic_output_is_found(config, label, expected):
+    assert choose_head(config, "model m", label, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "label", "message"),
+    [
+        (named("neutral", "toxic"), None, "say with `toxic_label` which one of 'neutral', 'toxic'"),
+        (named("toxic", "insult") | MULTI, None, "say with `toxic_label`"),
+        (named("LABEL_0", "LABEL_1") | MULTI, None, "say with `toxic_label`"),
+        (named("a", "b", "c"), None, "say with `toxic_label`"),
+        (named("neutral", "toxic"), "Toxic", "must be one of 'neutral', 'toxic'; got 'Toxic'"),
+        (named("score"), "toxic", "must be one of 'score'; got 'toxic'"),
+        (named("toxic", "toxic"), "toxic", "must be one of"),
+    ],
+)
+def test_a_label_that_is_not_evident_or_unknown_is_refused(config, label, message):
+    with pytest.raises(InputError, match=message):
+        choose_head(config, "model m", label, None)
+
+
+def test_scores_are_what_the_activations_say():
+    logits = np.array([[0.0, np.log(3)], [np.log(3), 0.0]], dtype=np.float32)
+    assert Head(1, "softmax").scores(logits).tolist() == pytest.approx([0.75, 0.25])
+    assert Head(1, "sigmoid").scores(logits).tolist() == pytest.approx([0.75, 0.5])
+    assert Head(1, "none").scores(logits).tolist() == pytest.approx([np.log(3), 0.0])
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
+def test_large_logits_keep_their_order(activation):
+    logits = np.array([[0, 20], [0, 25], [0, 30]], dtype=np.float32)
+    scores = Head(1, activation).scores(logits)
+    assert (np.diff(scores) > 0).all()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps(named("neutral", "toxic")))
+    (made / "model.safetensors").write_bytes(b"")
+    return made
+
+
+def candidate(**options):
+    settings = {"name": "encoder", "kind": "transformer", "toxic_label": "toxic"}
+    return CANDIDATES.validate_python(settings | options)
+
+
+def test_a_whole_folder_passes_the_check(folder):
+    candidate(folder=folder).check()
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("model.safetensors", r"'encoder' must hold weights in \*.safetensors; it does not"),
+        ("config.json", "must hold config.json"),
+    ],
+)
+def test_a_folder_without_weights_or_configuration_is_refused(folder, lost, message):
+    (folder / lost).unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    with pytest.raises(InputError, match=message):
+        candidate(folder=folder).check()
+
+
+def test_an_unknown_label_is_refused_before_any_work(folder):
+    with pytest.raises(InputError, match="model model of candidate 'encoder' must be one of"):
+        candidate(folder=folder, toxic_label="hate").check()
+
+
+def test_code_of_the_models_own_runs_only_when_its_name_is_repeated(folder):
+    config = json.loads((folder / "config.json").read_text()) | {"auto_map": {"AutoModel": "a.B"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=r"brings code of its own.*`trust_remote_code: model`"):
+        candidate(folder=folder).check()
+    with pytest.raises(ValueError, match="must repeat the model's own name, model"):
+        candidate(folder=folder, trust_remote_code="true")
+    candidate(folder=folder, trust_remote_code="model").check()
+
+
+TRAINING = {"name": "t", "source": "templates", "part": "train"}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        {},
+        {"folder": "a", "hub": "b/c"},
+        {"hub": "../c/d"},
+        {"folder": "a", "model": "models:/m/1"},
+        {"model": "models:/m/1", "train_on": TRAINING},
+    ],
+)
+def test_a_model_has_one_origin(origin):
+    with pytest.raises(ValueError, match=r"either `folder` or `hub`|match pattern"):
+        candidate(**origin)
+
+
+def test_an_encoder_needs_no_classifier_and_no_label_to_be_trained_here(folder):
+    (folder / "config.json").write_text(json.dumps(named("a", "b", "c")))
+    trained = candidate(folder=folder, toxic_label=None, train_on=TRAINING)
+    trained.check()
+    assert trained.training() is not None
+    pinned = CANDIDATES.validate_python(
+        trained.model_dump(mode="json", by_alias=True) | {"model": "models:/toxicity/3"}
+    )
+    assert pinned.training() is None
+    assert pinned.opened_as()["toxic_label"] == "toxic"
+
+
+def test_an_encoder_without_weights_is_refused(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"must hold weights in \*.safetensors"):
+        candidate(folder=folder, train_on=TRAINING).check()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_epochs": 0},
+        {"learning_rate": 0},
+        {"validation_fraction": 1},
+        {"patience": 0},
+        {"class_weight": "heavy"},
+        {"epochs": 3},
+    ],
+)
+def test_a_wrong_option_of_the_training_is_refused(folder, wrong):
+    with pytest.raises(ValueError, match=f"fine_tuning.{next(iter(wrong))}"):
+        candidate(folder=folder, train_on=TRAINING, fine_tuning=wrong)
+
+
+def test_fine_tuning_without_a_training_set_is_refused(folder):
+    with pytest.raises(ValueError, match="give the training set with `train_on`"):
+        candidate(folder=folder, fine_tuning={"seed": 1})
+
+
+def test_what_is_to_be_trained_is_not_opened(folder):
+    with pytest.raises(InputError, match="'encoder' must be trained before it is opened"):
+        candidate(folder=folder, train_on=TRAINING).open(None)
