@@ -84,9 +84,12 @@ def app(programs: Path, folder: Path) -> None:
     assert "Passed" in said, said
     assert (folder / "out" / "table" / "scores" / "report.json").exists()
     civil_comments(programs, folder)
-    (folder / "tasks.py").write_text("raise SystemExit('the wrong tasks')\n")
+    for name in ("tasks", "flows", "deployments"):  # names that a user's own folder may have
+        (folder / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
+    run(folder, programs / "biasgate", "evaluate", "wheel.yaml", "--output", "o", PYTHONPATH=".")
+    (folder / "bias_metrics.py").write_text("raise SystemExit('the wrong library')\n")
     said = run(folder, programs / "biasgate", "--version", expected=2, PYTHONPATH=".")
-    assert "'tasks' must come from" in said, said
+    assert "'bias_metrics' must come from" in said, said
 
 
 def civil_comments(programs: Path, folder: Path) -> None:

@@ -4,6 +4,23 @@ Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its
 """
 
 from bias_metrics import plot
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.named import Named
+from bias_metrics._core.ranks import SortedClasses, SortedScores
+from bias_metrics._core.values import MetricValue
+from bias_metrics.borkan.aggregates import final_score, power_mean
+from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
+from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
+from bias_metrics.diagnosis.diagnosis import Diagnoses, Diagnosis, diagnose_bias
+from bias_metrics.gate.verdict import RuleResult, Verdict
+from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
+from bias_metrics.groups.counterfactual import (
+    CounterfactualGap,
+    CounterfactualGaps,
+    PairedGaps,
+    counterfactual_gaps,
+    paired_gaps,
+)
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,
@@ -12,30 +29,12 @@ from bias_metrics.groups.counts import (
     ToxicityByLength,
     ToxicRows,
 )
-from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
-from bias_metrics._core.named import Named
-from bias_metrics._core.ranks import SortedClasses, SortedScores
-from bias_metrics._core.values import MetricValue
-from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
-from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
-from bias_metrics.borkan.aggregates import final_score, power_mean
-from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
-from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
+from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.groups.intersecting import Intersections, Support, intersections
+from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up, within_slice
+from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.comparison import BiasComparison, compare_bias
-from bias_metrics.groups.counterfactual import (
-    CounterfactualGap,
-    CounterfactualGaps,
-    PairedGaps,
-    counterfactual_gaps,
-    paired_gaps,
-)
-from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
-from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
-from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
-from bias_metrics.diagnosis.diagnosis import Diagnoses, Diagnosis, diagnose_bias
-from bias_metrics._core.differences import Difference
-from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.report.evaluation import (
     SliceReports,
     evaluate_bias,
@@ -44,15 +43,23 @@ from bias_metrics.report.evaluation import (
     rank_scores,
     summarise_bias,
 )
-from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
-from bias_metrics.groups.intersecting import Intersections, Support, intersections
-from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
+from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
+from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
+from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
+from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
+from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
+from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
+from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.permutation import NullReference, permuted_reference
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
-from bias_metrics.thresholds.rate_gaps import RateGapComparison, RateGaps, compare_rate_gaps, rate_gaps
-from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
-from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up, within_slice
+from bias_metrics.thresholds.rate_gaps import (
+    RateGapComparison,
+    RateGaps,
+    compare_rate_gaps,
+    rate_gaps,
+)
 from bias_metrics.thresholds.threshold_range import equal_error_range
 from bias_metrics.thresholds.thresholds import (
     EqualErrorRate,
@@ -61,8 +68,6 @@ from bias_metrics.thresholds.thresholds import (
     error_rates,
     threshold_table,
 )
-from bias_metrics.gate.verdict import RuleResult, Verdict
-from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 
 __all__ = [
     "IDENTITY_HIERARCHY",

@@ -6,7 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-OURS = ("bias_metrics", "tasks", "flows", "deployments")
+# Everything else of ours is inside the package `biasgate`, whose name is not a common one.
+OURS = ("bias_metrics",)
 # One package of the extra `app` that no other dependency brings along.
 _APP = ("prefect", "mlflow", "pandas", "pyarrow", "sklearn", "typer")
 USAGE = 2
@@ -26,8 +27,8 @@ def main() -> None:
 def shadowed() -> str | None:
     """Say so if a package of ours would be imported from somewhere else.
 
-    `tasks` and `flows` are common names; a `tasks.py` in the working folder comes first
-    when that folder is on Python's path, and would be run in place of ours.
+    A `bias_metrics.py` in the working folder comes first when that folder is on Python's
+    path, and would be run in place of ours.
     """
     root = Path(__file__).resolve().parent.parent
     for name in OURS:

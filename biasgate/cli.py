@@ -19,8 +19,8 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
-from biasgate.telling import CRASH, USAGE, errors_told, say
 from biasgate.tasks.common.outcomes import word_of
+from biasgate.telling import CRASH, USAGE, errors_told, say
 
 app = typer.Typer(
     name="biasgate",
@@ -242,8 +242,8 @@ def _check(
 ) -> None:
     """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
     say(f"reading {config}")
-    from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
     from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+    from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
 
     for what, folder in (("output", output), ("store", store)):
         if folder is not None:

@@ -13,8 +13,8 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history
-from biasgate.telling import errors_told, say
 from biasgate.tasks.common.outcomes import WORDS, word_of
+from biasgate.telling import errors_told, say
 
 app = typer.Typer()
 

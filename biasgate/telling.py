@@ -13,7 +13,9 @@ from biasgate.printing import print_error, print_step
 
 # The exit codes of results are in `biasgate.tasks.common.outcomes`.
 CRASH, USAGE = 1, 2
-STEPS = "biasgate.steps"  # the logger that `biasgate.tasks.common.prefect_task` tells finished steps by
+STEPS = (
+    "biasgate.steps"  # the logger that `biasgate.tasks.common.prefect_task` tells finished steps by
+)
 
 
 @contextmanager

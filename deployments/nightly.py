@@ -27,10 +27,10 @@ from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
 from biasgate.flows.nightly import nightly
-from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.evaluation_file import Evaluation
 
 # A process that serves asks for runs every ten seconds; of one that did not for so long nothing
 # is expected any more.

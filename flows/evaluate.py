@@ -11,15 +11,21 @@ from biasgate.flows.judge import judge_candidates
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
+from biasgate.tasks.common.files import own_folder
+from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
-from biasgate.tasks.measuring.diagnosis import explain_bias
-from biasgate.tasks.reporting.figures import draw_figures
-from biasgate.tasks.common.files import own_folder
 from biasgate.tasks.gating.verdict import check_policy
-from biasgate.tasks.measuring.identities import lay_out_scores, list_identities, measure_identity, summarise_identities
+from biasgate.tasks.measuring.diagnosis import explain_bias
+from biasgate.tasks.measuring.identities import (
+    lay_out_scores,
+    list_identities,
+    measure_identity,
+    summarise_identities,
+)
+from biasgate.tasks.promoting.rivals import pin_rivals
+from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
-from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.reporting.publish import (
     RESULTS,
     check_places,
@@ -28,7 +34,6 @@ from biasgate.tasks.reporting.publish import (
     write_submission_file,
 )
 from biasgate.tasks.reporting.report import write_report
-from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 

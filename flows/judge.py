@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.gating.evidence import gather_evidence
 from biasgate.tasks.gating.verdict import decide_candidate
+from biasgate.tasks.promoting.decisions import promote_best
+from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.publish import publish_results
-from biasgate.tasks.tracking.resume import find_promotion
-from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.tracking.log_runs import log_candidate_run
+from biasgate.tasks.tracking.resume import find_promotion
 
 # Every time somebody else promotes while the candidates are judged, they are judged again.
 ATTEMPTS = 5

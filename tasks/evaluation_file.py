@@ -8,17 +8,17 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import Source
-from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
-from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
-from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.reporting.model_card import About
+from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
-from biasgate.tasks.common.settings import Name, Settings
 
 
 class Evaluation(Settings):

@@ -387,7 +387,7 @@ def test_the_command_starts_without_the_slow_libraries_and_can_still_silence_the
 
 
 def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
-    (tmp_path / "flows.py").write_text("raise SystemExit('the wrong flows')")
+    (tmp_path / "bias_metrics.py").write_text("raise SystemExit('the wrong library')")
     done = subprocess.run(
         [sys.executable, "-m", "biasgate", "--version"],
         cwd=tmp_path,
@@ -396,7 +396,7 @@ def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert f"Python finds {tmp_path / 'flows.py'}" in done.stderr
+    assert f"Python finds {tmp_path / 'bias_metrics.py'}" in done.stderr
     assert "rename it" in done.stderr
 
 

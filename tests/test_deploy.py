@@ -23,7 +23,7 @@ from biasgate.tasks.promoting.champion import CHAMPION
 SCRIPT = """
 import sys
 from biasgate import require_champion
-heavy = {"mlflow", "prefect", "pandas", "numpy", "tasks"} & set(sys.modules)
+heavy = {"mlflow", "prefect", "pandas", "numpy", "biasgate.tasks"} & set(sys.modules)
 assert not heavy, heavy
 print("deploying", require_champion("toxicity", **eval(sys.argv[1])))
 """

@@ -165,7 +165,8 @@ def trained(monkeypatch):
     """What was trained."""
     calls = []
     monkeypatch.setattr(
-        "biasgate.tasks.scoring.training.train_and_register", lambda *_, **__: calls.append("trained")
+        "biasgate.tasks.scoring.training.train_and_register",
+        lambda *_, **__: calls.append("trained"),
     )
     return calls
 

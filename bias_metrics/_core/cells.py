@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from bias_metrics._core.intervals import auc_interval, quantile
 from bias_metrics._core.placements import Placed, Runs, delong_variance, place, runs_of
 from bias_metrics._core.ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics._core.intervals import auc_interval, quantile
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
 
 # Below this share of its class's weight, the background is lost in the subtraction above.

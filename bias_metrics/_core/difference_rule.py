@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.values import MetricValue
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import quantile, two_sided_p
+from bias_metrics._core.values import MetricValue
 
 # Variances of a difference below this share of the estimates' own are rounding.
 _ROUNDING = 1e-12

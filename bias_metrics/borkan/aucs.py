@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Cells, pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
-from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics._core.intervals import check_confidence
+from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
 
 
 @aligned

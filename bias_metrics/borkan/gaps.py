@@ -8,8 +8,8 @@ To measure many subgroups use `evaluate_bias`, which sorts the scores once for a
 from __future__ import annotations
 
 from bias_metrics._core.cells import Cells
-from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
 from bias_metrics._core.values import MetricValue
+from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
 
 
 @of_a_subgroup

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Cells, comparisons, measure_cells
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics._core.intervals import check_confidence
 
 _PARAMETERS = """Parameters
 ----------

@@ -17,19 +17,19 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics._core.frames import Subgroups
-from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
-from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
-from bias_metrics.report.request import Background, excluded_rows
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
-from bias_metrics.thresholds.curves import equality_curve
-from bias_metrics.report.evaluation import evaluate_bias
-from bias_metrics._core.intervals import check_confidence
+from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
+from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
+from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
+from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.report.report import SubgroupBias, cell_of
+from bias_metrics.report.request import Background, excluded_rows
+from bias_metrics.thresholds.curves import equality_curve
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8

@@ -9,11 +9,11 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics.diagnosis.patterns import Gap
+from bias_metrics._core.intervals import quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue
+from bias_metrics.diagnosis.patterns import Gap
 from bias_metrics.thresholds.curves import EqualityCurve
-from bias_metrics._core.intervals import quantile
 
 # P(L1 norm of a Brownian bridge > x) is at most this many times that of N(0, 1/12) in absolute
 # value, wherever it is below 1/8 (it is 1.19 times at .1, 1.14 at .05 and 1.09 at .01).

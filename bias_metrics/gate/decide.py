@@ -15,11 +15,11 @@ from datetime import date
 from typing import Any, Literal
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
-from bias_metrics.gate.targets import Target, targets_of
-from bias_metrics.gate.wording import label, sentence
 from bias_metrics.gate.rules import AGGREGATE, WORST, Kind, Rule, Waiver
-from bias_metrics.suggestion import did_you_mean
+from bias_metrics.gate.targets import Target, targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
+from bias_metrics.gate.wording import label, sentence
+from bias_metrics.suggestion import did_you_mean
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
 EvidenceKey = tuple[str | None, float]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 
 Metric = Literal["final_score", "auc", "subgroup_auc", "bpsn_auc", "bnsp_auc"]
 OBJECTIVES = (*OVERALL_METRICS, *AGGREGATE_METRICS)

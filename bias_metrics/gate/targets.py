@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]

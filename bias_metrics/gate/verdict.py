@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bias_metrics.gate.judging import Outcome
 from bias_metrics._core.tables import Row, Table, Tabular
+from bias_metrics.gate.judging import Outcome
 from bias_metrics.gate.rules import Action, Kind
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome
-from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.gate.rules import Kind, Rule
+from bias_metrics.metrics import METRICS, THRESHOLDS
 
 
 def label(rule: Rule, scope: str, group: str | None) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned, check_scores
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.groups.counts import as_dicts
 
 MAX_SCORE = 1e100  # so that no sum and no square of differences overflows
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
+from bias_metrics._core.frames import Subgroups
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,
@@ -22,7 +23,6 @@ from bias_metrics.groups.counts import (
     ToxicRows,
     ratio,
 )
-from bias_metrics._core.frames import Subgroups
 
 IntArray = npt.NDArray[np.int64]
 

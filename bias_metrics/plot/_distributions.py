@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, FloatArray, check_mask, check_scores, check_subgroups
+from bias_metrics._core.checks import (
+    BoolArray,
+    FloatArray,
+    check_mask,
+    check_scores,
+    check_subgroups,
+)
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.options import check_choice
-from bias_metrics.report.request import Background, excluded_rows
 from bias_metrics.plot._canvas import matplotlib, new_figure
 from bias_metrics.plot._colours import BLUE, ORANGE, UNDEFINED
 from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.request import Background, excluded_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

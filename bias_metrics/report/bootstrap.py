@@ -25,15 +25,15 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import CLASSES, Members, RankedRows, rank_rows
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.placements import Floats, inner
-from bias_metrics.report.request import Background, ranked_members
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics.borkan.aggregates import check_power, power_mean
-from bias_metrics._core.intervals import check_confidence
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS
 from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.request import Background, ranked_members
 
 OVERALL, FINAL = ("overall", "auc"), ("aggregate", "final_score")
 Key = tuple[str, str]

@@ -16,17 +16,17 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
 from bias_metrics._core.options import check_choice
-from bias_metrics.report.pairing import Model, Pairing
-from bias_metrics.report.request import Background
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
-from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.borkan.aggregates import check_power
-from bias_metrics._core.differences import Difference
-from bias_metrics._core.intervals import check_confidence
+from bias_metrics.report.adjustment import adjust_differences
+from bias_metrics.report.pairing import Model, Pairing
 from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall
+from bias_metrics.report.request import Background
 
 
 @dataclass(frozen=True)

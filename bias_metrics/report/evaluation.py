@@ -8,12 +8,12 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_subgroups
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
-from bias_metrics.report.request import Background, Intervals, Request, members_of
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.report import BiasReport
+from bias_metrics.report.request import Background, Intervals, Request, members_of
 from bias_metrics.report.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
 from bias_metrics.report.uncertainty import with_intervals
 

@@ -13,8 +13,8 @@ from bias_metrics._core.checks import BoolArray, FloatArray, aligned, check_scor
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.report.report import BiasReport
 
 

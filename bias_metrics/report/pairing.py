@@ -18,16 +18,16 @@ from bias_metrics._core.difference_rule import (
     symmetric,
     undefined_difference,
 )
+from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import Influence, Members, RankedRows, rank_rows
+from bias_metrics._core.intervals import MIN_CLUSTERS, SMALL, quantile
 from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.placements import Floats
-from bias_metrics.report.request import ranked_members
 from bias_metrics._core.values import MetricValue
-from bias_metrics._core.differences import Difference
-from bias_metrics.report.evaluation import measure_members, summarise_bias
-from bias_metrics._core.intervals import MIN_CLUSTERS, SMALL, quantile
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.report.evaluation import measure_members, summarise_bias
 from bias_metrics.report.report import BiasReport
+from bias_metrics.report.request import ranked_members
 from bias_metrics.report.uncertainty import (
     Spread,
     aggregate_influences,

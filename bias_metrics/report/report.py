@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic
 
 from bias_metrics._core.cells import Cells
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics._core.named import V
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue
+from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 

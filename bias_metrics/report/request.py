@@ -22,12 +22,12 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.options import check_choice
+from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics.borkan.aggregates import check_power
-from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.packed import PackedMasks
 from bias_metrics.report.report import BACKGROUNDS, BiasReport, SubgroupBias
 from bias_metrics.report.steps import measure_members, measure_subgroup, summarise_bias
 from bias_metrics.report.uncertainty import with_intervals

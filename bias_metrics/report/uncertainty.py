@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Cells, Comparison
 from bias_metrics._core.influence import Influence, Members, RankedRows
+from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
 from bias_metrics._core.placements import Floats, squares_of
 from bias_metrics._core.values import MetricValue
-from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import BiasReport
 

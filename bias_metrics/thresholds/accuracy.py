@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
-from bias_metrics.groups.counts import ratio
-from bias_metrics.thresholds.errors import flagged
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.options import check_threshold
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
+from bias_metrics.groups.counts import ratio
+from bias_metrics.thresholds.errors import flagged
 
 
 @dataclass(frozen=True)

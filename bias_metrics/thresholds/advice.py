@@ -17,6 +17,10 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_weights,
 )
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice, check_share
+from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.tables import Row, Table, Tabular
 from bias_metrics.thresholds.errors import (
     RATES,
     ErrorCurve,
@@ -24,10 +28,6 @@ from bias_metrics.thresholds.errors import (
     error_curve,
     sort_subgroup,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice, check_share
-from bias_metrics._core.ranks import SortedClasses, sort_classes
-from bias_metrics._core.tables import Row, Table, Tabular
 
 # Precision needs flagged rows, which a subgroup lacks at high thresholds.
 COMPARED = tuple(name for name in RATES if name != "precision")

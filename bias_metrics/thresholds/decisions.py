@@ -17,14 +17,18 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
-from bias_metrics.groups.counts import as_dicts
-from bias_metrics.thresholds.errors import ErrorRates, flagged
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.options import check_rng, check_threshold
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
+from bias_metrics.groups.counts import as_dicts
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy
 from bias_metrics.thresholds.dixon import EqualityDifference
-from bias_metrics.thresholds.permutation import NullReference, check_n_permutations, summarise_permutations
+from bias_metrics.thresholds.errors import ErrorRates, flagged
+from bias_metrics.thresholds.permutation import (
+    NullReference,
+    check_n_permutations,
+    summarise_permutations,
+)
 from bias_metrics.thresholds.thresholds import threshold_table
 
 QUANTILES = (0.05, 0.5, 0.95)

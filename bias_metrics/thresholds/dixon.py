@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
-from bias_metrics.groups.counts import as_dicts, ratio
-from bias_metrics.thresholds.errors import flagged
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.options import check_threshold
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.groups.counts import as_dicts, ratio
+from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
 
 

@@ -16,12 +16,12 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
-from bias_metrics.thresholds.errors import sort_subgroup
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.options import check_choice, check_rng
 from bias_metrics._core.ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.thresholds.dixon import EqualityDifference
+from bias_metrics.thresholds.errors import sort_subgroup
 
 
 @aligned

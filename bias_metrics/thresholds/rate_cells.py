@@ -21,10 +21,10 @@ from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import less, negated, paired, sized, symmetric
 from bias_metrics._core.difference_rule import undefined_difference as without_uncertainty
-from bias_metrics._core.proportions import paired_change, share_difference_interval
-from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import MIN_CLUSTERS, quantile
+from bias_metrics._core.proportions import paired_change, share_difference_interval
+from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import Class, Rate
 
 Rows = npt.NDArray[np.intp]

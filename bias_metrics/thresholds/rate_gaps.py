@@ -9,11 +9,11 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
-from bias_metrics.thresholds.rate_rows import RateRows
-from bias_metrics.thresholds.rate_cells import Gap
-from bias_metrics.report.request import Background
-from bias_metrics._core.values import MetricValue
 from bias_metrics._core.differences import Difference
+from bias_metrics._core.values import MetricValue
+from bias_metrics.report.request import Background
+from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.thresholds.rate_rows import RateRows
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from bias_metrics._core.checks import (
     check_scores,
     check_subgroups,
 )
-from bias_metrics.thresholds.errors import flagged
-from bias_metrics._core.options import check_choice, check_threshold
-from bias_metrics.thresholds.rate_cells import Events, Gap
-from bias_metrics.report.request import excluded_rows
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.options import check_choice, check_threshold
 from bias_metrics.metrics import Rate, threshold_metrics
 from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.request import excluded_rows
+from bias_metrics.thresholds.errors import flagged
+from bias_metrics.thresholds.rate_cells import Events, Gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,7 @@ class RateRows:
         clusters: npt.ArrayLike | None,
         background: str,
     ) -> RateRows:
+        """Check the arguments."""
         labels = check_mask("y_true", y_true)
         masks = check_subgroups(subgroups, labels.size)
         check_choice("background", background, BACKGROUNDS)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_clusters, check_mask, check_scores
-from bias_metrics.thresholds.errors import distinct_scores, error_curve, flagged
-from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.intervals import check_confidence, quantile
+from bias_metrics._core.ranks import sort_classes
+from bias_metrics.thresholds.errors import distinct_scores, error_curve, flagged
 from bias_metrics.thresholds.thresholds import equal_error
 
 

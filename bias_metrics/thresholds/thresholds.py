@@ -17,6 +17,11 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_weights,
 )
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice, check_threshold
+from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.thresholds.errors import (
     ErrorCurve,
     ErrorRates,
@@ -24,11 +29,6 @@ from bias_metrics.thresholds.errors import (
     error_curve,
     sort_subgroup,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice, check_threshold
-from bias_metrics._core.ranks import SortedClasses, sort_classes
-from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue, undefined
 
 # Rates of weighted rows that differ by less than this differ by rounding.
 SLACK = 1e-12

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from served import served
 
-from biasgate import deployments
 from benchmarks._measurement import describe_machine
+from biasgate import deployments
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.train import train
 from biasgate.tasks.data.freezing import SOURCES, freeze

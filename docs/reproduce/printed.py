@@ -9,9 +9,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from bias_metrics.gate.rules import SUBGROUP_METRICS
 from bias_metrics.plot._colours import GREY, Colour, colour_of
 from bias_metrics.plot._grids import fill_cell, label_grid
-from bias_metrics.gate.rules import SUBGROUP_METRICS
 
 
 def published_report(

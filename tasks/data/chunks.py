@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from pydantic import StringConstraints
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
-from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.progress import progress
+from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
+from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 
 ROWS_A_CHUNK = 100_000
 # Values that are held at once: a table of thousands of columns is read in fewer rows at a time.

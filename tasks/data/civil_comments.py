@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
+from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.archives import archived_files, extract_file
 from biasgate.tasks.data.civil_comments_release import (
@@ -33,8 +35,6 @@ from biasgate.tasks.data.civil_comments_release import (
 from biasgate.tasks.data.download import download
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.common.settings import ConfigPath
 
 SHORT = 100
 """Borkan's short comments have fewer characters than this."""

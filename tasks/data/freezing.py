@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from biasgate.tasks.common.files import json_digest, locked
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.civil_comments import CivilCommentsSource
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.table import TableSource
 from biasgate.tasks.data.templates import TemplatesSource
-from biasgate.tasks.common.files import json_digest, locked
-from biasgate.tasks.common.prefect_task import say, task
 
 Source = Annotated[
     TableSource | TemplatesSource | CivilCommentsSource, Field(discriminator="source")

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
+from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
-from biasgate.tasks.common.settings import ConfigPath
 
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]

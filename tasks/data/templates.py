@@ -19,11 +19,11 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data import phrases
 from biasgate.tasks.data.evaluation_set import IDENTITY
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
-from biasgate.tasks.common.settings import Name, Settings
 
 Part = Literal["train", "test", "all"]
 Spelling = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

@@ -28,15 +28,15 @@ from bias_metrics import (
     evaluate_bias,
     rate_gaps,
 )
-from bias_metrics.gate.decide import EvidenceKey
-from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.decide import EvidenceKey
 from bias_metrics.gate.verdict import Evidence
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, whole_file
-from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.scoring.scored import ScoredSet
 
 FILE = "evidence.parquet"

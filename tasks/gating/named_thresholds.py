@@ -7,8 +7,8 @@ from typing import Any
 
 from bias_metrics import equal_error_rate
 from bias_metrics.gate.decide import thresholds_needed
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.gate.rules import Rule
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import EvidenceFile
 

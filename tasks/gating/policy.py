@@ -25,12 +25,12 @@ from bias_metrics.gate.rules import (
     corrected_confidence,
 )
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.yaml_files import read_settings
 
-SHIPPED = Path(__file__).parent.parent / "deployments" / "policies"
+SHIPPED = Path(__file__).parent / "policies"
 Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Confidence = Annotated[float, Field(gt=0.5, lt=1)]
 Support = Annotated[int, Field(ge=1)]

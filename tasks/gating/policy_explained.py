@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from bias_metrics.metrics import METRICS, THRESHOLDS
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
+from bias_metrics.metrics import METRICS, THRESHOLDS
 from biasgate.tasks.gating.policy import Policy
 
 _SOON = timedelta(days=30)

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
+from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import bias_metrics
 from bias_metrics.gate.decide import decide, evidence_needed
-from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.gate.objective import measure_objective
-from bias_metrics.suggestion import did_you_mean
+from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import joint_confidence, worsened
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest, write_json
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import RIVALS, EvidenceFile
-from biasgate.tasks.common.files import json_digest, write_json
-from biasgate.tasks.measuring.arrays import choose_rows
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
-from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import sign, verdict_digest
+from biasgate.tasks.measuring.arrays import choose_rows
 
 SCHEMA_VERSION = 3
 # What verdicts of an earlier schema lack, or computed in another way.
@@ -151,8 +151,10 @@ def code_digest() -> str:
     """SHA-256 over the sources of the metric library that decides."""
     folder = Path(bias_metrics.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(
+            path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
+        )
     return digest.hexdigest()
 
 

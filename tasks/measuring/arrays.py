@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from bias_metrics import SortedClasses, SortedScores
-from bias_metrics.report.evaluation import Members, RankedRows, rank_rows
 from bias_metrics._core.packed import PackedMasks, bytes_of
+from bias_metrics.report.evaluation import Members, RankedRows, rank_rows
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
+from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.scoring.scored import ScoredSet
 
 CONFIDENCE = 0.95

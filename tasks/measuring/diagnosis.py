@@ -21,8 +21,8 @@ from bias_metrics import (
     threshold_report,
 )
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
-from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
 # So many identities have all permutations, however large they are.

@@ -19,10 +19,10 @@ from bias_metrics.report.evaluation import (
     summarise_bias,
     with_intervals,
 )
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout, lay_out
-from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.scoring.scored import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.

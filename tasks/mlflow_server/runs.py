@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.versions import Registry, fetched
-from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
+from biasgate.tasks.mlflow_server.versions import Registry, fetched
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 PARENT = "mlflow.parentRunId"

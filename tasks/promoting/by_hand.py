@@ -7,11 +7,16 @@ from typing import Any
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS, Transition, heal, move_champion
-from biasgate.tasks.promoting.verify import Finding, verify_champion, verify_frozen_sets, verify_version
+from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.promoting.verify import (
+    Finding,
+    verify_champion,
+    verify_frozen_sets,
+    verify_version,
+)
 
 
 class NotVerifiedError(InputError):

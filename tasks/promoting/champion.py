@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.ledger import Entry, Ledger
 
 CHAMPION, PREVIOUS = "champion", "previous_champion"
 
@@ -156,7 +156,7 @@ def decision(
     rule: str | None = None,
     report_only: bool = False,
 ) -> dict[str, Any]:
-    """Return what became of a candidate, as `biasgate.tasks.promoting.decisions.promote`, without its name."""
+    """Return what became of a candidate, as `decisions.promote`, without its name."""
     return {
         "outcome": outcome,
         "promoted": promoted,

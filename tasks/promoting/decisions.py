@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bias_metrics.gate.decide import worst
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.promoting.champion import (
     CHAMPION,
     Transition,
@@ -19,9 +19,9 @@ from biasgate.tasks.promoting.champion import (
     moved,
     moved_meanwhile,
 )
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.gating.signature import tags_of, verdict_digest
+from biasgate.tasks.scoring.candidate import Workplace
 
 
 def promote(

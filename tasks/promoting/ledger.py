@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.gating.signature import sign
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 
 State = Literal["open", "done", "abandoned"]
 LEDGER_SUFFIX = "-promotions"

@@ -8,12 +8,12 @@ from typing import Any
 from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import CHAMPION, heal
+from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
 from biasgate.tasks.scoring.training import trained_options

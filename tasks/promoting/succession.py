@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Any
 
 from bias_metrics.gate.objective import Objective
-from biasgate.tasks.promoting.ledger import Entry
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.ledger import Entry
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,18 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
-from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
+from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
 
 _ROUNDING = 1e-9
 _FILES = ("verdict.json", "policy.json", "report.json", FILE)

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from bias_metrics import plot
 from bias_metrics.report.worst import worst_first
-from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.measuring.arrays import Layout
 
 # Identities that a picture shows: of more, the worst.
 ROWS, PANELS = 60, 30

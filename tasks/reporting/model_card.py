@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.gate.objective import Objective
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.outcomes import WORDS
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.scoring.candidate import Workplace
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."

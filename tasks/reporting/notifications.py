@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.outcomes import WORDS, Occasion, word_of
+from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.settings import Settings
 
 SECONDS = 10.0

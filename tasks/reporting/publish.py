@@ -8,8 +8,8 @@ from typing import Any
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
-from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.scored import ScoredSet
 

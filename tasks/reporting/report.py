@@ -11,12 +11,12 @@ from typing import Any
 from bias_metrics import BiasReport
 from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS
-from biasgate.tasks.measuring.cautions import cautions
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.measuring.cautions import cautions
 from biasgate.tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1

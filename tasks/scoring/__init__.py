@@ -1,5 +1,6 @@
 """Candidates: how each kind gives scores, and where scores are kept.
 
-`candidate` is the seam; `score_file`, `tfidf` and `mlflow_model` are the kinds; `kinds` names
-them for configurations; `scored` keeps scores on disk; `training` trains and registers.
+`candidate` says what every kind must offer; `kinds` holds one module for each kind; `scored` keeps
+scores on disk in `shards`; `parts` shares the work out to a cluster; `training` trains and
+registers.
 """

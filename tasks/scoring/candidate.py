@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, FiniteFloat
 
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
-from biasgate.tasks.common.settings import Name, Settings
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Gets metrics of a training while it runs, and the epoch that they are of."""

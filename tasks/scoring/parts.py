@@ -1,7 +1,7 @@
 """Scoring by many workers: each makes a range of the shards that one candidate's scores need.
 
-What they have made is found by `biasgate.tasks.scoring.scored`, which makes what is missing. A worker
-that is killed loses the shard that it was at; whoever gets its range makes the others.
+`biasgate.tasks.scoring.scored` finds what they made, and makes what is missing. A worker that
+is killed loses the shard that it was at; whoever gets its range makes the others.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.prefect_task import is_spread, task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import ScoredSet, score_shards, shards_of

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import CandidateError, InputError, place
+from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.progress import progress
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.shards import Shards
-from biasgate.tasks.common.folders import Folder
 
 RECORD = "record.json"
 

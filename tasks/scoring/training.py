@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 
 FILE = "training_rows.parquet"
 # Short comments ("Thank you!") repeat in any corpus; more than this share is no chance.

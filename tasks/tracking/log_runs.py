@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.files import json_digest, locked
-from biasgate.tasks.mlflow_server.runs import NOTE
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.mlflow_server.runs import NOTE
 from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
-from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
 from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
 
 AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
 

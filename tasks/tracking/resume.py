@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
-from biasgate.tasks.promoting.ledger import Entry, Ledger
-from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
 from biasgate.tasks.promoting.champion import CHAMPION
+from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
+from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.scoring.candidate import Workplace
 
 EVALUATION = "biasgate.evaluation"

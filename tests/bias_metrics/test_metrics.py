@@ -12,6 +12,8 @@ import bias_metrics
 from bias_metrics import compare_rate_gaps, evaluate_bias, rate_gaps
 from bias_metrics._core.cells import Cells
 from bias_metrics.gate.decide import decide
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import (
     CLASSES,
     FINAL_SCORE_PARTS,
@@ -22,8 +24,6 @@ from bias_metrics.metrics import (
     metrics_of,
     subgroup_metric,
 )
-from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence
 
 LIBRARY = Path(bias_metrics.__file__).parent
 TREES = [LIBRARY, *(LIBRARY.parent / name for name in ("tasks", "flows", "biasgate"))]

@@ -8,9 +8,9 @@ from matplotlib.patches import Rectangle
 from printed import Printed, printed_table, published_report
 from support.pictures import GREY, colours, texts, written
 
+from bias_metrics.gate.rules import SUBGROUP_METRICS
 from bias_metrics.plot import heatmap
 from bias_metrics.plot._colours import UNDEFINED, colour_of
-from bias_metrics.gate.rules import SUBGROUP_METRICS
 
 
 def cells(figure):

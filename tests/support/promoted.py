@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.promoting.decisions import promote
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import sign, tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.promoting.decisions import promote
 from biasgate.tasks.promoting.succession import Judged, Succession
-from biasgate.tasks.gating.signature import sign, tags_of, verdict_digest
 
 MODEL = "toxicity"
 CHOICES = {"background": "outside_subgroup"}

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import AfterValidator, Field
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
 from biasgate.tasks.scoring.kinds.http_requests import Requests
+from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 
 
 def _plain(url: str) -> str:

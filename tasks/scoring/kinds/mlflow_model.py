@@ -12,13 +12,17 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
-from biasgate.tasks.mlflow_server.model_folders import load_pyfunc, model_description, model_signature
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.mlflow_server.model_folders import (
+    load_pyfunc,
+    model_description,
+    model_signature,
+)
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 
 ModelUri = Annotated[str, StringConstraints(pattern=r"^models:/[^/@]+(/\d+|@[^/@]+)$")]

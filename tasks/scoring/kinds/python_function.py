@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, ValidationInfo
 
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.common.settings import relative_to_configuration
+from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
 from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
-from biasgate.tasks.common.settings import relative_to_configuration
 
 _NAME = r"[A-Za-z_][\w.]*"
 

@@ -13,16 +13,16 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import Field
 
+from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.common.errors import InputError, place, shown_id
-from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
-from biasgate.tasks.common.settings import ConfigPath, Name
 
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 

@@ -13,12 +13,12 @@ import transformers
 from safetensors import SafetensorError
 
 from bias_metrics import roc_auc
-from biasgate.tasks.data.table import uniform_hash
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import Advance, progress
+from biasgate.tasks.data.table import uniform_hash
 from biasgate.tasks.scoring.candidate import LogMetrics
-from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
+from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 
 # Batches of like length are cut from this many batches' worth of shuffled rows.
 _BATCHES_SORTED = 50

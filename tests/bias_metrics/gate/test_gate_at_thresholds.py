@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from bias_metrics.gate.decide import decide, evidence_needed, thresholds_needed
-from bias_metrics.metrics import THRESHOLDS, threshold_metrics
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.metrics import THRESHOLDS, threshold_metrics
 
 TODAY = date(2026, 11, 21)
 METRICS = tuple(threshold_metrics())

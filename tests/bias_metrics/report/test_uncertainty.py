@@ -9,7 +9,6 @@ import pytest
 import bias_metrics
 from bias_metrics import evaluate_bias
 from bias_metrics._core.influence import Influence, rank_rows
-from bias_metrics._core.placements import squares_of
 from bias_metrics._core.intervals import (
     auc_interval,
     logit_interval,
@@ -17,6 +16,7 @@ from bias_metrics._core.intervals import (
     quantile,
     two_sided_p,
 )
+from bias_metrics._core.placements import squares_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.uncertainty import Spread, aggregate_influences
 

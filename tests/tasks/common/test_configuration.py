@@ -4,11 +4,11 @@ import textwrap
 
 import pytest
 
-from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import ConfigPath, Settings, expand_variables
+from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import Policy, read_policy
-from biasgate.tasks.common.settings import ConfigPath, Settings, expand_variables
 
 
 class Small(Settings):

@@ -7,10 +7,10 @@ import zipfile
 
 import pytest
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data import download as downloads
 from biasgate.tasks.data.archives import archived_files, extract_file
 from biasgate.tasks.data.download import TRIES, download, shown
-from biasgate.tasks.common.errors import InputError
 
 CONTENT = os.urandom(200_000)
 OTHER = os.urandom(200_000)

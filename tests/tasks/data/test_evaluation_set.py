@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet, digest_rows, freeze_rows
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file, whole_folder
+from biasgate.tasks.data.evaluation_set import RECORD, ROWS, EvaluationSet, digest_rows, freeze_rows
+from biasgate.tasks.data.freezing import SOURCES, freeze
 
 TEXTS = pa.array(["ab", "", "ça va", "line\nbreak", "ab"], pa.large_string())
 BASE = pa.table(

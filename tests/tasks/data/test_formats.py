@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 ROWS = pd.DataFrame(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from biasgate.tasks.data import reading
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data import reading
 
 PRIVATE = "a very private comment"
 GOOD = f'id,text,label\n7,"{PRIVATE}",0.25\n8,"two\nlines, ""quoted""",1\n9,,0\n'

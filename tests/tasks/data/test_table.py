@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import SOURCES, freeze
 
 FRAME = pd.DataFrame(
     {

@@ -10,8 +10,8 @@ import pytest
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
-from biasgate.tasks.gating.verdict import build_verdict, refuse_unknown_names
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.verdict import build_verdict, refuse_unknown_names
 
 TODAY = date(2026, 11, 21)
 CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}

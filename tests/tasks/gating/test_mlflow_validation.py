@@ -12,9 +12,9 @@ from mlflow.models import MetricThreshold
 from mlflow.models.evaluation.base import EvaluationResult
 
 from bias_metrics.gate.decide import decide, evidence_needed
-from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.gating.policy import Policy
 
 NAN = float("nan")

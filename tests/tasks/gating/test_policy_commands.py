@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.gating.evidence import FILE
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
-from biasgate.tasks.gating.policy_suggested import advise, suggested_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
+from biasgate.tasks.gating.policy_suggested import advise, suggested_policy
 
 TODAY = date(2026, 11, 21)
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.yaml"))

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.measuring.cautions import cautions, unmeasured, warn_of_inversion
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.measuring.cautions import cautions, unmeasured, warn_of_inversion
 
 RNG = np.random.default_rng(6)
 LABEL = RNG.random(600) < 0.4

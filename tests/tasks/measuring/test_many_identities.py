@@ -8,10 +8,10 @@ import pytest
 from bias_metrics import evaluate_bias
 from bias_metrics.report.worst import worst_first
 from biasgate.printing import print_summary
-from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
-from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.gating.verdict import _refuse_other_numbers
+from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
 from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
+from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
 from biasgate.tasks.tracking.log_runs import metric_keys
 

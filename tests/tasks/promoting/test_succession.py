@@ -12,10 +12,10 @@ from support.promoted import (
     scores_of,
 )
 
-from biasgate.tasks.promoting.decisions import promote, tell
-from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import history, roll_back
+from biasgate.tasks.promoting.decisions import promote, tell
+from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))

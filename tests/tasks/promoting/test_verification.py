@@ -19,11 +19,11 @@ from support.promoted import (
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.common.files import file_digest, json_digest
-from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import SIGNING_KEY, tags_of, verdict_digest
+from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.by_hand import (
     NotVerifiedError,
     history,
@@ -32,7 +32,7 @@ from biasgate.tasks.promoting.by_hand import (
     roll_back,
     verify,
 )
-from biasgate.tasks.gating.signature import SIGNING_KEY, tags_of, verdict_digest
+from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify import verify_version
 
 

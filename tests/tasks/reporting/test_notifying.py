@@ -7,11 +7,16 @@ import pytest
 from pydantic import ValidationError
 from support.receiver import TOKEN, receiving
 
-from biasgate.tasks.reporting import notifications as notifying
-from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evaluation_file import Evaluation
-from biasgate.tasks.reporting.notifications import Notification, message_of, message_of_crash, notify
+from biasgate.tasks.reporting import notifications as notifying
+from biasgate.tasks.reporting.notifications import (
+    Notification,
+    message_of,
+    message_of_crash,
+    notify,
+)
 
 SUMMARY = {
     "evaluation": "small",

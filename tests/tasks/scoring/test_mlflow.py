@@ -13,8 +13,8 @@ from support.comments import ODD, batch
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 
 TEXT = Schema([ColSpec("string", "comment")])

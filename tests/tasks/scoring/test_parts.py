@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task_runner
+from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring import parts
 from biasgate.tasks.scoring.scored import ScoredSet, score_candidate
 
@@ -60,7 +60,9 @@ def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_sha
 def test_what_workers_made_is_not_made_again(rows, store, candidate, monkeypatch):
     for part in parts.share_out.fn(candidate(100), rows, store):
         parts.score_part.fn(part, candidate(100), rows, store)
-    monkeypatch.setattr("biasgate.tasks.scoring.kinds.score_file.ScoreTable.score", lambda *_: 1 / 0)
+    monkeypatch.setattr(
+        "biasgate.tasks.scoring.kinds.score_file.ScoreTable.score", lambda *_: 1 / 0
+    )
     scored = ScoredSet.open(score_candidate.fn(candidate(100), rows, store))
     assert scored.table()["score"].to_pylist() == [i / N for i in range(N)]
     assert parts.share_out.fn(candidate(100), rows, store) == []

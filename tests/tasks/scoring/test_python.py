@@ -12,10 +12,10 @@ import psutil
 import pytest
 from support.comments import ODD, batch
 
-from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
-from biasgate.tasks.scoring.kinds import function_process
+from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.kinds import function_process
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 

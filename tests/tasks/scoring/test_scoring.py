@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import ScoredSet, score_rows
@@ -252,7 +252,7 @@ SLOW_RUN = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-import test_scoring_shards as t
+import test_shards as t
 class Slow(t.Counting):
     def score(self, rows):
         time.sleep(0.05)
@@ -265,7 +265,7 @@ t.score(Slow(), t.EvaluationSet.load(Path(sys.argv[3])), sys.argv[4])
 def test_a_killed_run_leaves_whole_shards_and_no_others(rows, tmp_path):
     root = str(tmp_path / "scores")
     here = Path(__file__).resolve()
-    command = [sys.executable, "-c", SLOW_RUN, str(here.parent), str(here.parents[2])]
+    command = [sys.executable, "-c", SLOW_RUN, str(here.parent), str(here.parents[3])]
     command += [str(rows.folder), root]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as process:
         for _ in range(4):  # the first three shards are written, the fourth may be

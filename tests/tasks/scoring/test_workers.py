@@ -84,7 +84,7 @@ if __name__ == "__main__":
 def test_a_process_ends_with_the_one_that_was_killed(tmp_path):
     script = tmp_path / "lasting.py"
     script.write_text(LASTING)
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     command = [sys.executable, str(script), root, root]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         child = int(parent.stdout.readline())

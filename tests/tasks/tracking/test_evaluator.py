@@ -13,9 +13,9 @@ from mlflow.models.evaluation.evaluator_registry import _model_evaluation_regist
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.tracking.mlflow_plugin import TABLE, BiasEvaluator
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.tracking.log_runs import count_keys, metric_keys
+from biasgate.tasks.tracking.mlflow_plugin import TABLE, BiasEvaluator
 
 # MLflow 3.17 handles tables in ways that pandas 3.1 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")

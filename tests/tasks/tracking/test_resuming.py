@@ -7,8 +7,8 @@ import time
 import pytest
 
 from biasgate.tasks.common.files import own_folder, whole_file
-from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
 from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
 from biasgate.tasks.tracking.resume import EVALUATION, settle_abandoned
 
 DAY_S = 24 * 3600
@@ -107,7 +107,8 @@ def test_a_run_knows_what_it_is_nested_under(gateway, left):
 
 
 def test_a_killed_process_that_nobody_has_waited_for_has_ended():
-    code = "from biasgate.tasks.common.processes import this_process; print(this_process(), flush=True); input()"
+    code = "from biasgate.tasks.common.processes import this_process\n"
+    code += "print(this_process(), flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], text=True, **pipes) as process:
         owner = process.stdout.readline().strip()
