@@ -33,14 +33,15 @@ from prefect.testing.utilities import prefect_test_harness
 from support.disturbing import be_quiet, kill
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.tasks import publishing, tracking
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.mlflow_server.runs import PARENT, Gateway
 from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.reporting import publish as publishing
 from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
 from biasgate.tasks.scoring.kinds.score_file import ScoreTable
 from biasgate.tasks.scoring.scored import ScoredSet
 from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.tracking import log_runs as tracking
 
 HERE = Path(__file__).parents[1]
 MODEL, N_ROWS, ROWS_A_SHARD, N_SHARDS = "toxicity", 240, 40, 6

@@ -1,0 +1,102 @@
+"""What Prefect does with typed values between steps: models of pydantic, frozen dataclasses.
+
+The steps of this project hand such objects to each other as they are. These facts say that
+Prefect neither copies nor changes them on the way, in threads and through Dask.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from prefect import flow, unmapped
+from prefect.exceptions import PrefectException
+from prefect_dask import DaskTaskRunner
+
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+class Rule(Settings):
+    metric: str
+    floor: float = 0.8
+
+
+class Rules(Settings):
+    name: str
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    identity: str
+    rules: Rules
+    folder: Path
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+RULES = Rules(name="mine", rules=(Rule(metric="auc"), Rule(metric="bpsn_auc", floor=0.7)))
+MEASURED = Measured("gay", RULES, Path("work"), {"n": 3})
+
+
+@task(name="hand back")
+def hand_back(value: object) -> object:
+    return value
+
+
+@task(name="name both", task_run_name="name {identity}")
+def name_both(identity: str, rules: Rules) -> str:
+    assert isinstance(rules, Rules)
+    return f"{identity} {rules.name}"
+
+
+@pytest.mark.parametrize("value", [RULES, MEASURED], ids=["model", "dataclass"])
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [one], lambda one: {"key": one}])
+def test_a_task_gets_and_returns_the_very_object_also_from_within_a_list_or_dict(value, wrap):
+    def unwrap(one: object) -> object:
+        return next(iter(one.values() if isinstance(one, dict) else one))
+
+    @flow
+    def hand_over() -> None:
+        # Looked at inside the flow: what a flow itself returns may be copied.
+        passed = hand_back(wrap(value))
+        assert (passed if wrap(0) == 0 else unwrap(passed)) is value
+
+    hand_over()
+
+
+def test_a_result_of_one_task_reaches_the_next_unchanged():
+    @flow
+    def chain() -> None:
+        first = hand_back.submit(MEASURED)
+        second = hand_back.submit(first)
+        assert second.result() is MEASURED
+
+    chain()
+
+
+def test_a_mapped_task_needs_unmapped_around_a_model():
+    @flow
+    def over_identities() -> list[str]:
+        return name_both.map(["gay", "muslim"], unmapped(RULES)).result()
+
+    @flow
+    def without_unmapped() -> list[str]:
+        return name_both.map(["gay", "muslim"], RULES).result()
+
+    assert over_identities() == ["gay mine", "muslim mine"]
+    with pytest.raises((PrefectException, AssertionError)):  # the model is taken for a list
+        without_unmapped()
+
+
+@pytest.mark.slow
+def test_a_worker_of_dask_gets_an_equal_object_of_the_same_class():
+    @flow(task_runner=DaskTaskRunner(cluster_kwargs={"n_workers": 1, "processes": False}))
+    def on_a_cluster() -> None:
+        back = hand_back.submit(MEASURED).result()
+        assert back == MEASURED
+        assert type(back.rules) is Rules
+        assert type(back.rules.rules[1]) is Rule
+
+    on_a_cluster()
