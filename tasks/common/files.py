@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import hashlib
 import json
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import has_ended, this_process
@@ -59,8 +60,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def locked(path: Path) -> Iterator[None]:
     """Wait until no other thread or process of this machine makes `path`, and keep them out."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (path.parent / f".{path.name}.lock").open("wb") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with FileLock(path.parent / f".{path.name}.lock"):
         yield
 
 

@@ -1,16 +1,20 @@
-"""Who is making something, and whether that process has ended."""
+"""Which process is making something, and whether that process has ended."""
 
 from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
+from functools import cache
+
+import psutil
+
+# The kernel rounds the time of the boot, so the same start may be read a second apart.
+_SAME_START_S = 5.0
 
 
 def this_process() -> str:
     """Return machine, number and start of this process: no other has, or will have, the same."""
-    pid = os.getpid()
-    return f"{socket.gethostname()} {pid} {_start(pid)}"
+    return _described(os.getpid())
 
 
 def is_of_this_machine(process: str) -> bool:
@@ -21,14 +25,26 @@ def is_of_this_machine(process: str) -> bool:
 def has_ended(process: str) -> bool:
     """Whether a process of this machine has ended; of another machine's this cannot tell."""
     _, pid, started = process.rsplit(" ", 2)
-    return is_of_this_machine(process) and _start(int(pid)) != started
+    if not is_of_this_machine(process):
+        return False
+    running = _start(int(pid))
+    return running is None or abs(running - float(started)) > _SAME_START_S
 
 
-def _start(pid: int) -> str:
-    """Return when a process started, as the kernel counts; "" if it is gone."""
+@cache
+def _described(pid: int) -> str:
+    return f"{socket.gethostname()} {pid} {_start(pid) or 0:.2f}"
+
+
+def _start(pid: int) -> float | None:
+    """Return when a process started, in seconds since the boot; None if it has ended.
+
+    Since the boot, and not on the calendar: setting the clock moves both alike.
+    """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except OSError:
-        return ""
-    fields = stat.rsplit(")", 1)[1].split()
-    return "" if fields[0] == "Z" else fields[19]
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return process.create_time() - psutil.boot_time()
+    except psutil.Error:
+        return None
