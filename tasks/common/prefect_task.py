@@ -11,9 +11,11 @@ only reads a file does not wait for it.
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import logging
 import os
+import re
 import string
 import sys
 import threading
@@ -149,6 +151,11 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     -------
     callable
         The decorator.
+
+    Raises
+    ------
+    TypeError
+        When the function is decorated, if the name of a run has no such parameter.
     """
     options = {
         "name": name,
@@ -160,9 +167,19 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     }
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
+        _refuse_unknown_parameters(task_run_name, function)
         return cast("Task[P, R]", _Step(function, options))
 
     return decorate
+
+
+def _refuse_unknown_parameters(template: str | None, function: Callable[..., Any]) -> None:
+    fields = [field for _, field, _, _ in string.Formatter().parse(template or "") if field]
+    named = {re.split(r"[.\[]", field)[0] for field in fields}
+    unknown = named - inspect.signature(function).parameters.keys()
+    if unknown:
+        msg = f"`task_run_name` must use parameters of {function.__name__}; got {sorted(unknown)}."
+        raise TypeError(msg)
 
 
 def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:

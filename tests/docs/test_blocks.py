@@ -6,7 +6,9 @@ evaluated; a part of one is checked within a whole one.
 """
 
 import doctest
+import re
 import shlex
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "bias_metrics" / "README.md"]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 WITH_BLOCKS = [page for page in PAGES if blocks_of(page)]
 VERDICTS = {0, 3, 4}
 
@@ -39,6 +41,7 @@ def test_every_block_says_its_language(page):
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=called)
 def test_every_block_of_a_page_runs_as_it_stands(page, scene, biasgate):
+    run_python = partial(run_in_session, {})
     run = {"yaml": run_yaml, "sh": run_shell, "python": run_python, "text": lambda *_: None}
     for block in blocks_of(page):
         if block.not_run is None:
@@ -98,14 +101,20 @@ def run_shell(content, scene, biasgate):
             (scene / target).write_text(done.stdout, "utf-8")
 
 
-def run_python(content, scene, biasgate):
-    """Run a script with what the page says is there; of a session also compare what it prints."""
+def run_in_session(names, content, scene, biasgate):
+    """Run a script with what the page has defined so far; of a session also compare its output.
+
+    A script whose first line names a file, as in `# my_model.py`, is also kept in that file.
+    """
     del biasgate
-    names = names_in_scope(scene)
+    names.update(names_in_scope(scene) if not names else {})
     uri = Gateway.of_store(scene / ".biasgate").uri
+    if file := re.match(r"# (\w+\.py)\b", content):
+        (scene / file[1]).write_text(content, "utf-8")
     if content.startswith(">>>"):
         test = doctest.DocTestParser().get_doctest(content, names, "page", None, 0)
-        assert doctest.DocTestRunner().run(test).failed == 0
+        assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+        names.update(test.globs)
     else:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MLFLOW_TRACKING_URI", uri)

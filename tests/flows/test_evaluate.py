@@ -106,7 +106,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     assert look == first.read("comments/words/report.json")["look_first"]["sentence"]
     assert notes["shifted on comments"].startswith("**Blocked** by policy fair: ")
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
-    assert "| shifted | comments | fail | " in notes["evaluate small"]
+    assert "| shifted | comments | blocked | " in notes["evaluate small"]
     link = notes["evaluate small"].splitlines()[0]
     assert link.startswith("[Compare the runs](#/compare-runs?runs=")
     assert all(first.run(f"{one} on comments").info.run_id in link for one in CANDIDATES)

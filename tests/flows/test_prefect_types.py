@@ -100,3 +100,11 @@ def test_a_worker_of_dask_gets_an_equal_object_of_the_same_class():
         assert type(back.rules.rules[1]) is Rule
 
     on_a_cluster()
+
+
+def test_the_name_of_a_task_run_may_use_only_parameters_that_the_task_has():
+    with pytest.raises(TypeError, match=r"must use parameters of hand_over; got \['candidate'\]"):
+
+        @task(name="hand over", task_run_name="hand over {candidate[name]}")
+        def hand_over(candidates: list[str]) -> list[str]:
+            return candidates

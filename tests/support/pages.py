@@ -20,7 +20,7 @@ SET = {
     "identities": ["muslim", "gay", "deaf"],
     "slices": ["short"],
 }
-SCORES = {"name": "my_model", "kind": "scores", "path": "my_scores.csv"}
+SCORES = {"name": "my_model", "kind": "scores", "path": "my_scores.csv", "threshold": 0.5}
 
 
 def write_scene(folder):
@@ -76,7 +76,8 @@ def table(rows):
 
 def trained(name, **options):
     """A candidate that the pages' champion is made of."""
-    return {"name": name, "kind": "tfidf", "train_on": TRAINING | {"terms": ["gay"]}} | options
+    training = TRAINING | {"terms": ["gay"]}
+    return {"name": name, "kind": "tfidf", "threshold": 0.5, "train_on": training} | options
 
 
 def names_in_scope(folder):
