@@ -65,7 +65,14 @@ def numpy_only(programs: Path, folder: Path) -> None:
     run(
         folder,
         *(programs / "pytest", "-q", "--config-file", REPOSITORY / "pyproject.toml"),
-        *("--noconftest", "-p", "no:cacheprovider", REPOSITORY / "tests" / "bias_metrics"),
+        *(
+            "-m",
+            "not slow",
+            "--noconftest",
+            "-p",
+            "no:cacheprovider",
+            REPOSITORY / "tests" / "bias_metrics",
+        ),
     )
     said = run(folder, programs / "biasgate", "--version", expected=2)
     assert 'pip install "biasgate[app]"' in said, said

@@ -7,9 +7,8 @@ from typing import Any
 
 from bias_metrics._core.frames import by_name
 from bias_metrics._core.optional import optional
+from bias_metrics.metrics import AUCS
 from bias_metrics.report.evaluation import evaluate_bias
-
-_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
 
 
 def compute_bias_metrics_for_model(
@@ -70,9 +69,9 @@ def compute_bias_metrics_for_model(
     )
     records = [
         {"subgroup": name, "subgroup_size": bias.n}
-        | {metric: getattr(bias, metric).value for metric in _METRICS}
+        | {metric: getattr(bias, metric).value for metric in AUCS}
         for name, bias in report.subgroups.items()
     ]
-    frame = pandas.DataFrame(records, columns=["subgroup", "subgroup_size", *_METRICS])
-    frame = frame.astype(dict.fromkeys(_METRICS, float))
+    frame = pandas.DataFrame(records, columns=["subgroup", "subgroup_size", *AUCS])
+    frame = frame.astype(dict.fromkeys(AUCS, float))
     return frame.sort_values("subgroup_auc", ascending=True, kind="stable")

@@ -181,7 +181,7 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     arguments = ["nightly", config, "--output", tmp_path / "out", "--fail-when-blocked"]
     result = biasgate(*arguments)
     assert result.exit_code == 3, said(result)
-    assert "BLOCKED file" in said(result)
+    assert "Blocked file" in said(result)
     with get_client(sync_client=True) as client:
         [newest] = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1, offset=1)
     assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")

@@ -33,9 +33,11 @@ def report():
     }
     return {
         "candidate": {"name": "a"},
-        "evaluation_set": {"name": "comments"},
+        "evaluation_set": {
+            "name": "comments",
+            "choices": {"n_rows": 42870, "n_rows_measured": 42870},
+        },
         "bias": bias,
-        "choices": {},
     }
 
 

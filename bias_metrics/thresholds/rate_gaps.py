@@ -10,14 +10,16 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
 from bias_metrics._core.differences import Difference
+from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
+from bias_metrics.report.report import cell_of
 from bias_metrics.report.request import Background
 from bias_metrics.thresholds.rate_cells import Gap
 from bias_metrics.thresholds.rate_rows import RateRows
 
 
 @dataclass(frozen=True)
-class RateGaps:
+class RateGaps(Tabular):
     """Every metric at one threshold.
 
     Attributes
@@ -44,9 +46,19 @@ class RateGaps:
             },
         }
 
+    def rows(self) -> list[Row]:
+        """Return one record a gap, by `subgroup` and `metric`."""
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | cell_of(one) for metric, one in cells.items()]
+                for name, cells in self.subgroups.items()
+            },
+        )
+
 
 @dataclass(frozen=True)
-class RateGapComparison:
+class RateGapComparison(Tabular):
     """Every metric of two models, each at its own threshold.
 
     Attributes
@@ -71,6 +83,16 @@ class RateGapComparison:
                 for name, cells in self.subgroups.items()
             },
         }
+
+    def rows(self) -> list[Row]:
+        """Return one record a difference, by `subgroup` and `metric`."""
+        return labelled(
+            "subgroup",
+            {
+                name: [{"metric": metric} | one.rows()[0] for metric, one in cells.items()]
+                for name, cells in self.subgroups.items()
+            },
+        )
 
 
 @aligned

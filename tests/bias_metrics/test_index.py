@@ -49,7 +49,7 @@ def test_an_equal_index_made_apart_is_the_same_index():
             lambda: evaluate_bias(series(LABEL), SCORE, {"gay": GAY}, clusters=turned(GAY)),
             "clusters",
         ),
-        (lambda: compare_bias(series(LABEL), SCORE, turned(SCORE), {"gay": GAY}), "score_b"),
+        (lambda: compare_bias(series(LABEL), SCORE, turned(SCORE), {"gay": GAY}), "y_score_b"),
         (lambda: diagnose_bias(series(LABEL), turned(SCORE), {"gay": GAY}), "y_score"),
         (
             lambda: evaluate_slices(

@@ -40,6 +40,9 @@ RESULTS = {
     ),
     "bootstrap_bias": lambda f: f(*ROWS, rng=np.random.default_rng(0), n_replicates=5),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
+    "compare_rate_gaps": lambda f: f(
+        Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, threshold_a=0.5, threshold_b=0.4
+    ),
     "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
     "diagnose_bias": lambda f: f(*ROWS),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
@@ -58,6 +61,7 @@ RESULTS = {
         bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2
     ),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
+    "rate_gaps": lambda f: f(*ROWS, threshold=0.5),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
     "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
     "threshold_report": lambda f: f(
@@ -71,7 +75,8 @@ RESULTS = {
 # Those that return a plain value, masks or ranks.
 PLAIN = {
     *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
-    *("compute_bias_metrics_for_model", "power_mean", "roc_auc", "subgroup_auc", "within_slice"),
+    *("compute_bias_metrics_for_model", "equal_error_range", "power_mean", "roc_auc"),
+    *("subgroup_auc", "within_slice"),
     *("measure_subgroup", "rank_scores", "summarise_bias"),  # the steps of evaluate_bias
 }
 SHOWN_IN_NO_NAME = {"equal_error_rate", "equality_curve", "error_rates", "paired_gaps"}

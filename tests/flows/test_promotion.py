@@ -141,9 +141,10 @@ def test_a_wrong_second_candidate_leaves_no_results_and_no_running_run(world, fi
 
 def test_results_that_cannot_be_published_move_no_alias(world, promoted):
     assert promoted.registry["champion"] == "2"
-    (world.folder / "output" / "in_the_way").write_text("a file, not a folder", "utf-8")
+    (world.folder / "output" / "in_the_way").mkdir()
+    (world.folder / "output" / "in_the_way" / "comments").write_text("a file, not a folder")
     failed = world.evaluate("in_the_way", candidates=[world.candidate])
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(FileExistsError):
         failed.state.result()
     assert failed.registry == promoted.registry
     assert {run.info.status for run in failed.runs} == {"FAILED", "FINISHED"}

@@ -116,8 +116,8 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
     file.write_text(f"version: 1\nname: p\n{key}: best\nrules: [{rule}]", "utf-8")
     result = command("check", file)
     assert result.exit_code == 2
-    assert f"{key}: Input should be '" in result.stderr
-    assert "(got 'best')" in result.stderr
+    assert f"{key}: must be '" in result.stderr
+    assert "; got 'best'." in result.stderr
 
 
 def test_the_defaults_leave_the_digests_of_policies_as_they_were():
