@@ -1,6 +1,6 @@
 """Whether intervals hold what they promise.
 
-`python -m benchmarks.coverage` writes docs/coverage.md, in some minutes on two cores. The slow
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The slow
 tests draw the same samples and judge them.
 """
 
@@ -24,7 +24,7 @@ from benchmarks._coverage import (
     show_not_worse,
 )
 
-FILE = Path(__file__).parent.parent / "docs" / "coverage.md"
+FILE = Path(__file__).parent.parent / "docs" / "evidence" / "coverage.md"
 CELLS = list(cell_cases(4_000, 4_000))
 FINAL_SCORES = list(cell_cases(1_000, 500))
 # Correlation of the two models, and how much worse the first one is.

@@ -2,7 +2,7 @@
 
 pip install "biasgate[app,text]" alt-profanity-check
 BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE \
-    > docs/compared.md
+    > docs/evidence/compared.md
 
 STORE is a new folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
 """
@@ -39,7 +39,7 @@ PAGE = """\
 # Candidates of every kind, compared
 
 {n_candidates} candidates on real comments, by one evaluation file,
-[compared.yaml](../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
+[compared.yaml](../../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
 through the model registry (`mlflow`) and through a running `mlflow models serve` (`http`), the
 encoder all-MiniLM-L6-v2 fine-tuned here (`transformer`), and the package alt-profanity-check
 (`python`). Baseline and encoder learn the same {n_training:,} comments, 70 % of a file in which

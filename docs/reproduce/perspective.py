@@ -1,6 +1,6 @@
 """Compare the two Perspective models of Borkan et al. (2019) term by term, as Markdown.
 
-BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py > docs/perspective.md
+BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py > docs/evidence/perspective.md
 """
 
 from __future__ import annotations
