@@ -109,7 +109,7 @@ def allowed_error(share: float, draws: int) -> float:
 
 def markdown(draws: int) -> str:
     """Return the table of outcomes."""
-    lines = ["| situation | passes | fails | insufficient | demanded |", "|---|--:|--:|--:|---|"]
+    lines = ["| situation | passes | fails | insufficient | required |", "|---|--:|--:|--:|---|"]
     for one in situations():
         found = simulate(one, draws)
         shares = " | ".join(
