@@ -45,7 +45,7 @@ python -m benchmarks.coverage
 
 writes this page. Each case has its own seed, the checksum of its parameters, so the figures can be
 reproduced. The last column says how many samples were drawn. The tests marked `slow` draw the same
-samples. Up to two Monte Carlo errors, they require a coverage of 93 to 97 % where both classes have 500
+samples. Allowing for two Monte Carlo errors, they require a coverage of 93 to 97 % where both classes have 500
 rows or more, at least 93 % in smaller classes, and at most {alpha:.0%} false claims. {failures}
 
 What to know before relying on them:

@@ -22,7 +22,7 @@ made from {templates} templates (data by the authors of Perspective, CC BY 4.0).
 term if it contains the term as a whole word. Each difference is @6 minus @1, with two paired 95 %
 intervals: one as if phrases were independent, and one that allows for phrases of the same template.
 **Phrases of one template are far from independent**: the standard error of a BPSN difference is
-{smallest:.0f} to {largest:.0f} times larger (median {median:.0f}) when templates are taken into
+{smallest:.0f} to {largest:.0f} times as large (median {median:.0f}) when templates are taken into
 account. For a term with fewer than 20 templates there is no such interval, and nothing is said about
 it.
 
