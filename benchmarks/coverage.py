@@ -1,7 +1,7 @@
 """Whether intervals hold what they promise.
 
-`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The slow
-tests draw the same samples and judge them.
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The
+slow tests draw the same samples and judge them.
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ python -m benchmarks.coverage
 
 writes this page. Each case has its own seed, the checksum of its parameters, so the figures can be
 reproduced. The last column says how many samples were drawn. The tests marked `slow` draw the same
-samples. Allowing for two Monte Carlo errors, they require a coverage of 93 to 97 % where both classes have 500
-rows or more, at least 93 % in smaller classes, and at most {alpha:.0%} false claims. {failures}
+samples. Allowing for two Monte Carlo errors, they require a coverage of 93 to 97 % where both
+classes have 500 rows or more, at least 93 % in smaller classes, and at most {alpha:.0%} false
+claims. {failures}
 
 What to know before relying on them:
 
 - **With fewer than 200 rows in a class, intervals of cells and differences near an AUC of 1 are
-  too wide rather than too narrow.** They cover up to {most:.1%}. The price is power, as the last table
-  shows. Only more data helps; another rule does not.
+  too wide rather than too narrow.** They cover up to {most:.1%}. The price is power, as the last
+  table shows. Only more data helps; another rule does not.
 - **Near an AUC of 1, errors are not equally likely on both sides.** If both classes of a cell are
-  large, an interval that misses the true value is more often too high (*above*) than too low. Intervals
-  of differences are widened on one side for that. Without this, claims of "not worse" would be false in
-  up to 7 of 100 samples where the better model is at .97. The worst case in large cells is now
-  {worst:.1%}; one Monte Carlo error is {error:.1%}.
-- Rows are independent here, and scores are normal. If your rows are clustered (comments of one thread
-  or template), pass `clusters`. How often those intervals cover the true value depends on the clusters;
-  this page does not show it.
+  large, an interval that misses the true value is more often too high (*above*) than too low.
+  Intervals of differences are widened on one side for that. Without this, claims of "not worse"
+  would be false in up to 7 of 100 samples where the better model is at .97. The worst case in
+  large cells is now {worst:.1%}; one Monte Carlo error is {error:.1%}.
+- Rows are independent here, and scores are normal. If your rows are clustered (comments of one
+  thread or template), pass `clusters`. How often those intervals cover the true value depends on
+  the clusters; this page does not show it.
 - Final scores are computed over three different subgroups, and the sizes are those of each group.
 
 ## One AUC
@@ -77,9 +78,9 @@ What to know before relying on them:
 
 ## How often a model is shown not to be worse by .02
 
-*False claims*: how often `not_worse_by` holds although the first model is worse by exactly the margin.
-*Power*: how often it holds when the two models are equally good. It uses a 90 % interval, as the gate
-does.
+*False claims*: how often `not_worse_by` holds although the first model is worse by exactly the
+margin. *Power*: how often it holds when the two models are equally good. It uses a 90 % interval,
+as the gate does.
 
 {claims}
 """

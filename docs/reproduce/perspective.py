@@ -18,13 +18,13 @@ INTRODUCTION = """\
 # TOXICITY@6 against TOXICITY@1
 
 This page compares the two Perspective models of Borkan et al. (2019) on the {n:,} identity phrases
-made from {templates} templates (data by the authors of Perspective, CC BY 4.0). A phrase mentions a
-term if it contains the term as a whole word. Each difference is @6 minus @1, with two paired 95 %
-intervals: one as if phrases were independent, and one that allows for phrases of the same template.
-**Phrases of one template are far from independent**: the standard error of a BPSN difference is
-{smallest:.0f} to {largest:.0f} times as large (median {median:.0f}) when templates are taken into
-account. For a term with fewer than 20 templates there is no such interval, and nothing is said about
-it.
+made from {templates} templates (data by the authors of Perspective, CC BY 4.0). A phrase mentions
+a term if it contains the term as a whole word. Each difference is @6 minus @1, with two paired 95
+% intervals: one as if phrases were independent, and one that allows for phrases of the same
+template. **Phrases of one template are far from independent**: the standard error of a BPSN
+difference is {smallest:.0f} to {largest:.0f} times as large (median {median:.0f}) when templates
+are taken into account. For a term with fewer than 20 templates there is no such interval, and
+nothing is said about it.
 
 `python docs/reproduce/perspective.py` writes this page.
 
