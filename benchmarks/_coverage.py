@@ -2,7 +2,7 @@
 
 Scores are normal within each class, so that every population value is known exactly; tied
 scores are the same ones rounded to a grid of about 20 values, and their population value is
-that of the rounded distribution. `python -m benchmarks.coverage` prints docs/coverage.md.
+that of the rounded distribution. `python -m benchmarks.coverage` prints docs/evidence/coverage.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Scores are normal within each class and group, so that every population value is known; rules
 are held against them by `bias_metrics.gate.decide.decide`, as an evaluation does.
-`python -m benchmarks._operating` prints the table of docs/policies.md.
+`python -m benchmarks._operating` prints the table of docs/guides/policies.md.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def allowed_error(share: float, draws: int) -> float:
 
 def markdown(draws: int) -> str:
     """Return the table of outcomes."""
-    lines = ["| situation | passes | fails | insufficient | demanded |", "|---|--:|--:|--:|---|"]
+    lines = ["| situation | passes | fails | insufficient | required |", "|---|--:|--:|--:|---|"]
     for one in situations():
         found = simulate(one, draws)
         shares = " | ".join(

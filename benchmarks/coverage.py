@@ -1,7 +1,7 @@
 """Whether intervals hold what they promise.
 
-`python -m benchmarks.coverage` writes docs/coverage.md, in some minutes on two cores. The slow
-tests draw the same samples and judge them.
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The
+slow tests draw the same samples and judge them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks._coverage import (
     show_not_worse,
 )
 
-FILE = Path(__file__).parent.parent / "docs" / "coverage.md"
+FILE = Path(__file__).parent.parent / "docs" / "evidence" / "coverage.md"
 CELLS = list(cell_cases(4_000, 4_000))
 FINAL_SCORES = list(cell_cases(1_000, 500))
 # Correlation of the two models, and how much worse the first one is.
@@ -34,33 +34,35 @@ CLAIMS = list(non_inferiority_cases(2_000))
 TEXT = """# Can the intervals be trusted?
 
 An interval of 95 % should hold the true value in 95 of 100 samples, and a model that is worse by
-the margin should be called *not worse* in at most 5 of 100. Here is how often that happens, on
-samples from populations whose true values are known: scores are normal within each class, and
-*tied* ones are rounded to about 20 values. Two models are correlated within a class.
+the margin should be called *not worse* in at most 5 of 100. This page shows how often that happens,
+on samples from populations whose true values are known. Scores are normal within each class; *tied*
+scores are rounded to about 20 values. The scores of two models are correlated within a class.
 
 <!-- not run: draws samples for some minutes; the slow tests draw the same ones -->
 ```sh
 python -m benchmarks.coverage
 ```
 
-writes this page; each case has its own seed, the checksum of its parameters, so that the same
-figures come again. The last column says how many samples were drawn. The tests marked `slow` draw
-the same samples and demand, but for two Monte Carlo errors: 93 to 97 % where both classes have 500
-rows or more, at least 93 % in smaller ones, and at most {alpha:.0%} false claims. {failures}
+writes this page. Each case has its own seed, the checksum of its parameters, so the figures can be
+reproduced. The last column says how many samples were drawn. The tests marked `slow` draw the same
+samples. Allowing for two Monte Carlo errors, they require a coverage of 93 to 97 % where both
+classes have 500 rows or more, at least 93 % in smaller classes, and at most {alpha:.0%} false
+claims. {failures}
 
 What to know before relying on them:
 
 - **With fewer than 200 rows in a class, intervals of cells and differences near an AUC of 1 are
-  too wide rather than too narrow.** They cover up to {most:.1%}, and the price is power: see the
-  last table. More data helps, not another rule.
-- **Near an AUC of 1 errors are not equally likely on both sides.** In cells with both classes
-  large, an interval that misses is more often too high (*above*) than too low. Intervals of
-  differences are stretched for that; without it, claims of being not worse would be false in up to
-  7 of 100 samples where the better model is at .97. The worst case in large cells is now
-  {worst:.1%}; one Monte Carlo error is {error:.1%}.
-- Rows are independent here, and scores normal. With clusters (comments of one thread or template),
-  give `clusters`; how often those intervals cover depends on the clusters and is not told here.
-- Final scores are of three subgroups that differ, and the sizes are those of each group.
+  too wide rather than too narrow.** They cover up to {most:.1%}. The price is power, as the last
+  table shows. Only more data helps; another rule does not.
+- **Near an AUC of 1, errors are not equally likely on both sides.** If both classes of a cell are
+  large, an interval that misses the true value is more often too high (*above*) than too low.
+  Intervals of differences are widened on one side for that. Without this, claims of "not worse"
+  would be false in up to 7 of 100 samples where the better model is at .97. The worst case in
+  large cells is now {worst:.1%}; one Monte Carlo error is {error:.1%}.
+- Rows are independent here, and scores are normal. If your rows are clustered (comments of one
+  thread or template), pass `clusters`. How often those intervals cover the true value depends on
+  the clusters; this page does not show it.
+- Final scores are computed over three different subgroups, and the sizes are those of each group.
 
 ## One AUC
 
@@ -74,10 +76,11 @@ What to know before relying on them:
 
 {differences}
 
-## Shown not to be worse by .02
+## How often a model is shown not to be worse by .02
 
-*False claims*: the first model is worse by exactly the margin. *Power*: the two are equally good.
-`not_worse_by` of a 90 % interval, as the gate uses it.
+*False claims*: how often `not_worse_by` holds although the first model is worse by exactly the
+margin. *Power*: how often it holds when the two models are equally good. It uses a 90 % interval,
+as the gate does.
 
 {claims}
 """
@@ -111,7 +114,7 @@ def page(
     worst = max(claims, key=lambda one: one.in_error if min(sizes_of(one)) >= 500 else 0)
     return TEXT.format(
         alpha=ALPHA,
-        failures=f"Cases that miss the demand: {failed} of {len(found)}.",
+        failures=f"Cases that fail this: {failed} of {len(found)}.",
         most=max(one.covered for one in cells + differences if not one.case.large),
         worst=worst.in_error,
         error=(ALPHA * (1 - ALPHA) / worst.case.replicates) ** 0.5,

@@ -1,4 +1,4 @@
-"""The commands: parse, run a flow, print what it found, exit as the gate says."""
+"""The commands: parse, run a flow, print the results, exit with the code of the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from biasgate.telling import CRASH, USAGE, errors_told, say
 
 app = typer.Typer(
     name="biasgate",
-    help="Measure text classifiers for unintended identity bias, and gate their promotion on it.",
+    help="Measure unintended identity bias of text classifiers, and gate their promotion on it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,7 +40,7 @@ TaskRunner = Annotated[
     typer.Option(
         envvar="BIASGATE_TASK_RUNNER",
         metavar="MODULE:CLASS",
-        help="Prefect task runner, as prefect_dask:DaskTaskRunner; default threads.",
+        help="Prefect task runner, for example prefect_dask:DaskTaskRunner. Default: threads.",
     ),
 ]
 TaskRunnerOptions = Annotated[
@@ -48,7 +48,7 @@ TaskRunnerOptions = Annotated[
     typer.Option(
         envvar="BIASGATE_TASK_RUNNER_OPTIONS",
         metavar="JSON",
-        help="""Its options, as '{"address": "tcp://host:8786"}'.""",
+        help="""Options of the task runner, for example '{"address": "tcp://host:8786"}'.""",
     ),
 ]
 OutcomeOf = Annotated[
@@ -57,10 +57,12 @@ OutcomeOf = Annotated[
         "--candidate",
         metavar="NAME",
         help="Candidate whose outcome decides the exit code; may be given more than once. "
-        "Default what `outcome_of` in CONFIG names, else all.",
+        "Default: those in `outcome_of` of CONFIG, or else all.",
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Prefect's log, tracebacks.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -69,7 +71,8 @@ def start(
 ) -> None:
     """Exit codes: 0 passed, 3 blocked, 4 not enough evidence, 1 crash, 2 wrong input.
 
-    Several candidates: error, else blocked, else not enough evidence, else passed.
+    With several candidates the worst outcome counts: error, then blocked, then not enough
+    evidence, then passed.
     """
     if version:
         typer.echo(f"biasgate {__version__}")
@@ -90,7 +93,7 @@ def evaluate(
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Measure candidates, judge them by the policy, promote the best that passes."""
+    """Measure candidates, judge them by the policy, and promote the best one that passes."""
     with errors_told(verbose=verbose, quiet=as_json):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
@@ -114,7 +117,7 @@ def train(
     store: Store = DEFAULT_STORE,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Train and register the candidates that an evaluation file says how to train."""
+    """Train and register the candidates of an evaluation file that have `train_on`."""
     with errors_told(verbose=verbose):
         _check(config, None, store)
         say("starting Prefect")
@@ -130,18 +133,18 @@ def nightly(
     output: Output,
     store: Store = DEFAULT_STORE,
     cron: Annotated[
-        str | None, typer.Option(help="Stay and run on this schedule, as in '0 2 * * *'.")
+        str | None, typer.Option(help="Keep running on this schedule, for example '0 2 * * *'.")
     ] = None,
     fail_when_blocked: Annotated[  # noqa: FBT002
         bool,
-        typer.Option("--fail-when-blocked", help="Prefect shows a night without a pass as Failed."),
+        typer.Option("--fail-when-blocked", help="Show a night without a pass as Failed."),
     ] = False,
     outcome_of: OutcomeOf = None,
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Evaluate into a folder named by the date, once or on a schedule."""
+    """Evaluate into a folder named after the date, once or on a schedule."""
     with errors_told(verbose=verbose or cron is not None):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
@@ -173,11 +176,12 @@ def nightly(
 def demo(
     output: Output = Path("demo-output"),
     strength: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of harmless mentions labelled toxic.")
+        float,
+        typer.Option(min=0, max=1, help="Share of harmless mentions that are labelled toxic."),
     ] = 0.8,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
-    """Show the main job on generated phrases: a biased model is blocked, its twin is not.
+    """Run an evaluation on generated phrases: a biased model is blocked, its twin is not.
 
     The phrases contain insults.
     """
@@ -203,7 +207,7 @@ def ui(
     store: Store = DEFAULT_STORE,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
 ) -> None:
-    """Open MLflow on the store, on this machine only."""
+    """Start MLflow on the runs of the store, for this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What a deploy script asks before it takes a model: `require_champion`."""
+"""What a deploy script calls before it loads a model: `require_champion`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ DEFAULT_STORE = ".biasgate"
 def require_champion(
     model: str, store: str | Path | None = None, tracking_uri: str | None = None
 ) -> str:
-    """Return the version under `champion` if its promotion holds; else refuse.
+    """Return the version under `champion` if its promotion still holds; raise an error if not.
 
-    Every verdict that the version rests on is made again from its stored evidence, as
-    `biasgate verify` does. What cannot be looked up is refused, too: whatever this raises,
-    do not deploy.
+    Every verdict of the version is recomputed from its stored evidence, as `biasgate verify`
+    does. If something cannot be looked up, that is an error too. Whatever this function
+    raises, do not deploy.
 
     Parameters
     ----------
     model : str
         The registered model.
     store : str or Path, optional
-        The store of the evaluations; its frozen sets are checked too. Default the folder in
-        `BIASGATE_STORE`, else `.biasgate`; neither is looked at where a server is named.
+        The store of the evaluations; its frozen sets are checked too. Default: the folder in
+        `BIASGATE_STORE`, or else `.biasgate`. With a server, the default may be missing.
     tracking_uri : str, optional
-        MLflow's tracking server and registry. Default `MLFLOW_TRACKING_URI`, else what lies
-        in the store.
+        MLflow's tracking server and registry. Default: `MLFLOW_TRACKING_URI`, or else the
+        MLflow data in the store.
 
     Returns
     -------
@@ -36,8 +36,8 @@ def require_champion(
     Raises
     ------
     ValueError
-        If there is no champion, its verdicts are missing or not a pass, or anything they
-        rest on was changed; the text says what does not hold.
+        If there is no champion, if its verdicts are missing or not a pass, or if their
+        evidence was changed. The text says what does not hold.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def require_champion(
     ...
     biasgate.tasks.common.errors.InputError: store no-such-folder must be a folder that ...
     """
-    # MLflow takes seconds to import, and who imports biasgate may not need it.
+    # MLflow takes seconds to import, and not every user of biasgate needs it.
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.promoting.by_hand import require_champion as require  # noqa: PLC0415

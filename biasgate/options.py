@@ -11,7 +11,7 @@ Store = Annotated[
     Path,
     typer.Option(
         envvar="BIASGATE_STORE",
-        help="Folder for frozen sets, scores and, unless MLFLOW_TRACKING_URI is set, MLflow.",
+        help="Folder for frozen sets, scores and (unless MLFLOW_TRACKING_URI is set) MLflow data.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]

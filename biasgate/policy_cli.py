@@ -11,15 +11,19 @@ import typer
 
 from biasgate.telling import errors_told
 
-app = typer.Typer(
-    name="policy", help="Check, explain and suggest policies of the gate.", no_args_is_help=True
-)
-File = Annotated[str, typer.Argument(help="A policy file, or default, strict, ...", metavar="FILE")]
+app = typer.Typer(name="policy", help="Check, explain and suggest policies.", no_args_is_help=True)
+File = Annotated[
+    str,
+    typer.Argument(
+        help="A policy file, or the name of an included policy such as default or strict.",
+        metavar="FILE",
+    ),
+]
 
 
 @app.command()
 def check(file: File) -> None:
-    """Check a policy: exit code 0 if it can be used, 2 if not; warnings on the way."""
+    """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
@@ -32,7 +36,7 @@ def check(file: File) -> None:
 
 @app.command()
 def explain(file: File) -> None:
-    """Say in words what a policy demands."""
+    """Explain in words which rules a policy has."""
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
@@ -42,7 +46,7 @@ def explain(file: File) -> None:
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of policies, for editors."""
+    """Print the JSON Schema of policies, for use in editors."""
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy import policy_schema  # noqa: PLC0415
 
@@ -52,11 +56,11 @@ def schema() -> None:
 @app.command()
 def suggest(
     evidence: Annotated[
-        Path, typer.Argument(help="out/<set>/<candidate>, or its evidence.parquet.")
+        Path, typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet.")
     ],
     name: Annotated[str, typer.Option(help="Name of the policy.")] = "suggested",
 ) -> None:
-    """Print a policy made from a model's own numbers, with the power that the set gives."""
+    """Print a policy made from a model's own numbers, with the power that the set allows."""
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 

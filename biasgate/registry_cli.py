@@ -1,4 +1,4 @@
-"""The commands on the registry: promote, roll back, tell the history, verify."""
+"""The commands on the registry: promote, roll back, show the history, verify."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from biasgate.telling import errors_told, say
 app = typer.Typer()
 
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
-Reason = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
 BLOCKED = WORDS["fail"].exit_code
 
 
 @app.command()
 def promote(
     model: Model,
-    version: Annotated[str, typer.Argument(help="Its version.", metavar="VERSION")],
+    version: Annotated[str, typer.Argument(help="Version of the model.", metavar="VERSION")],
     reason: Reason = "by hand",
     store: Store = DEFAULT_STORE,
 ) -> None:
-    """Make a version champion on the verdicts that it has, after verifying them."""
+    """Make a version champion after verifying its verdicts."""
     with _registry(store) as gateway:
         from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ def promote(
 
 @app.command()
 def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None:
-    """Make the version champion again that the last promotion replaced."""
+    """Make the previous champion the champion again."""
     with _registry(store) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
@@ -56,7 +56,7 @@ def history(
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """List the promotions and rollbacks of a model, the last first."""
+    """List the promotions and rollbacks of a model, latest first."""
     with _registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
@@ -71,12 +71,12 @@ def history(
 def verify(
     model: Model,
     version: Annotated[
-        str | None, typer.Argument(help="A version; default the champion.", metavar="[VERSION]")
+        str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
     ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Make the verdicts of a version again from their evidence: do they still hold?
+    """Recompute the verdicts of a version from their evidence, and check that they still hold.
 
     Exit codes: 0 everything holds, 3 something does not.
     """

@@ -1,1 +1,4 @@
-"""Orders of steps: `train`, `evaluate` and `nightly`, as Prefect flows."""
+"""The order of the steps, as Prefect flows: `train`, `evaluate` and `nightly`.
+
+The numbers of steps are those of `biasgate.tasks`.
+"""

@@ -55,19 +55,22 @@ def evaluate(
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
-    1. check that results can be written; read and check the file, the policy and the inputs
-       that they name
-    2. freeze the evaluation sets; check that they can be measured, and judged by the policy
-    3. train the candidates that are trained here; pin registered ones to a version
-    4. score every candidate, and whom they are compared with, on every set (kept scores
-       are reused); on a cluster by all its workers
-    5. measure the identities in tasks of their own, then the aggregates; write report, table
-       and figures
-    6. compare all candidates with the champion of now, decide, log one MLflow run per set
-       and candidate, publish `output/<set>/<candidate>/`
+    First it checks that results can be written, and reads and checks the evaluation file, the
+    policy and the inputs that they name.
+
+    1. freeze the evaluation sets; check that they can be measured, and judged by the policy
+    2. train the candidates that are trained here; pin registered ones to a version; score
+       every candidate, champion and reference on every set (kept scores are reused; on a
+       cluster all workers score)
+    3. measure each identity in its own task, then the aggregates
+    4. write report, table and figures
+    5. compare all candidates with the current champion, and decide
+    6. log one MLflow run per set and candidate; publish `output/<set>/<candidate>/`
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
-    8. write `summary.json` and `junit.xml`; tell who wants to know, also of a crash
+
+    At the end it writes `summary.json` and `junit.xml`, and sends notifications (also after a
+    crash).
 
     Parameters
     ----------
@@ -80,8 +83,8 @@ def evaluate(
     submission : bool, default=False
         Also write the scores as a Kaggle submission.
     outcome_of : list of str, optional
-        Candidates whose outcome is that of the evaluation; default what the file says, else
-        all.
+        Candidates whose outcome counts for the evaluation; default: those that the file
+        names, or else all.
 
     Returns
     -------
@@ -129,11 +132,14 @@ def measure_candidate(
 ) -> dict[str, Any]:
     """Measure one candidate on one set; return its report, and where its files are.
 
-    1. join the kept scores to rows, rank them once
-    2. measure each identity in a task of its own; many are shared out to 32 tasks
-    3. compute overall and aggregate numbers
-    4. name each identity's pattern of bias, count errors at thresholds
-    5. write the report and its table, draw the figures
+    Step 3 of the pipeline:
+
+    - join the kept scores to rows, rank them once
+    - measure each identity in its own task; more than 32 identities share 32 tasks
+    - compute overall and aggregate numbers
+    - name each identity's pattern of bias, count errors at thresholds
+
+    Step 4: write the report and its table, draw the figures.
     """
     scores = score_candidate(candidate, rows, store)
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])

@@ -1,4 +1,4 @@
-"""Judge all candidates against the champion of now, and promote the best of those that passed."""
+"""Judge all candidates against the current champion, and promote the best one that passed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def judge_candidates(
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Return every candidate's verdict on every set, and what became of each candidate.
 
-    1. if this evaluation promoted a candidate already (before a kill), leave it at that
-    2. look up champion and reference as they are now
-    3. judge each candidate against them, describe its version, publish its results
-    4. move `champion` to the best that passed, if the policy lets it replace the champion;
-       if `champion` moved meanwhile, from step 1
+    If this evaluation promoted a candidate already (before it was killed), keep that result.
+
+    - look up the current champion and reference
+    - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
+      publish its results
+    - step 7: move `champion` to the best one that passed, if the policy lets it replace the
+      champion; if somebody else moved `champion` meanwhile, start again
     """
     for _ in range(ATTEMPTS):
         promoted = find_promotion(candidates, measured, evaluation, run, store)
@@ -62,8 +64,8 @@ def judge_candidate(
 ) -> list[dict[str, Any]]:
     """Return a candidate's verdict on every set.
 
-    1. on each set: compare, decide, log one MLflow run
-    2. describe the registered version by its model cards
+    - on each set: compare, decide, log one MLflow run
+    - describe the registered version by its model cards
     """
     verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
     describe_version(candidate, [one["folder"] for one in measured], store)
@@ -79,9 +81,10 @@ def judge_on_set(
 ) -> dict[str, Any]:
     """Return the verdict on one set, logged.
 
-    1. score the rivals on the same rows (kept scores are reused)
-    2. gather rows and scores in one file, from which anybody can decide again
-    3. decide, write the model card; log all of it as one MLflow run
+    - score champion and reference on the same rows (kept scores are reused)
+    - step 5: gather rows and scores in one file, from which anybody can recompute the verdict;
+      decide, write the model card
+    - step 6: log all of it as one MLflow run
     """
     report, folder = measured["report"], measured["folder"]
     scores = {role: score_candidate(one, measured["rows"], store) for role, one in rivals.items()}

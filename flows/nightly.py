@@ -1,4 +1,4 @@
-"""The scheduled evaluation: the same as `evaluate`, into a folder of its own for each run."""
+"""The scheduled evaluation: the same as `evaluate`, with a new folder for each run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def nightly(
     outcome_of: list[str] | None = None,
     fail_when_blocked: bool = False,
 ) -> Any:
-    """Evaluate what the file names now, and show the result on Prefect's pages.
+    """Evaluate, and show the result on Prefect's pages.
 
-    1. name a folder after the time of this run
-    2. evaluate into it (sets and scores that did not change are reused)
-    3. publish the summary as a Prefect artifact
+    - name a folder after the time of this run
+    - run `evaluate` into it (sets and scores that did not change are reused)
+    - publish the summary as a Prefect artifact
 
     Parameters
     ----------
     config : str
         Path of the evaluation file; aliases such as `models:/toxicity@champion` are looked
-        up anew each night.
+        up again each night.
     output : str
         Folder that gets one folder per run.
     store : str
@@ -38,12 +38,12 @@ def nightly(
     outcome_of : list of str, optional
         As in `evaluate`.
     fail_when_blocked : bool, default=False
-        End in a state of type Failed where the outcome is not a pass; its name is the same.
+        End in a state of type Failed if the outcome is not a pass; its name is the same.
 
     Returns
     -------
     dict
-        As `evaluate`; unless told otherwise, a block is a result, not a failure.
+        As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
     """
     folder = folder_of_this_run(output)
     summary: Any = evaluate(config, folder, store, outcome_of=outcome_of)

@@ -1,4 +1,4 @@
-"""Score candidates on sets: here, or shared out to the workers of a cluster."""
+"""Score candidates on sets: in this process, or on the workers of a cluster (step 2)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from biasgate.tasks.scoring.scored import score_candidate
 def score_candidates(
     candidates: list[dict[str, Any]], frozen: list[str], store: str
 ) -> list[list[str]]:
-    """Return the folders of scores, of each candidate one per set.
+    """Return the folders of scores: for each candidate, one per set.
 
-    1. on a cluster: ranges of shards are submitted, of all candidates and sets
-    2. what is still missing is made here, one candidate after the other (kept scores are
-       reused)
+    - on a cluster: submit ranges of shards, for all candidates and sets
+    - make the shards that are still missing in this process, one candidate after the other
+      (kept scores are reused)
     """
     submitted: list[Any] = []
     for candidate in candidates:

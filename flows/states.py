@@ -13,7 +13,7 @@ from biasgate.tasks.common.outcomes import word_of
 def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> State[Any]:
     """Return the state that names the outcome and carries the summary.
 
-    It is Completed; with `fail_when_blocked`, Failed where the outcome is not a pass.
+    It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass.
     """
     state = Failed if fail_when_blocked and summary["outcome"] != "pass" else Completed
     return state(name=word_of(summary).state, message=" ".join(summary["sentences"]), data=summary)

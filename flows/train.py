@@ -1,4 +1,4 @@
-"""Train and register the candidates of an evaluation that are trained here."""
+"""Train and register the candidates of an evaluation that are trained here (part of step 2)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from biasgate.tasks.scoring.training import pin_candidate, train_candidate
 def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:
     """Return the candidates, each registered one pinned to its version.
 
-    1. freeze all training sets, so that a wrong one is refused before any training
-    2. of each candidate with `train_on`: train, log and register it, or find the version that
-       this very training made before
-    3. of each `models:/name@alias`: look up the version once, for all that follows
+    - freeze all training sets, so that a wrong one is refused before any training
+    - for each candidate with `train_on`: train, log and register it, or find the version that
+      the same training made before
+    - for each `models:/name@alias`: look up the version once, for all later steps
     """
     training_sets = {
         candidate["name"]: freeze_evaluation_set(candidate["train_on"], store)
@@ -40,7 +40,7 @@ def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str,
 
 @flow(name="train", flow_run_name="train {config}")
 def train(config: str, store: str) -> list[dict[str, Any]]:
-    """Train and register what an evaluation file says.
+    """Train and register the candidates of an evaluation file that are trained here.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """The steps of the pipeline, in pipeline order; imported as `biasgate.tasks`.
 
-1. `data` freezes evaluation sets.
-2. `scoring` trains, opens and scores candidates.
-3. `measuring` computes the bias metrics.
-4. `reporting` writes what people read.
-5. `gating` decides by the policy.
-6. `tracking` logs MLflow runs.
-7. `promoting` moves `champion`, and verifies what it rests on.
+1. Freeze: `data` reads evaluation sets and freezes them.
+2. Score: `scoring` trains, opens and scores candidates.
+3. Measure: `measuring` computes the bias metrics.
+4. Report: `reporting` writes what people read.
+5. Decide: `gating` judges candidates by the policy.
+6. Track: `tracking` logs MLflow runs.
+7. Promote: `promoting` moves `champion`, and verifies the evidence of its verdicts.
 
-`evaluation_file` reads what is to be done; `common` and `mlflow_server` serve all steps.
+`evaluation_file` reads the evaluation file; `common` and `mlflow_server` serve all steps.
 """

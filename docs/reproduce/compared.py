@@ -2,7 +2,7 @@
 
 pip install "biasgate[app,text]" alt-profanity-check
 BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE \
-    > docs/compared.md
+    > docs/evidence/compared.md
 
 STORE is a new folder; MLflow and results are there afterwards (`biasgate ui --store STORE`).
 """
@@ -39,26 +39,26 @@ PAGE = """\
 # Candidates of every kind, compared
 
 {n_candidates} candidates on real comments, by one evaluation file,
-[compared.yaml](../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
+[compared.yaml](../../deployments/evaluations/compared.yaml): the TF-IDF baseline, the same version
 through the model registry (`mlflow`) and through a running `mlflow models serve` (`http`), the
 encoder all-MiniLM-L6-v2 fine-tuned here (`transformer`), and the package alt-profanity-check
-(`python`). Baseline and encoder learn the same {n_training:,} comments, 70 % of a file in which
-70 % are toxic; `civil_comments_heldout` is the rest of it. `civil_comments_natural` has 2,000
-comments at the natural rate, `phrases` the 76,564 generated phrases of Dixon et al. (2018).
-Identities are found by their words. Brackets are 95 % intervals; the worst BPSN AUC's is that of
-a worst of many. Phrases made from few templates are not independent, which their intervals do not
-know.
+(`python`). Baseline and encoder learn the same {n_training:,} comments. These are 70 % of a file
+in which 70 % of the comments are toxic; `civil_comments_heldout` is the rest of that file.
+`civil_comments_natural` has 2,000 comments at the natural rate. `phrases` are the 76,564 generated
+phrases of Dixon et al. (2018). Identities are found by their words. Brackets are 95 % intervals.
+The interval of the worst BPSN AUC allows for choosing the worst of many. Phrases made from few
+templates are not independent, and their intervals do not allow for that.
 
 `python docs/reproduce/compared.py` trained, scored and wrote this page, on {machine}
 ({versions}).
-Rows a second are of one try each, reading of the model included; the load of the machine at the
-end was {load:.0f}: where that is above the number of cores, other work had most of them.
-The baseline also starts a process for its second core, which costs more than it gives where a set
-takes seconds.
+Rows per second were measured once for each cell, and include loading the model. The load of the
+machine at the end was {load:.0f}. If that is more than the number of cores, other work used most
+of them. The baseline also starts a process for its second core; this costs more than it saves when
+a set takes only seconds.
 
-{tables}## The same model through every door
+{tables}## The same model through every entry point
 
-The largest difference of a score from the baseline's own, over all comments of a set:
+The largest difference between a score and the baseline's own score, over all comments of a set:
 
 | set | comments | registered (`mlflow`) | served (`http`) |
 |---|--:|--:|--:|

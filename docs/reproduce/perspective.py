@@ -1,6 +1,6 @@
 """Compare the two Perspective models of Borkan et al. (2019) term by term, as Markdown.
 
-BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py > docs/perspective.md
+BIASGATE_REAL_DATA=FOLDER python docs/reproduce/perspective.py > docs/evidence/perspective.md
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 INTRODUCTION = """\
 # TOXICITY@6 against TOXICITY@1
 
-Both Perspective models that Borkan et al. (2019) compare, on the {n:,} identity phrases made from
-{templates} templates (data by the authors of Perspective, CC BY 4.0). A term is mentioned where it
-stands as a whole word. Each difference is @6 less @1, with its paired 95 % interval: first as if
-phrases were independent, then allowing for phrases of one template. **Phrases of one template are
-far from independent**: the standard error of a BPSN difference grows {smallest:.0f} to
-{largest:.0f} times (median {median:.0f}). With fewer than 20 templates there is no clustered
-interval, and no statement is made about a term.
+This page compares the two Perspective models of Borkan et al. (2019) on the {n:,} identity phrases
+made from {templates} templates (data by the authors of Perspective, CC BY 4.0). A phrase mentions
+a term if it contains the term as a whole word. Each difference is @6 minus @1, with two paired 95
+% intervals: one as if phrases were independent, and one that allows for phrases of the same
+template. **Phrases of one template are far from independent**: the standard error of a BPSN
+difference is {smallest:.0f} to {largest:.0f} times as large (median {median:.0f}) when templates
+are taken into account. For a term with fewer than 20 templates there is no such interval, and
+nothing is said about it.
 
 `python docs/reproduce/perspective.py` writes this page.
 

@@ -20,7 +20,7 @@ from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.mlflow_server.runs import Gateway
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "bias_metrics" / "README.md"]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bias_metrics" / "README.md"]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 WITH_BLOCKS = [page for page in PAGES if blocks_of(page)]
 VERDICTS = {0, 3, 4}
