@@ -11,9 +11,11 @@ only reads a file does not wait for it.
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import logging
 import os
+import re
 import string
 import sys
 import threading
@@ -148,7 +150,7 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     Returns
     -------
     callable
-        The decorator.
+        The decorator. It raises a ValueError if the name of a run names what is no parameter.
     """
     options = {
         "name": name,
@@ -160,9 +162,22 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     }
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
+        _refuse_unknown_parameters(task_run_name, function)
         return cast("Task[P, R]", _Step(function, options))
 
     return decorate
+
+
+def _refuse_unknown_parameters(template: str | None, function: Callable[..., Any]) -> None:
+    """Refuse, when a step is defined, a name of its runs that could not be formatted."""
+    known = inspect.signature(function).parameters
+    for _, field, _, _ in string.Formatter().parse(template or ""):
+        if field is not None and re.split(r"[.\[]", field)[0] not in known:
+            msg = (
+                f"`task_run_name` must name parameters of {function.__qualname__} "
+                f"({', '.join(known)}); got {template!r}."
+            )
+            raise ValueError(msg)
 
 
 def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:

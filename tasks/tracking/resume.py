@@ -52,10 +52,7 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
             gateway.finish(run.run_id, "KILLED")
 
 
-@task(
-    name="look for earlier promotion",
-    task_run_name="look for earlier promotion of {candidate[name]}",
-)
+@task(name="look for earlier promotion")
 def find_promotion(
     candidates: list[dict[str, Any]],
     measured: list[list[dict[str, Any]]],

@@ -95,6 +95,14 @@ def test_a_run_is_named_by_the_folders_that_it_is_of():
     assert run_name("x {folder!m}", parameters) == "x words on rows"
 
 
+def test_the_name_of_a_run_may_name_only_parameters_of_its_step():
+    with pytest.raises(ValueError, match=r"`task_run_name` must name parameters .*candidate\[name"):
+
+        @task(name="look", task_run_name="look for {candidate[name]}")
+        def look(candidates: list[str]) -> None:
+            """Fails when its run is named, had it been made."""
+
+
 def test_outside_of_a_run_a_sentence_is_for_the_terminal_alone(caplog):
     with caplog.at_level(logging.INFO, "biasgate.steps"):
         say("loading")
