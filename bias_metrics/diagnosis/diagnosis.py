@@ -9,31 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import pair_auc
-from bias_metrics._core.checks import (
-    BoolArray,
-    FloatArray,
-    aligned,
-    check_mask,
-    check_scores,
-    check_subgroups,
-)
+from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.influence import Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.ranks import sort_classes
+from bias_metrics._core.options import check_choice
+from bias_metrics._core.ranks import SortedScores
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
 from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
-from bias_metrics.report.evaluation import evaluate_bias
-from bias_metrics.report.report import SubgroupBias, cell_of
-from bias_metrics.report.request import Background, excluded_rows
-from bias_metrics.thresholds.curves import equality_curve
+from bias_metrics.report.report import BACKGROUNDS, SubgroupBias, cell_of
+from bias_metrics.report.request import Background, ranked_members
+from bias_metrics.report.steps import measure_members
+from bias_metrics.thresholds.curves import corners
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
 DECISIONS = 8
-_Rows = tuple[BoolArray, FloatArray, BoolArray]  # labels, scores, members
+
+
+class _Size(NamedTuple):
+    """Rows of each class."""
+
+    positive: int
+    negative: int
 
 
 @dataclass(frozen=True)
@@ -216,40 +217,53 @@ def diagnose_bias(
     if min_rows < 2:
         msg = f"`min_rows` must be at least 2; got {min_rows}."
         raise ValueError(msg)
-    report = evaluate_bias(
-        labels, scores, masks, intervals="cells", confidence=level, background=background
-    )
-    excluded = excluded_rows(background, masks)
+    check_choice("background", background, BACKGROUNDS)
+    ranked = rank_rows(labels, scores)
+    shared: MetricValue | None = None
     found = Diagnoses()
-    for name, bias in report.subgroups.items():
-        rows = _compared((labels, scores, masks[name]), excluded)
-        if reason := _too_few(rows, min_rows):
+    for name, members in ranked_members(ranked, masks, background).items():
+        bias = measure_members(members, level)
+        sizes = _sizes(ranked, members)
+        if reason := _too_few(sizes, min_rows):
             evidence = {metric: getattr(bias, metric) for metric in AUCS + AEGS}
             found[name] = _say("no evidence", name, evidence, reason=reason)
-        else:
-            found[name] = _diagnose(name, rows, bias, level, margins)
+            continue
+        auc = _background_auc(ranked, members, level) if shared is None else shared
+        shared = None if members.others is None else auc
+        found[name] = _diagnose(name, members, bias, (auc, *sizes), level, margins)
     return found
 
 
-def _compared(rows: _Rows, excluded: npt.NDArray[np.intp] | None) -> _Rows:
-    """Return the rows of the subgroup and of its background."""
-    if excluded is None:
-        return rows
-    labels, scores, members = rows
-    kept = np.ones(labels.size, dtype=np.bool_)
-    kept[excluded] = False
-    kept |= members
-    return labels[kept], scores[kept], members[kept]
+def _sizes(ranked: RankedRows, members: Members) -> tuple[_Size, _Size]:
+    """Count the rows of the subgroup and of its background."""
+    everyone, excluded = ranked.everyone, members.excluded.classes
+    return (
+        _Size(members.positive.scores.n, members.negative.scores.n),
+        _Size(
+            everyone.positive.n - excluded.positive.n, everyone.negative.n - excluded.negative.n
+        ),
+    )
 
 
-def _too_few(rows: _Rows, min_rows: int) -> str | None:
+def _background_auc(ranked: RankedRows, members: Members, level: float) -> MetricValue:
+    """Measure the rows that are not excluded, which stay in order."""
+    classes = []
+    for positive in (False, True):
+        everyone = ranked.everyone.positive if positive else ranked.everyone.negative
+        kept = np.ones(everyone.n, dtype=np.bool_)
+        kept[members.excluded.of_class(positive=positive).position] = False
+        classes.append(SortedScores(everyone.scores[kept]))
+    return pair_auc(*classes, level)
+
+
+def _too_few(sizes: tuple[_Size, _Size], min_rows: int) -> str | None:
     """Say which class of subgroup or background is too small."""
-    labels, _, members = rows
+    own, others = sizes
     counts = {
-        "toxic ones among them": int((labels & members).sum()),
-        "harmless ones among them": int((~labels & members).sum()),
-        "toxic ones elsewhere": int((labels & ~members).sum()),
-        "harmless ones elsewhere": int((~labels & ~members).sum()),
+        "toxic ones among them": own.positive,
+        "harmless ones among them": own.negative,
+        "toxic ones elsewhere": others.positive,
+        "harmless ones elsewhere": others.negative,
     }
     few = [f"{count} {what}" for what, count in counts.items() if count < min_rows]
     return f"there are {' and '.join(few)}; {min_rows} are needed" if few else None
@@ -262,30 +276,32 @@ def _say(pattern: Pattern, group: str, evidence: dict[str, MetricValue], **words
 
 def _diagnose(
     group: str,
-    rows: _Rows,
+    members: Members,
     bias: SubgroupBias,
+    known: tuple[MetricValue, _Size, _Size],
     level: float,
     margins: _Margins,
 ) -> Diagnosis:
-    labels, scores, members = rows
-    others = sort_classes(labels[~members], scores[~members])
-    background = pair_auc(others.negative, others.positive, level)
+    background, own, others = known
     aucs = {name: getattr(bias, name) for name in AUCS}
     gaps = {name: getattr(bias, name) for name in AEGS}
     drops = {
         f"{name}_drop": Range.of(background).minus(Range.of(auc)) for name, auc in aucs.items()
     }
     kinds, unsigned = {}, {}
-    sizes = (bias.n_positive, others.positive.n), (bias.n_negative, others.negative.n)
-    for of, (own, other) in zip(CLASSES, sizes, strict=True):
-        curve = equality_curve(*rows, of=of)
-        area = unsigned_gap(curve, (own, other), level)
-        aeg = Range.of(gaps[subgroup_metric(of, of)])
+    for of in CLASSES:
+        metric = subgroup_metric(of, of)
+        compared = members.compared[metric]
+        curve = corners(compared.placed, compared.runs)
+        area = unsigned_gap(curve, (getattr(own, of), getattr(others, of)), level)
+        aeg = Range.of(gaps[metric])
         unsigned[f"{of}_unsigned_gap"] = area
         kinds[of] = kind_of_gap(
             aeg, area, curve, shift=margins.aeg_margin, spread=margins.spread_margin
         )
-    share, background_share = (share_of_positives(labels[m], level) for m in (members, ~members))
+    share, background_share = (
+        share_of_positives(one.positive, sum(one), level) for one in (own, others)
+    )
     skew = share.minus(background_share)
     findings = Findings(
         positive=kinds["positive"],

@@ -8,12 +8,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.intervals import quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue
 from bias_metrics.diagnosis.patterns import Gap
-from bias_metrics.thresholds.curves import EqualityCurve
+from bias_metrics.thresholds.curves import Corners, EqualityCurve
 
 # P(L1 norm of a Brownian bridge > x) is at most this many times that of N(0, 1/12) in absolute
 # value, wherever it is below 1/8 (it is 1.19 times at .1, 1.14 at .05 and 1.09 at .01).
@@ -53,13 +52,15 @@ class Range(NamedTuple):
         return int(self.low > margin) - int(self.high < -margin)
 
 
-def share_of_positives(labels: BoolArray, confidence: float) -> Range:
+def share_of_positives(n_positive: int, n: int, confidence: float) -> Range:
     """Return the share of positives with its Wilson interval."""
-    share = float(labels.mean())
-    return Range(share, *wilson_interval(share, labels.size, quantile(confidence)))
+    share = n_positive / n
+    return Range(share, *wilson_interval(share, n, quantile(confidence)))
 
 
-def unsigned_gap(curve: EqualityCurve, sizes: tuple[int, int], confidence: float) -> Range:
+def unsigned_gap(
+    curve: EqualityCurve | Corners, sizes: tuple[int, int], confidence: float
+) -> Range:
     """Return the area between curve and diagonal, give or take what chance would make of it."""
     value = cast("float", curve.unsigned_gap.value)
     z = -NormalDist().inv_cdf((1 - confidence) / TAIL / 2)
@@ -68,7 +69,7 @@ def unsigned_gap(curve: EqualityCurve, sizes: tuple[int, int], confidence: float
 
 
 def kind_of_gap(
-    aeg: Range, unsigned: Range, curve: EqualityCurve, *, shift: float, spread: float
+    aeg: Range, unsigned: Range, curve: Corners, *, shift: float, spread: float
 ) -> Gap:
     """Say how the subgroup's scores of one class differ from the background's.
 
@@ -76,16 +77,19 @@ def kind_of_gap(
     ----------
     aeg, unsigned : Range
         Signed and unsigned area between curve and diagonal.
-    curve : EqualityCurve
+    curve : Corners
         The curve.
     shift, spread : float
         Margins of the two.
     """
     if unsigned.beyond(spread) and abs(aeg.value) < unsigned.value / 2:
         x, y = curve.background_rate, curve.subgroup_rate
-        above, middle = (y - x)[1:] + (y - x)[:-1], (x[1:] + x[:-1]) / 2
+        above, early = y - x, 0.5 - x
         # Wider: above the diagonal at strict thresholds, where x is small, and then below it.
-        tilt = float(np.sum(np.diff(x) * above * (0.5 - middle)))
+        # The integral of above * early, which are both straight from corner to corner.
+        ends = above[1:] * early[1:] + above[:-1] * early[:-1]
+        crossed = above[1:] * early[:-1] + above[:-1] * early[1:]
+        tilt = float(np.sum(np.diff(x) * (2 * ends + crossed)))
         return "wider" if tilt > 0 else "narrower"
     kinds: dict[int, Gap] = {1: "higher", -1: "lower", 0: "alike"}
     return kinds[aeg.beyond(shift)]

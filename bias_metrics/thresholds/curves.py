@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import FloatArray, aligned, check_mask, check_scores, check_weights
 from bias_metrics._core.options import check_choice
+from bias_metrics._core.placements import Placed, Runs
 from bias_metrics._core.ranks import sort_scores
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
@@ -134,6 +135,43 @@ def equality_curve(
         for ranked in (background, subgroup)
     )
     return EqualityCurve(thresholds, x, y, *_areas(x, y))
+
+
+class Corners(NamedTuple):
+    """A curve by its corners alone, between which it is straight.
+
+    Attributes
+    ----------
+    background_rate, subgroup_rate : float array of shape (k,)
+        From 0 to 1.
+    unsigned_gap : MetricValue
+        As in `EqualityCurve`, but for rounding.
+    """
+
+    background_rate: FloatArray
+    subgroup_rate: FloatArray
+    unsigned_gap: MetricValue
+
+
+def corners(placed: Placed, runs: Runs) -> Corners:
+    """Return the corners of the curve of a class, whose ranks are known; neither may be empty.
+
+    Between two scores of the subgroup the background's share alone grows: corners are above and
+    at each of the subgroup's scores. No score is sorted or searched again.
+
+    Parameters
+    ----------
+    placed : Placed
+        The subgroup's scores among the background's.
+    runs : Runs
+        The subgroup's scores.
+    """
+    above = np.stack((placed.n - placed.right, runs.n - runs.starts[1:]))
+    at = np.stack((placed.n - placed.left, runs.n - runs.starts[:-1]))
+    between = np.stack((above, at), axis=-1)[:, ::-1].reshape(2, -1)
+    counts = np.concatenate(([[0], [0]], between, [[placed.n], [runs.n]]), axis=1)
+    x, y = counts / np.array([[placed.n], [runs.n]])
+    return Corners(x, y, _areas(x, y)[1])
 
 
 def _areas(x: FloatArray, y: FloatArray) -> tuple[MetricValue, MetricValue]:

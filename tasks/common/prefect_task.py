@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from functools import cache, update_wrapper
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -71,7 +72,8 @@ class _Step:
         self._made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._task()(*args, **kwargs)
+        named = {name: _unsearched(value) for name, value in kwargs.items()}
+        return self._task()(*map(_unsearched, args), **named)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_made":  # while it is unpickled
@@ -86,6 +88,21 @@ class _Step:
 
                 self._made = Task(fn=self.fn, cache_policy=NO_CACHE, **self._options)
         return self._made
+
+
+def _unsearched(value: Any) -> Any:
+    """Wrap what Prefect would search, value by value, for futures that are never in there.
+
+    Of a report on thousands of identities that takes a minute for each step that gets it. The
+    step itself gets the very same objects, and Prefect still sees which step they came from.
+    """
+    if isinstance(value, list):
+        return [_unsearched(one) for one in value]
+    if not isinstance(value, Mapping) and not is_dataclass(value):
+        return value
+    from prefect.utilities.annotations import opaque  # noqa: PLC0415
+
+    return opaque(value)
 
 
 class _RunNames(string.Formatter):

@@ -25,8 +25,9 @@ from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_oth
 from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 
 ROWS_A_CHUNK = 100_000
-# Values that are held at once: a table of thousands of columns is read in fewer rows at a time.
-_VALUES_A_CHUNK = 50_000_000
+# A table of hundreds of columns is read in fewer rows at a time, down to these: memory that is
+# used again stays in the cache, and new memory costs more than the reading.
+_VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
 _LIKE_A_NAME = re.compile(r"[^\W\d][\w.@/-]*|")
@@ -120,7 +121,7 @@ def read_chunks(
     *,
     separator: str | None = None,
 ) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time; fewer where there are thousands of columns.
+    """Read the named columns, `size` rows at a time; fewer where there are hundreds of columns.
 
     Parameters
     ----------
@@ -140,7 +141,8 @@ def read_chunks(
     """
     wanted = list(dict.fromkeys(columns))
     require_columns(path, wanted, separator)
-    size = min(size, max(_VALUES_A_CHUNK // max(len(wanted), 1), 1))
+    steps = _VALUES_A_CHUNK // max(len(wanted), 1) // _LEAST_ROWS
+    size = min(size, max(steps, 1) * _LEAST_ROWS)
     first_row = 0
     if is_parquet(path):
         tables = _parquet(path, wanted, size)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from prefect import flow, unmapped
+from prefect.context import TaskRunContext
 from prefect.exceptions import PrefectException
+from prefect.utilities import engine
 from prefect_dask import DaskTaskRunner
 
 from biasgate.tasks.common.prefect_task import task
@@ -64,6 +66,42 @@ def test_a_task_gets_and_returns_the_very_object_also_from_within_a_list_or_dict
         assert (passed if wrap(0) == 0 else unwrap(passed)) is value
 
     hand_over()
+
+
+@pytest.mark.parametrize("wrap", [dict, lambda one: [one], lambda one: [[one]]])
+def test_prefect_does_not_search_the_values_that_a_step_gets(wrap, monkeypatch):
+    searched = []
+    search = engine.get_state_for_result
+    monkeypatch.setattr(
+        engine, "get_state_for_result", lambda value: searched.append(value) or search(value)
+    )
+
+    @flow
+    def hand_over() -> object:
+        return hand_back(wrap({"of a report": "with thousands of numbers"}))
+
+    hand_over()
+    assert searched
+    assert "with thousands of numbers" not in searched
+
+
+def test_prefect_sees_from_which_step_a_value_came():
+    @task(name="make")
+    def make() -> dict[str, int]:
+        return {"n": 3}
+
+    @task(name="take")
+    def take(made: list[dict[str, int]]) -> list[str]:
+        context = TaskRunContext.get()
+        assert context is not None
+        assert made == [{"n": 3}]
+        return [str(one.id) for one in context.task_run.task_inputs["made"]]
+
+    @flow
+    def chain() -> list[str]:
+        return take([make()])
+
+    assert len(chain()) == 1
 
 
 def test_a_result_of_one_task_reaches_the_next_unchanged():
