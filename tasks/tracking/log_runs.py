@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.mlflow_server.runs import NOTE
@@ -18,6 +19,10 @@ from biasgate.tasks.reporting.report import metric_table, summary_markdown, verd
 from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
 
+# Identities whose numbers become metrics of a run: of more, the worst. MLflow draws a chart for
+# each metric, and its pages stop at some thousands.
+LOGGED = 500
+LOGGED_TAG = "biasgate.metrics_of"
 AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
 
 
@@ -54,6 +59,25 @@ def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
         msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
         raise ValueError(msg)
     return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
+
+
+def logged_metrics(report: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the metrics of a run, and a tag that says so where they are of the worst alone.
+
+    Raises
+    ------
+    ValueError
+        As `metric_keys`, of all identities.
+    """
+    bias = report["bias"]
+    subgroups = bias["subgroups"]
+    metrics = metric_keys(report)
+    if len(subgroups) <= LOGGED:
+        return metrics | count_keys(bias), {}
+    worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
+    shown = {**bias, "subgroups": worst}
+    tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
+    return metric_keys({**report, "bias": shown}) | count_keys(shown), {LOGGED_TAG: tag}
 
 
 def metric_name(subgroup: str) -> str:
@@ -114,11 +138,12 @@ def log_candidate_run(
     key, name = run_key(parent, *names), " on ".join(names)
     run_id = gateway.run(gateway.experiment_of(parent), key, name, parent=parent)
     with gateway.failing(run_id):
+        metrics, tags = logged_metrics(report)
         gateway.log(
             run_id,
             params=_params(report, verdict),
-            metrics=metric_keys(report) | count_keys(report["bias"]),
-            tags=_tags(report, verdict),
+            metrics=metrics,
+            tags=_tags(report, verdict) | tags,
         )
         gateway.log_dataset(
             run_id,

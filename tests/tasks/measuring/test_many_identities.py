@@ -13,7 +13,7 @@ from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATION
 from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
-from biasgate.tasks.tracking.log_runs import metric_keys
+from biasgate.tasks.tracking.log_runs import logged_metrics, metric_keys
 
 N = 3000
 MANY = 100
@@ -137,6 +137,21 @@ def test_metric_keys_of_many_identities_are_all_different(report):
     report["bias"]["subgroups"]["bad?"] = report["bias"]["subgroups"]["bad"]
     with pytest.raises(ValueError, match="bpsn_auc/bad_"):
         metric_keys(report)
+
+
+def test_runs_have_metrics_of_the_worst_of_many_identities_and_say_so(report, monkeypatch):
+    monkeypatch.setattr("biasgate.tasks.tracking.log_runs.LOGGED", 10)
+    metrics, tags = logged_metrics(report)
+    named = {key.partition("/")[2] for key in metrics if key.startswith("n_rows/")}
+    assert named == {*worst_first(report["bias"]["subgroups"])[:10], "overall"}
+    assert "the worst 10 of 100 identities" in tags["biasgate.metrics_of"]
+    assert metrics["auc/overall"] == report["bias"]["overall"]["auc"]["value"]
+
+
+def test_runs_have_metrics_of_all_of_fewer_identities(report):
+    metrics, tags = logged_metrics(report)
+    assert len([key for key in metrics if key.startswith("n_rows/")]) == MANY + 1
+    assert not tags
 
 
 def test_chance_is_drawn_less_often_only_where_many_identities_are_large(many, monkeypatch):
