@@ -239,9 +239,7 @@ def _sizes(ranked: RankedRows, members: Members) -> tuple[_Size, _Size]:
     everyone, excluded = ranked.everyone, members.excluded.classes
     return (
         _Size(members.positive.scores.n, members.negative.scores.n),
-        _Size(
-            everyone.positive.n - excluded.positive.n, everyone.negative.n - excluded.negative.n
-        ),
+        _Size(everyone.positive.n - excluded.positive.n, everyone.negative.n - excluded.negative.n),
     )
 
 

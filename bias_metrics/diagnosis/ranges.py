@@ -68,9 +68,7 @@ def unsigned_gap(
     return Range(value, max(value - chance, 0.0), min(value + chance, 0.5))
 
 
-def kind_of_gap(
-    aeg: Range, unsigned: Range, curve: Corners, *, shift: float, spread: float
-) -> Gap:
+def kind_of_gap(aeg: Range, unsigned: Range, curve: Corners, *, shift: float, spread: float) -> Gap:
     """Say how the subgroup's scores of one class differ from the background's.
 
     Parameters
