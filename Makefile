@@ -39,7 +39,7 @@ demo: $(READY)
 test: lint wheel-test unit
 
 unit: $(READY)
-	$(OFFLINE) $(BIN)/pytest -m "not slow" $(COVERED)
+	$(OFFLINE) $(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(COVERED)
 
 # torch by pip, which knows where each machine keeps its build of it.
 test-all: lint wheel-test wheel-roads

@@ -4,7 +4,8 @@ Random memberships in a table and a file of random scores: 24 identities as Jigs
 and 5,000 as intersections make them. The command runs in a process of its own. Its memory
 and threads include the children that it starts, Prefect's server among them.
 
-    python -m benchmarks.many_identities --rows 3000 --identities 500
+    python -m benchmarks many_identities --save                          (all sizes)
+    python -m benchmarks.many_identities --rows 3000 --identities 500    (one)
 """
 
 from __future__ import annotations
@@ -27,18 +28,21 @@ import yaml
 from benchmarks._measurement import Measurement
 
 SIZES = (24, 500)
+CASES = ((3_000, 24), (3_000, 500), (3_000, 5_000), (1_800_000, 24), (1_800_000, 500))
 ROWS, ROWS_A_CHUNK, MIB = 3_000, 100_000, 2**20
 SHARE_TOXIC = 0.2
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Evaluate once for each number of identities."""
+    """Evaluate once for each number of rows and identities; with `rows`, two sets of so many."""
+    cases = CASES if rows is None else [(rows, n_identities) for n_identities in SIZES]
     figures: dict[str, float] = {}
-    for n_identities in SIZES:
-        found = measure_one(rows or ROWS, n_identities)
-        figures |= {f"{key}, {n_identities} identities": value for key, value in found.items()}
+    for n_rows, n_identities in cases:
+        found = measure_one(n_rows, n_identities)
+        of = f"{n_identities:,} identities, {n_rows:,} rows"
+        figures |= {f"{key}, {of}": value for key, value in found.items()}
     return Measurement(
-        inputs={"rows": rows or ROWS, "identities": list(SIZES)},
+        inputs={"rows and identities": [list(case) for case in cases]},
         figures=figures,
         packages=("numpy", "prefect", "mlflow", "pyarrow"),
     )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bias_metrics._core.cells import pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.ranks import SortedScores
@@ -245,13 +245,18 @@ def _sizes(ranked: RankedRows, members: Members) -> tuple[_Size, _Size]:
 
 def _background_auc(ranked: RankedRows, members: Members, level: float) -> MetricValue:
     """Measure the rows that are not excluded, which stay in order."""
-    classes = []
-    for positive in (False, True):
-        everyone = ranked.everyone.positive if positive else ranked.everyone.negative
-        kept = np.ones(everyone.n, dtype=np.bool_)
-        kept[members.excluded.of_class(positive=positive).position] = False
-        classes.append(SortedScores(everyone.scores[kept]))
-    return pair_auc(*classes, level)
+
+    def kept(everyone: SortedScores, excluded: ClassMembers) -> SortedScores:
+        stays = np.ones(everyone.n, dtype=np.bool_)
+        stays[excluded.position] = False
+        return SortedScores(everyone.scores[stays])
+
+    everyone, excluded = ranked.everyone, members.excluded
+    return pair_auc(
+        kept(everyone.negative, excluded.negative),
+        kept(everyone.positive, excluded.positive),
+        level,
+    )
 
 
 def _too_few(sizes: tuple[_Size, _Size], min_rows: int) -> str | None:

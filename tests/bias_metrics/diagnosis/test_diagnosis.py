@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from bias_metrics import diagnose_bias
 from bias_metrics.diagnosis.ranges import unsigned_gap
@@ -187,6 +188,27 @@ def test_without_identities_in_the_background_only_their_rows_are_compared():
     for name, value in found.evidence.items():
         assert value.value == pytest.approx(alone.evidence[name].value, abs=1e-12)
         assert value.low == pytest.approx(alone.evidence[name].low, abs=1e-9)
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_the_evidence_is_that_of_the_rows_of_subgroup_and_background_alone(background):
+    rng = np.random.default_rng(3)
+    y_true, members = rng.random(3000) < 0.4, rng.random((3000, 3)).T < 0.1
+    y_score = rng.normal(y_true + 0.5 * members[0]).round(1)
+    groups = dict(zip(("gay", "muslim", "women"), members, strict=True))
+    diagnoses = diagnose_bias(y_true, y_score, groups, background=background)
+    for name, inside in groups.items():
+        outside = ~(inside if background == "outside_subgroup" else members.any(axis=0))
+        evidence = diagnoses[name].evidence
+        auc = roc_auc_score(y_true[outside], y_score[outside])
+        assert evidence["background_auc"].value == pytest.approx(auc, abs=1e-12)
+        share = y_true[inside].mean() - y_true[outside].mean()
+        assert evidence["share_difference"].value == pytest.approx(share, abs=1e-12)
+        kept = inside | outside
+        for of in ("positive", "negative"):
+            curve = equality_curve(y_true[kept], y_score[kept], inside[kept], of=of)
+            found = evidence[f"{of}_unsigned_gap"].value
+            assert found == pytest.approx(curve.unsigned_gap.value, abs=1e-12)
 
 
 def test_skewed_counts_alone_are_no_pattern():

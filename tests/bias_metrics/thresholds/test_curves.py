@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bias_metrics import equality_curve, negative_aeg, positive_aeg
+from bias_metrics._core.placements import place, runs_of
+from bias_metrics.thresholds.curves import corners
 
 reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 CLASSES = {"positive": positive_aeg, "negative": negative_aeg}
@@ -231,3 +233,20 @@ def test_without_rows_the_curve_is_empty_and_says_why(y_true, members, of, reaso
 def test_an_unknown_class_is_refused():
     with pytest.raises(ValueError, match=r"^`of` must be one of negative, positive; got 'all'.$"):
         equality_curve([0, 1], [0.1, 0.2], [0, 1], of="all")
+
+
+@every_class
+@reliable
+@given(rows=some_rows())
+def test_the_corners_alone_have_the_area_of_the_whole_curve(of, rows):
+    y_true, y_score, members, _ = rows
+    whole = equality_curve(y_true, y_score, members, of=of)
+    if whole.unsigned_gap.value is None:
+        return
+    of_class = y_true == (of == "positive")
+    own = runs_of(np.sort(y_score[of_class & members]))
+    found = corners(place(np.sort(y_score[of_class & ~members]), own), own)
+    assert found.unsigned_gap.value == pytest.approx(whole.unsigned_gap.value, abs=1e-12)
+    places = zip(whole.background_rate, whole.subgroup_rate, strict=True)
+    drawn = zip(found.background_rate, found.subgroup_rate, strict=True)
+    assert {*drawn} <= {*places}

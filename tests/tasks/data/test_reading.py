@@ -236,3 +236,16 @@ def test_row_numbers_start_at_zero_and_go_on(tmp_path):
     chunks = reading.read_chunks(path, ["x"], 2)
     ids = [reading.to_ids(chunk, reading.ROW_NUMBER).to_pylist() for chunk in chunks]
     assert ids == [["0", "1"], ["2", "3"], ["4"]]
+
+
+def test_a_table_of_many_columns_is_read_in_fewer_rows_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("biasgate.tasks.data.chunks._VALUES_A_CHUNK", 50_000)
+    path, n_rows = tmp_path / "wide.parquet", 25_000
+    pq.write_table(pa.table({name: np.zeros(n_rows, bool) for name in "abcd"}), path)
+
+    def sizes(columns):
+        return [one.table.num_rows for one in reading.read_chunks(path, columns)]
+
+    assert sizes(["a"]) == [25_000]
+    assert sizes(["a", "b"]) == [20_000, 5_000]
+    assert sizes(list("abcd")) == [10_000, 10_000, 5_000]
