@@ -176,6 +176,10 @@ KILLED = this_process().rsplit(" ", 1)[0] + " 0"
         (True, "elsewhere 7 99", JUST_NOW, None),
         (False, None, JUST_NOW, "a process on an unknown machine, heard of 5 s ago"),
     ],
+    ids=[
+        *("alive", "alive but paused by hand", "killed", "elsewhere", "elsewhere long ago"),
+        *("elsewhere never heard of", "elsewhere and paused", "unknown"),
+    ],
 )
 def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, served):
     description = None if process is None else f"Evaluates x.\n\nServed by process {process}"

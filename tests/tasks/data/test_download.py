@@ -167,7 +167,7 @@ def test_a_file_put_there_by_hand_is_used_if_its_digest_is_the_expected_one(serv
     assert server.seen == []
 
 
-@pytest.mark.parametrize("expected", [None, sha256(CONTENT)])
+@pytest.mark.parametrize("expected", [None, sha256(CONTENT)], ids=["unknown", "known"])
 def test_a_file_altered_on_disk_is_fetched_again(server, path, expected):
     download(server.url(), path, sha256=expected)
     path.write_bytes(OTHER)
