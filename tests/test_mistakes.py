@@ -54,6 +54,16 @@ WRONG_FILES = {
     "ids that are the texts": ("text: text", "text: id", "must be different columns"),
     "no slice of that name": ("text: text", "slices: [shrt]", "must have the column 'shrt'"),
     "no cluster of that name": ("text: text", "cluster: txt", "Did you mean 'text'?"),
+    "a file for a registered model": (
+        "kind: scores\n    path: scores.csv",
+        "kind: mlflow\n    model: model.pkl",
+        "must be a registered model, `models:/NAME/VERSION` or `models:/NAME@ALIAS`",
+    ),
+    "a variable within braces": (
+        "policy: own.yaml",
+        "model_card: {contact: ${WHO}}",
+        "Within braces, put quotes around a value that has a `${VARIABLE}`.",
+    ),
     "a word for a section": ("own.yaml", "[own.yaml]", "policy: must be text"),
 }
 MODEL = """\

@@ -39,8 +39,10 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         If the file is missing or not YAML, a key is unknown or repeated, or a value is
         wrong; every wrong key is named.
     """
+    text = ""
     try:
-        content = yaml.load(path.read_text("utf-8"), _StrictLoader)  # noqa: S506 - a SafeLoader
+        text = path.read_text("utf-8")
+        content = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         msg = f"file {path} cannot be read: {error.strerror}."
         raise InputError(msg) from error
@@ -48,7 +50,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         msg = f"file {path} must be UTF-8."
         raise InputError(msg) from error
     except yaml.YAMLError as error:
-        msg = f"file {path} must be YAML: {_yaml_place(error)}"
+        msg = f"file {path} must be YAML: {_yaml_place(error, text)}"
         raise InputError(msg) from error
     if not isinstance(content, dict):
         msg = f"file {path} must hold keys and values; got {type(content).__name__}."
@@ -80,10 +82,15 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _yaml_place(error: yaml.YAMLError) -> str:
+def _yaml_place(error: yaml.YAMLError, text: str) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be parsed"
-    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})." if mark else f"{problem}."
+    if mark is None:
+        return f"{problem}."
+    place = f"{problem} (line {mark.line + 1}, column {mark.column + 1})."
+    if any("${" in line for line in text.splitlines()[mark.line : mark.line + 1]):
+        place += " Within braces, put quotes around a value that has a `${VARIABLE}`."
+    return place
 
 
 def _told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pydantic import StringConstraints
+from pydantic import AfterValidator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
@@ -25,7 +26,15 @@ from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplac
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 
-ModelUri = Annotated[str, StringConstraints(pattern=r"^models:/[^/@]+(/\d+|@[^/@]+)$")]
+
+def _refuse_other_uris(uri: str) -> str:
+    if not re.fullmatch(r"models:/[^/@]+(/\d+|@[^/@]+)", uri):
+        msg = "must be a registered model, `models:/NAME/VERSION` or `models:/NAME@ALIAS`"
+        raise ValueError(msg)
+    return uri
+
+
+ModelUri = Annotated[str, AfterValidator(_refuse_other_uris)]
 
 
 class MlflowModel(CandidateSettings):
