@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import distributed
 import yaml
 from support.disturbing import kill
 from support.kills import (
@@ -34,16 +34,19 @@ RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options
 # Of the model below: where it notes what it scores; how many workers must meet there; the text
 # at which it kills its process, once.
 NOTES, MEETING, KILL_AT = "TEST_NOTES", "TEST_MEETING", "TEST_KILL_AT"
+# The name of the worker; the function runs in a process below it, which gets its environment.
+NAME = "TEST_WORKER"
 
 
 def score(texts: list[str]) -> list[float]:
     """Score as `score_by_hash`, and note by worker what was asked."""
-    folder, worker = Path(os.environ[NOTES]), str(distributed.get_worker().name)
+    folder, worker = Path(os.environ[NOTES]), os.environ[NAME]
     (folder / f"{worker}.here").touch()
     _until(lambda: len(list(folder.glob("*.here"))) >= int(os.environ[MEETING]))
     if os.environ[KILL_AT] in texts:
         with contextlib.suppress(FileExistsError):
             (folder / "killed").touch(exist_ok=False)
+            os.kill(os.getppid(), signal.SIGKILL)
             kill()
     with (folder / f"{worker}.asked").open("a", encoding="utf-8") as stream:
         stream.writelines(f"{one}\n" for one in texts)
@@ -117,7 +120,7 @@ def _cluster(
     try:
         for name, options in workers.items():
             more = ("--name", name, "--nthreads", "1", "--no-nanny", *options)
-            started.append(_start(folder, known, "worker", *more))
+            started.append(_start(folder, {**known, NAME: name}, "worker", *more))
         _until(lambda: file.exists() and file.read_text("utf-8").endswith("}"))
         yield str(json.loads(file.read_text("utf-8"))["address"])
     finally:
