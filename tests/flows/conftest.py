@@ -1,4 +1,7 @@
-"""A small evaluation of a trained model and a file of scores, run once for all tests of flows."""
+"""A small evaluation of a trained model and a file of scores, run once for each file of tests.
+
+One for all files would make tests depend on which files ran before in the same process.
+"""
 
 import csv
 import json
@@ -97,7 +100,7 @@ class Result:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def world(tmp_path_factory, prefect_server):
     del prefect_server
     folder = tmp_path_factory.mktemp("world")
@@ -114,7 +117,7 @@ def world(tmp_path_factory, prefect_server):
     return World(folder, rows, shifted)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def logged():
     """Every record that any logger of this process lets through from here on."""
     lines = []
@@ -128,7 +131,7 @@ def logged():
         logging.getLogger(name).removeHandler(handler)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def first(world, logged):
     """The first evaluation: `words` passes and becomes champion, `shifted` is blocked."""
     del logged

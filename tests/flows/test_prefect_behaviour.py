@@ -37,10 +37,10 @@ def test_flow_runs_can_be_read_through_the_client():
     def leave_a_trace() -> None:
         pass
 
-    leave_a_trace()
+    state = leave_a_trace(return_state=True)
     with get_client(sync_client=True) as client:
-        [newest] = client.read_flow_runs(limit=1)
-    assert newest.state.is_completed()
+        found = client.read_flow_run(state.state_details.flow_run_id)
+    assert found.state.is_completed()
 
 
 def test_a_cron_deployment_gets_scheduled_runs(prefect_services):
