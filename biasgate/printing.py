@@ -96,6 +96,8 @@ def print_findings(findings: Sequence[Any]) -> None:
 def explained(report: Mapping[str, Any]) -> list[str]:
     """Say which identity to look at first, and what happens at each threshold."""
     lines = [report["look_first"]["sentence"]]
+    from biasgate.tasks.reporting.report import analysis_sentences  # noqa: PLC0415 - numpy
+
     for kind, errors in report["thresholds"].items():
         rates = (errors["overall"][f"false_{of}_rate"]["value"] for of in ("positive", "negative"))
         flagged, missed = (f"{rate:.1%}" for rate in rates)
@@ -105,7 +107,7 @@ def explained(report: Mapping[str, Any]) -> list[str]:
             f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
             f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors['worst_group_accuracy'])}"
         )
-    return lines
+    return lines + analysis_sentences(report)
 
 
 def print_where_to_look(output: Path, store: Path) -> None:

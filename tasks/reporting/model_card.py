@@ -17,6 +17,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.reporting.report import analysis_sentences
 from biasgate.tasks.scoring.candidate import Workplace
 
 FILE = "model_card.md"
@@ -27,7 +28,7 @@ _DESCRIPTION = 5000  # characters that MLflow's registry keeps
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
     "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
-    "Only the factors listed are measured: nothing is said of dialect, irony or intersections.",
+    "Only the factors listed are measured: nothing is said of {unmeasured}.",
     "Compare numbers only with cards of the same data digest and the same choices.",
 )
 
@@ -78,17 +79,30 @@ def model_card(
         "Verdict": list(_verdict(verdict, promote)),
         "Factors": list(_factors(report["bias"])),
         "Metrics": list(_metrics(report["bias"])),
+        **_analyses(report),
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
         "Evaluation data": list(_data(report["evaluation_set"])),
         "Ethical considerations": [
             about.ethical_considerations or MISSING.format("ethical_considerations")
         ],
-        "Caveats": [f"- {one}" for one in (*CAVEATS, *report.get("warnings", []))],
+        "Caveats": [f"- {one}" for one in (*_caveats(report), *report.get("warnings", []))],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
         parts.append("\n".join([f"{'##' if number else '#'} {title}", "", *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def _analyses(report: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the section of further analyses, where there are any."""
+    lines = [f"- {_cell(sentence)}" for sentence in analysis_sentences(report)]
+    return {"Further analyses": lines} if lines else {}
+
+
+def _caveats(report: Mapping[str, Any]) -> list[str]:
+    measured = "intersections" in report.get("analyses", {})
+    left = "dialect or irony" if measured else "dialect, irony or intersections"
+    return [one.format(unmeasured=left) for one in CAVEATS]
 
 
 def _details(candidate: Mapping[str, Any], about: About) -> list[str]:

@@ -33,6 +33,7 @@ def build_report(
     candidate: Mapping[str, Any],
     candidate_digest: str,
     explained: Mapping[str, Any],
+    analysed: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the report of one candidate on one set as JSON-ready values.
 
@@ -50,12 +51,14 @@ def build_report(
         SHA-256 over all that decides its scores.
     explained : mapping
         What the numbers mean, from `biasgate.tasks.measuring.diagnosis`.
+    analysed : sequence of mapping
+        What further analyses found, each with its `kind`.
 
     Returns
     -------
     dict
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
-        `look_first` and `warnings`.
+        `look_first` and `warnings`; `analyses` by kind, where there are any.
     """
     choices = {
         **choices,
@@ -64,6 +67,7 @@ def build_report(
     }
     unmatched = evaluation_set.record.get("unmatched_terms", {})
     known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
+    found = {one["kind"]: {key: one[key] for key in one if key != "kind"} for one in analysed}
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
@@ -75,7 +79,13 @@ def build_report(
         "bias": bias.to_dict(),
         **explained,
         "warnings": cautions(bias, choices, candidate, unmatched),
+        **({"analyses": found} if found else {}),
     }
+
+
+def analysis_sentences(report: Mapping[str, Any]) -> list[str]:
+    """Return what further analyses found, in words."""
+    return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
 
 
 def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -167,6 +177,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
 def write_report(
     bias: BiasReport,
     explained: dict[str, Any],
+    analysed: list[dict[str, Any]],
     candidate: dict[str, Any],
     set_folder: str,
     scores_folder: str,
@@ -177,7 +188,7 @@ def write_report(
     candidate_digest = ScoredSet.digest_of(scores_folder)
     choices = Layout(Path(layout)).record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained, analysed)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

@@ -15,7 +15,12 @@ from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.mlflow_server.runs import NOTE
-from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
+from biasgate.tasks.reporting.report import (
+    analysis_sentences,
+    metric_table,
+    summary_markdown,
+    verdict_markdown,
+)
 from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
 
@@ -193,8 +198,9 @@ def _params(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, 
 
 
 def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, str]:
+    told = [report["look_first"]["sentence"], *analysis_sentences(report)]
     return {
-        NOTE: f"{verdict_markdown(verdict)}\n\n{report['look_first']['sentence']}",
+        NOTE: "\n\n".join([verdict_markdown(verdict), *told]),
         "biasgate.verdict": verdict["outcome"],
         "biasgate.candidate_digest": report["candidate"]["digest"],
         "biasgate.set_digest": report["evaluation_set"]["digest"],
