@@ -110,7 +110,8 @@ def _start(
     folder: Path, known: Mapping[str, str], what: str, *options: str
 ) -> subprocess.Popen[bytes]:
     # What takes long to import is there before anybody waits for an answer.
-    command = [sys.executable, "-m", "dask", what, *options, "--preload", "support.cluster"]
-    command += ["--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
+    command = [sys.executable, "-m", "dask", what, *options, "--no-dashboard"]
+    command += ["--preload", "biasgate.flows.evaluate"]
+    command += ["--scheduler-file", str(folder / "scheduler.json")]
     with (folder / "cluster.log").open("ab") as log:
         return subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=log)
