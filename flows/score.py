@@ -8,7 +8,7 @@ from prefect import unmapped
 
 from biasgate.tasks.common.prefect_task import asking_for
 from biasgate.tasks.scoring.parts import score_part, share_out
-from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.scoring.scored import check_candidate, score_candidate
 
 
 def score_candidates(
@@ -16,10 +16,13 @@ def score_candidates(
 ) -> list[list[str]]:
     """Return the folders of scores: for each candidate, one per set.
 
+    - check all candidates against all sets before anything is scored
     - on a cluster: submit ranges of shards, for all candidates and sets
     - make the shards that are still missing in this process, one candidate after the other
       (kept scores are reused)
     """
+    for candidate in candidates:
+        check_candidate(candidate, frozen, store)
     submitted: list[Any] = []
     for candidate in candidates:
         score = score_part.with_options(tags=candidate.get("tags", ()))

@@ -234,6 +234,14 @@ def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) 
     return ScoredSet(shards.folder.url, record)
 
 
+@task(name="check candidate", task_run_name="check {candidate[name]}")
+def check_candidate(candidate: dict[str, Any], set_folders: list[str], store: str) -> None:
+    """Refuse a candidate that cannot be scored on one of the frozen sets. Reads only."""
+    with CANDIDATES.validate_python(candidate).open(Workplace.at(store)) as scorer:
+        for folder in set_folders:
+            scorer.check(EvaluationSet.load(Path(folder)))
+
+
 @task(name="score candidate", task_run_name="score {candidate[name]} on {set_folder!e}")
 def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""

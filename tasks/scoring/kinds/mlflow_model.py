@@ -85,7 +85,8 @@ class PyfuncScorer(Scorer):
         """Refuse a set without text, and rows that the model was trained on."""
         self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
-            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+            name, model = self._settings.name, self._settings.model
+            refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""
