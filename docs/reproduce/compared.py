@@ -29,9 +29,9 @@ from biasgate.flows.evaluate import evaluate
 from biasgate.flows.train import train
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evaluation_file import read_evaluation
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.store import Workplace
 
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "compared.yaml"
 DOORS = ("baseline", "baseline registered", "baseline served")

@@ -21,7 +21,7 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.store import Workplace
 
 
 def promote(

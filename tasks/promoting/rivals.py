@@ -14,9 +14,10 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import CHAMPION, heal
 from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
 from biasgate.tasks.scoring.training import trained_options
+from biasgate.tasks.store import Workplace
 
 ROLES = (CHAMPION, "reference")
 

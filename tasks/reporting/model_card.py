@@ -17,7 +17,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.store import Workplace
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."

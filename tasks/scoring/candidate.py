@@ -6,10 +6,8 @@ A further kind is a module beside this one with a subclass of `CandidateSettings
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 from uuid import uuid4
@@ -22,9 +20,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
+from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Gets metrics of a training while it runs, and the epoch that they are of."""
@@ -66,32 +64,6 @@ class Scorer(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where candidates come from and models go to.
-
-    Attributes
-    ----------
-    store : Path
-        Folder of sets, scores and, by default, the MLflow store.
-    gateway : Gateway
-        Tracking server and registry.
-    """
-
-    store: Path
-    gateway: Gateway
-
-    @classmethod
-    def at(cls, store: str | Path) -> Workplace:
-        """Return the workplace whose store is this folder."""
-        return cls(Path(store), Gateway.of_store(Path(store)))
-
-    @property
-    def scores(self) -> str:
-        """Where scores are kept: the URL in `BIASGATE_SCORES`, else a folder of the store."""
-        return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")
 
 
 def _unversioned() -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 from biasgate.tasks.common.prefect_task import is_spread, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import ScoredSet, score_shards, shards_of
+from biasgate.tasks.store import Workplace
 
 # Each opens the candidate anew: enough for all workers to have some, few enough to be worth it.
 PARTS = 32

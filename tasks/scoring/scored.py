@@ -24,9 +24,10 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.store import Workplace
 
 RECORD = "record.json"
 

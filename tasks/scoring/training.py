@@ -12,8 +12,9 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.store import Workplace
 
 TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"

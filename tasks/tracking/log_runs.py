@@ -16,7 +16,7 @@ from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.mlflow_server.runs import NOTE
 from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
 
 # Identities whose numbers become metrics of a run: of more, the worst. MLflow draws a chart for

@@ -21,7 +21,7 @@ from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Runni
 from biasgate.tasks.promoting.champion import CHAMPION
 from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
 from biasgate.tasks.promoting.ledger import Entry, Ledger
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.store import Workplace
 
 EVALUATION = "biasgate.evaluation"
 TABLE = "bias_metrics.json"  # what MLflow's page shows; no result of its own

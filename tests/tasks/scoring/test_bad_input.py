@@ -11,10 +11,10 @@ from support.comments import ODD
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.store import Workplace
 
 COMMENTS = [*ODD, "an ordinary comment", "another one"]
 

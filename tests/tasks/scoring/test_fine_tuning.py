@@ -13,10 +13,10 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 from biasgate.tasks.scoring.training import TRAINING_KEY, train_and_register
+from biasgate.tasks.store import Workplace
 
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
 transformers = pytest.importorskip("transformers", reason="needs the extra `text`")

@@ -14,10 +14,10 @@ from support.comments import ODD, batch
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds import function_process
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.store import Workplace
 
 FUNCTIONS = """\
 import math, os, signal, sys, time
