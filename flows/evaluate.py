@@ -35,6 +35,7 @@ from biasgate.tasks.reporting.publish import (
 )
 from biasgate.tasks.reporting.report import write_report
 from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 
 
@@ -94,29 +95,30 @@ def evaluate(
     """
     check_places(output, store)
     evaluation = read_evaluation_file(config, outcome_of)
+    workplace = Workplace(Path(store))
     sources = evaluation["evaluation_sets"]
-    frozen = [freeze_evaluation_set(source, store) for source in sources]
+    frozen = [freeze_evaluation_set(source, workplace) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(evaluation, rows, source)
-    candidates = prepare_candidates(evaluation, store)
-    rivals = pin_rivals(evaluation, candidates, store).values()
-    scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
+    candidates = prepare_candidates(evaluation, workplace)
+    rivals = pin_rivals(evaluation, candidates, workplace).values()
+    scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"
     with (
-        own_folder(Path(store) / "work") as folder,
-        evaluation_run(evaluation, scores, key, store) as run,
+        own_folder(workplace.store / "work") as folder,
+        evaluation_run(evaluation, scores, key, workplace) as run,
     ):
         work = str(folder)
         measured = [
             [
-                measure_candidate(source, candidate, rows, store, work, submission=submission)
+                measure_candidate(source, candidate, rows, workplace, work, submission=submission)
                 for source, rows in zip(sources, frozen, strict=True)
             ]
             for candidate in candidates
         ]
-        judged = judge_candidates(candidates, measured, evaluation, run, store, work, output)
+        judged = judge_candidates(candidates, measured, evaluation, run, workplace, work, output)
         summary = summarise_evaluation(evaluation, *judged, run, output)
-        close_evaluation_run(run, summary, store)
+        close_evaluation_run(run, summary, workplace)
     notify_people(evaluation, summary)
     return conclude(summary)
 
@@ -125,7 +127,7 @@ def measure_candidate(
     source: dict[str, Any],
     candidate: dict[str, Any],
     rows: str,
-    store: str,
+    workplace: Workplace,
     work: str,
     *,
     submission: bool,
@@ -141,7 +143,7 @@ def measure_candidate(
 
     Step 4: write the report and its table, draw the figures.
     """
-    scores = score_candidate(candidate, rows, store)
+    scores = score_candidate(candidate, rows, workplace)
     folder = make_folder(work, RESULTS, source["name"], candidate["name"])
     arrays = make_folder(work, "arrays", source["name"], candidate["name"])
     layout = lay_out_scores(rows, scores, source, arrays)

@@ -11,6 +11,7 @@ from biasgate.tasks.promoting.rivals import pin_rivals
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.publish import publish_results
 from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import log_candidate_run
 from biasgate.tasks.tracking.resume import find_promotion
 
@@ -23,7 +24,7 @@ def judge_candidates(
     measured: list[list[dict[str, Any]]],
     evaluation: dict[str, Any],
     run: str,
-    store: str,
+    workplace: Workplace,
     work: str,
     output: str,
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -38,17 +39,17 @@ def judge_candidates(
       champion; if somebody else moved `champion` meanwhile, start again
     """
     for _ in range(ATTEMPTS):
-        promoted = find_promotion(candidates, measured, evaluation, run, store)
+        promoted = find_promotion(candidates, measured, evaluation, run, workplace)
         if promoted is not None:
             publish_results(candidates, work, output)
             return promoted
-        rivals = pin_rivals(evaluation, candidates, store)
+        rivals = pin_rivals(evaluation, candidates, workplace)
         verdicts = [
-            judge_candidate(candidate, on_sets, rivals, evaluation, run, store)
+            judge_candidate(candidate, on_sets, rivals, evaluation, run, workplace)
             for candidate, on_sets in zip(candidates, measured, strict=True)
         ]
         publish_results(candidates, work, output)
-        decisions = promote_best(candidates, verdicts, evaluation, store)
+        decisions = promote_best(candidates, verdicts, evaluation, workplace)
         if not any(one["champion_moved"] for one in decisions):
             break
     return verdicts, decisions
@@ -60,15 +61,15 @@ def judge_candidate(
     rivals: dict[str, dict[str, Any]],
     evaluation: dict[str, Any],
     run: str,
-    store: str,
+    workplace: Workplace,
 ) -> list[dict[str, Any]]:
     """Return a candidate's verdict on every set.
 
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
-    describe_version(candidate, [one["folder"] for one in measured], store)
+    verdicts = [judge_on_set(one, rivals, evaluation, run, workplace) for one in measured]
+    describe_version(candidate, [one["folder"] for one in measured], workplace)
     return verdicts
 
 
@@ -77,7 +78,7 @@ def judge_on_set(
     rivals: dict[str, dict[str, Any]],
     evaluation: dict[str, Any],
     run: str,
-    store: str,
+    workplace: Workplace,
 ) -> dict[str, Any]:
     """Return the verdict on one set, logged.
 
@@ -87,10 +88,12 @@ def judge_on_set(
     - step 6: log all of it as one MLflow run
     """
     report, folder = measured["report"], measured["folder"]
-    scores = {role: score_candidate(one, measured["rows"], store) for role, one in rivals.items()}
+    scores = {
+        role: score_candidate(one, measured["rows"], workplace) for role, one in rivals.items()
+    }
     evidence = gather_evidence(
         measured["layout"], measured["rows"], measured["scores"], scores, folder
     )
     verdict = decide_candidate(report, evidence, evaluation, rivals, folder)
     write_model_card(report, verdict, evaluation, folder)
-    return log_candidate_run(report, verdict, folder, run, store)
+    return log_candidate_run(report, verdict, folder, run, workplace)

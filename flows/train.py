@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -9,9 +10,10 @@ from prefect import flow
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.scoring.training import pin_candidate, train_candidate
+from biasgate.tasks.store import Workplace
 
 
-def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:
+def prepare_candidates(evaluation: dict[str, Any], workplace: Workplace) -> list[dict[str, Any]]:
     """Return the candidates, each registered one pinned to its version.
 
     - freeze all training sets, so that a wrong one is refused before any training
@@ -20,7 +22,7 @@ def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str,
     - for each `models:/name@alias`: look up the version once, for all later steps
     """
     training_sets = {
-        candidate["name"]: freeze_evaluation_set(candidate["train_on"], store)
+        candidate["name"]: freeze_evaluation_set(candidate["train_on"], workplace)
         for candidate in evaluation["candidates"]
         if candidate.get("train_on")
     }
@@ -28,12 +30,12 @@ def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str,
         train_candidate(
             candidate,
             training_sets[candidate["name"]],
-            store,
+            workplace,
             evaluation["name"],
             evaluation["registered_model"],
         )
         if candidate.get("train_on")
-        else pin_candidate(candidate, store)
+        else pin_candidate(candidate, workplace)
         for candidate in evaluation["candidates"]
     ]
 
@@ -54,4 +56,4 @@ def train(config: str, store: str) -> list[dict[str, Any]]:
     list of dict
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    return prepare_candidates(read_evaluation_file(config), store)
+    return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))

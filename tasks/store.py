@@ -13,21 +13,21 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 class Workplace:
     """Where candidates come from and models go to.
 
+    Steps hand it to each other. A worker on another machine gets the folder alone, and connects
+    to MLflow itself.
+
     Attributes
     ----------
     store : Path
         Folder of sets, scores and, by default, the MLflow store.
-    gateway : Gateway
-        Tracking server and registry.
     """
 
     store: Path
-    gateway: Gateway
 
-    @classmethod
-    def at(cls, store: str | Path) -> Workplace:
-        """Return the workplace whose store is this folder."""
-        return cls(Path(store), Gateway.of_store(Path(store)))
+    @property
+    def gateway(self) -> Gateway:
+        """A new connection to the tracking server and registry."""
+        return Gateway.of_store(self.store)
 
     @property
     def scores(self) -> str:

@@ -78,7 +78,7 @@ def main() -> None:
     """Train, serve, score, evaluate, print the page."""
     store = Path(sys.argv[1]).resolve()
     candidates = train(str(CONFIG), str(store))
-    place = Workplace.at(store)
+    place = Workplace(store)
     log = store / "served.log"
     logging.getLogger("httpx").setLevel(logging.WARNING)
     with served(candidates[0]["model"], log, place.gateway.uri) as address:

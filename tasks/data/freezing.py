@@ -14,6 +14,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.table import TableSource
 from biasgate.tasks.data.templates import TemplatesSource
+from biasgate.tasks.store import Workplace
 
 Source = Annotated[
     TableSource | TemplatesSource | CivilCommentsSource, Field(discriminator="source")
@@ -56,10 +57,10 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
 
 
 @task(name="freeze evaluation set", task_run_name="freeze {source[name]}")
-def freeze_evaluation_set(source: dict[str, Any], store: str) -> str:
+def freeze_evaluation_set(source: dict[str, Any], workplace: Workplace) -> str:
     """Read the source, write the frozen set, return its folder. Safe to retry."""
     say(f"freezing {source['name']}")
-    frozen = freeze(SOURCES.validate_python(source), Path(store))
+    frozen = freeze(SOURCES.validate_python(source), workplace.store)
     counts = f"{frozen.n_rows:,} rows, identities: {len(frozen.identities)}"
     say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
     return str(frozen.folder)

@@ -200,13 +200,13 @@ def promote_best(
     candidates: list[dict[str, Any]],
     verdicts: list[list[dict[str, Any]]],
     evaluation: dict[str, Any],
-    store: str,
+    workplace: Workplace,
 ) -> list[dict[str, Any]]:
     """Write the verdicts to the model versions, then move the alias to the best if it may.
 
     Safe to retry: a version that is champion already is left alone.
     """
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     judged = judged_versions(candidates, verdicts, gateway)
     for one, of_candidate in zip(judged, verdicts, strict=True):
         if one.version is not None:

@@ -99,13 +99,13 @@ def _opened_alike(
 
 @task(name="find champion")
 def pin_rivals(
-    evaluation: dict[str, Any], candidates: list[dict[str, Any]], store: str
+    evaluation: dict[str, Any], candidates: list[dict[str, Any]], workplace: Workplace
 ) -> dict[str, dict[str, Any]]:
     """Look up champion and reference as they are now. Safe to retry.
 
     A promotion that died on the way is settled first.
     """
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     if evaluation["registered_model"]:
         heal(Ledger(gateway, evaluation["registered_model"]))
     return find_rivals(evaluation, candidates, gateway)

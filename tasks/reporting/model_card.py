@@ -221,10 +221,10 @@ def write_model_card(
 
 
 @task(name="describe version", task_run_name="describe {candidate[name]}")
-def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
+def describe_version(candidate: dict[str, Any], folders: list[str], workplace: Workplace) -> None:
     """Make its cards, one per set, the description of a registered version. Safe to retry."""
     if candidate.get("model"):
-        gateway = Workplace.at(store).gateway
+        gateway = workplace.gateway
         cards = [(Path(one) / FILE).read_text("utf-8") for one in folders]
         version = gateway.resolve(candidate["model"])
         gateway.describe_version(version, shortened("\n\n".join(cards)))

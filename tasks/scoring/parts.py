@@ -21,7 +21,9 @@ PARTS = 32
 
 
 @task(name="share out shards", task_run_name="share out {candidate[name]} on {set_folder!e}")
-def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[dict[str, Any]]:
+def share_out(
+    candidate: dict[str, Any], set_folder: str, workplace: Workplace
+) -> list[dict[str, Any]]:
     """Return ranges of shards (`first`, `last`, `scores`: where to) for workers. Reads only.
 
     None where the tasks of this flow run in its own process, or the scores are kept.
@@ -29,7 +31,6 @@ def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[di
     if not is_spread():
         return []
     settings = CANDIDATES.validate_python(candidate)
-    workplace = Workplace.at(store)
     evaluation_set = EvaluationSet.load(Path(set_folder))
     with settings.open(workplace) as scorer:
         scorer.check(evaluation_set)
@@ -50,13 +51,13 @@ def share_out(candidate: dict[str, Any], set_folder: str, store: str) -> list[di
     task_run_name="score {candidate[name]} on {set_folder!e}, shards {part[first]} to {part[last]}",
 )
 def score_part(
-    part: dict[str, Any], candidate: dict[str, Any], set_folder: str, store: str
+    part: dict[str, Any], candidate: dict[str, Any], set_folder: str, workplace: Workplace
 ) -> None:
     """Make those of a range of shards that are not there yet. Safe to retry."""
     settings = CANDIDATES.validate_python(candidate)
     evaluation_set = EvaluationSet.load(Path(set_folder))
     numbers = range(part["first"], part["last"] + 1)
-    with settings.open(Workplace.at(store)) as scorer:
+    with settings.open(workplace) as scorer:
         shards = shards_of(scorer, evaluation_set, part["scores"])
         which = f", shards {part['first']} to {part['last']}"
         score_shards(scorer, evaluation_set, settings, shards, numbers, which)

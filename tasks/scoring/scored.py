@@ -236,10 +236,9 @@ def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) 
 
 
 @task(name="score candidate", task_run_name="score {candidate[name]} on {set_folder!e}")
-def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> str:
+def score_candidate(candidate: dict[str, Any], set_folder: str, workplace: Workplace) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
     settings = CANDIDATES.validate_python(candidate)
-    workplace = Workplace.at(store)
     with settings.open(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, settings, workplace.scores).url

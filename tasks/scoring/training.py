@@ -81,7 +81,11 @@ def trained_options(version: ModelVersion) -> dict[str, Any] | None:
 
 @task(name="train candidate", task_run_name="train {candidate[name]}")
 def train_candidate(
-    candidate: dict[str, Any], set_folder: str, store: str, experiment: str, registered_model: str
+    candidate: dict[str, Any],
+    set_folder: str,
+    workplace: Workplace,
+    experiment: str,
+    registered_model: str,
 ) -> dict[str, Any]:
     """Train on the frozen set, register, return the candidate with its version.
 
@@ -91,7 +95,7 @@ def train_candidate(
     version = train_and_register(
         CANDIDATES.validate_python(candidate),
         EvaluationSet.load(Path(set_folder)),
-        Workplace.at(store).gateway,
+        workplace.gateway,
         experiment=experiment,
         registered_model=registered_model,
     )
@@ -100,7 +104,7 @@ def train_candidate(
 
 
 @task(name="pin candidate", task_run_name="pin {candidate[name]}")
-def pin_candidate(candidate: dict[str, Any], store: str) -> dict[str, Any]:
+def pin_candidate(candidate: dict[str, Any], workplace: Workplace) -> dict[str, Any]:
     """Look up the version that an alias names now, return the candidate with it. Reads only."""
-    version = CANDIDATES.validate_python(candidate).registered(Workplace.at(store))
+    version = CANDIDATES.validate_python(candidate).registered(workplace)
     return candidate if version is None else candidate | {"model": version.uri}

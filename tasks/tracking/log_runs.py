@@ -87,17 +87,17 @@ def metric_name(subgroup: str) -> str:
 
 @task(name="open evaluation run")
 def open_evaluation_run(
-    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, workplace: Workplace
 ) -> str:
     """Create the parent run, or find it, and return its id. Safe to retry.
 
     It is found by its key, or because the same evaluation, of the same scores, was killed.
     """
     say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     experiment_id = gateway.experiment(evaluation["name"])
     digest = json_digest([evaluation, scores])
-    with locked(Path(store) / "evaluations"):
+    with locked(workplace.store / "evaluations"):
         settle_abandoned(gateway, experiment_id, key, digest)
         name, tags = f"evaluate {evaluation['name']}", {EVALUATION: digest}
         run_id = gateway.run(experiment_id, key, name, tags=tags)
@@ -112,11 +112,11 @@ def open_evaluation_run(
 
 @contextmanager
 def evaluation_run(
-    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
+    evaluation: dict[str, Any], scores: list[list[str]], key: str, workplace: Workplace
 ) -> Iterator[str]:
     """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
-    run_id = open_evaluation_run(evaluation, scores, key, store)
-    with Workplace.at(store).gateway.failing(run_id):
+    run_id = open_evaluation_run(evaluation, scores, key, workplace)
+    with workplace.gateway.failing(run_id):
         yield run_id
 
 
@@ -126,13 +126,13 @@ def log_candidate_run(
     verdict: dict[str, Any],
     folder: str,
     parent: str,
-    store: str,
+    workplace: Workplace,
 ) -> dict[str, Any]:
     """Log one candidate on one set; return the verdict with its `run_id`.
 
     Safe to retry: the run is found by its key, and all that is logged overwrites itself.
     """
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     evaluation_set = report["evaluation_set"]
     names = report["candidate"]["name"], evaluation_set["name"]
     key, name = run_key(parent, *names), " on ".join(names)
@@ -159,9 +159,9 @@ def log_candidate_run(
 
 
 @task(name="close evaluation run")
-def close_evaluation_run(run_id: str, summary: dict[str, Any], store: str) -> None:
+def close_evaluation_run(run_id: str, summary: dict[str, Any], workplace: Workplace) -> None:
     """Write outcome and summary to the parent run and end it. Safe to retry."""
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
     link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
     note = f"{link}\n\n{summary_markdown(summary)}"

@@ -58,14 +58,14 @@ def find_promotion(
     measured: list[list[dict[str, Any]]],
     evaluation: dict[str, Any],
     run: str,
-    store: str,
+    workplace: Workplace,
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]] | None:
     """Return verdicts and decisions where this evaluation promoted a candidate already.
 
     It did so before it was killed, or before its connection was lost. The files that the
     verdicts were logged with replace those of the new measurement. Safe to retry.
     """
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     model = evaluation["registered_model"]
     entry = _own_promotion(model, run, gateway) if model else None
     if entry is None:

@@ -14,7 +14,6 @@ from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
-from biasgate.tasks.store import Workplace
 
 COMMENTS = [*ODD, "an ordinary comment", "another one"]
 
@@ -37,7 +36,7 @@ def rows(tmp_path_factory):
 def kept(candidate, rows, folder, gateway=None):
     """Score in shards of four rows; what is kept, by id."""
     settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
-    with settings.open(Workplace(folder, gateway)) as scorer:
+    with settings.open(SimpleNamespace(store=folder, gateway=gateway)) as scorer:
         scored = score_rows(scorer, rows, settings, str(folder / "scores"))
     table = scored.table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))

@@ -98,7 +98,7 @@ def history(one, key):
 
 def scores(one, texts, **options):
     pinned = one.settings.model_copy(update={"model": one.version.uri} | options)
-    with pinned.open(Workplace(one.store, one.gateway)) as scorer:
+    with pinned.open(Workplace(one.store)) as scorer:
         return scorer.score(batch(texts))
 
 
@@ -135,7 +135,7 @@ def test_rows_that_it_was_trained_on_are_refused(first):
     pinned = first.settings.model_copy(update={"model": first.version.uri})
     frozen = freeze(first.settings.train_on, first.store)
     message = "'tiny' was trained on rows of evaluation set"
-    scorer = pinned.open(Workplace(first.store, first.gateway))
+    scorer = pinned.open(Workplace(first.store))
     with pytest.raises(InputError, match=message):
         scorer.check(frozen)
 
@@ -192,7 +192,7 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
     pyfunc = CANDIDATES.validate_python(settings | {"trusted": True})
     settings = {"name": "t", "kind": "transformer", "model": first.version.uri}
     alone = CANDIDATES.validate_python(settings | {"toxic_label": "toxic"})
-    workplace = Workplace(first.store, first.gateway)
+    workplace = Workplace(first.store)
     with pyfunc.open(workplace) as one, alone.open(workplace) as other:
         found = [scorer.score(batch(texts)) for scorer in (one, other)]
     assert np.ptp(found[0]) > 0.5
@@ -205,7 +205,7 @@ def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     evaluation = {"registered_model": MODEL, "champion": None, "reference": None}
     rival = find_rivals(evaluation, [], first.gateway)["champion"]
     texts = comments(20, 5)["comment"].tolist()
-    with CANDIDATES.validate_python(rival).open(Workplace(first.store, first.gateway)) as scorer:
+    with CANDIDATES.validate_python(rival).open(Workplace(first.store)) as scorer:
         np.testing.assert_array_equal(scorer.score(batch(texts)), scores(first, texts))
 
 

@@ -11,6 +11,7 @@ from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring import parts
 from biasgate.tasks.scoring.scored import ScoredSet, score_candidate
+from biasgate.tasks.store import Workplace
 
 N = 500
 
@@ -27,7 +28,7 @@ def rows(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    return str(tmp_path / "store")
+    return Workplace(tmp_path / "store")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def workplace(tmp_path):
-    return Workplace.at(tmp_path / "store")
+    return Workplace(tmp_path / "store")
 
 
 def length_score(texts):
