@@ -73,7 +73,8 @@ def _unversioned() -> str:
 Version = Annotated[str, Field(min_length=1, default_factory=_unversioned)]
 """What stands for a model that cannot be looked into; without one, nothing is reused.
 
-A configuration is read once a run, so that within it all tasks agree on what was made up.
+A configuration is read once a run, and its settings are handed on as they are, so that all tasks
+agree on what was made up.
 """
 
 
@@ -107,6 +108,23 @@ class CandidateSettings(Settings):
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     tags: tuple[str, ...] = ()
+
+    @property
+    def uri(self) -> str | None:
+        """The model in the registry that it is, `models:/NAME/VERSION` or with an alias; or None.
+
+        It is the option `model` of the kinds that have one.
+        """
+        return getattr(self, "model", None)
+
+    def pinned(self, uri: str) -> Self:
+        """Return the same candidate as a version in the registry."""
+        return self.model_copy(update={"model": uri})
+
+    def identity(self) -> dict[str, str]:
+        """Return what reports and verdicts call it: `name`, `kind` and, if it has one, `model`."""
+        known = {"name": self.name, "kind": self.kind}
+        return known if not self.uri else known | {"model": self.uri}
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""

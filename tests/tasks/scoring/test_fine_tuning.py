@@ -1,6 +1,7 @@
 """A transformer trained here: learns, stops early, comes back from the registry as it was."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from support.comments import ODD, batch
 from bias_metrics import roc_auc
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -202,10 +204,10 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
 
 def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     first.gateway.set_alias(MODEL, "champion", first.version.version)
-    evaluation = {"registered_model": MODEL, "champion": None, "reference": None}
-    rival = find_rivals(evaluation, [], first.gateway)["champion"]
+    policy = read_policy("default", Path())
+    rival = find_rivals({}, MODEL, policy, [], first.gateway)["champion"]
     texts = comments(20, 5)["comment"].tolist()
-    with CANDIDATES.validate_python(rival).open(Workplace(first.store)) as scorer:
+    with rival.open(Workplace(first.store)) as scorer:
         np.testing.assert_array_equal(scorer.score(batch(texts)), scores(first, texts))
 
 
