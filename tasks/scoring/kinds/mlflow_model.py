@@ -22,9 +22,10 @@ from biasgate.tasks.mlflow_server.model_folders import (
     model_signature,
 )
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
+from biasgate.tasks.store import Workplace
 
 
 def _refuse_other_uris(uri: str) -> str:
