@@ -33,8 +33,7 @@ class CounterfactualAnalysis(Analysis):
         """Refuse a set without terms, or without two texts that differ only in the term."""
         matcher = source.matcher()
         if matcher is None or not frozen.has_text:
-            rule = "`terms`, which texts are compared by"
-            self.refuse(frozen, rule, "its identities are not found in the text")
+            self.refuse(frozen, "`terms`, by which texts are compared", "it has none")
         sentence, term = find_sentences(frozen, matcher)
         if not _with_several_terms(sentence, term).size:
             rule = "texts that differ only in an identity's term"

@@ -51,7 +51,9 @@ class IntersectionsAnalysis(Analysis):
             self.refuse(frozen, "two identities or more", f"it has {', '.join(names) or 'none'}")
         unjoined = [name for name in names if SEPARATOR in name]
         if unjoined:
-            self.refuse(frozen, f"identities without {SEPARATOR!r} in their names", unjoined[0])
+            self.refuse(
+                frozen, f"identities without {SEPARATOR!r} in their names", f"got {unjoined[0]!r}"
+            )
         n_possible = sum(math.comb(len(names), k) for k in range(2, self.max_order + 1))
         if n_possible > COUNTED:
             msg = (
@@ -93,16 +95,19 @@ class IntersectionsAnalysis(Analysis):
     def _sentences(
         self, counts: Mapping[str, int], bias: Mapping[str, Any], shown: list[str]
     ) -> tuple[str, ...]:
-        needed = f"{self.min_support:,} toxic and {self.min_support:,} harmless comments"
-        few = f"{counts['n_without_support']:,} have fewer"
+        needed = f"at least {self.min_support:,} toxic and {self.min_support:,} harmless comments"
         if not shown:
-            return (f"No intersection of identities has {needed} or more.",)
+            return (f"No intersection of identities has {needed}.",)
         name, metric = shown[0], _lowest(bias[shown[0]])
-        told = (
-            f"Worst of {counts['n_measured']:,} intersections of identities: {name} "
-            f"({metric} {_number(bias[name][metric])}, {bias[name]['n']:,} comments). "
-            f"All have {needed} or more; {few}."
-        )
+        found = f"{name} ({metric} {_number(bias[name][metric])}, {bias[name]['n']:,} comments)"
+        told = f"The only intersection of identities with {needed}: {found}."
+        if counts["n_measured"] > 1:
+            told = (
+                f"Worst of {counts['n_measured']:,} intersections of identities with {needed}: "
+                f"{found}."
+            )
+        if counts["n_without_support"]:
+            told += f" Others with fewer: {counts['n_without_support']:,}."
         if counts["n_measured"] < counts["n_with_support"]:
             told += (
                 f" Of {counts['n_with_support']:,} with enough comments only the "

@@ -46,7 +46,9 @@ class LabelSensitivityAnalysis(Analysis):
         del source
         labels = frozen.column("label").to_numpy()
         if np.isin(labels, (0, 1)).all():
-            self.refuse(frozen, "labels that are fractions of raters", "all of its are 0 or 1")
+            self.refuse(
+                frozen, "labels that are fractions of raters", "all of its labels are 0 or 1"
+            )
 
     def analyse(self, rows: MeasuredRows) -> Findings:
         """Measure the same rows with every threshold, and parts of them."""
@@ -77,7 +79,8 @@ def _brief(report: BiasReport) -> dict[str, Any]:
     worst = {}
     for metric in SUBGROUP_METRICS:
         one = worst_subgroup(known, metric).to_dict()
-        worst[metric] = {key: one[key] for key in ("subgroup", "value", "reason") if key in one}
+        keys = ("subgroup", "value") if one["value"] is not None else ("value", "reason")
+        worst[metric] = {key: one[key] for key in keys}
     return {key: known[key] for key in ("overall", "power_mean", "final_score")} | {"worst": worst}
 
 

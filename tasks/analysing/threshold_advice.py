@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bias_metrics import OperatingPoint, advise_threshold
 from bias_metrics._core.packed import PackedMasks
@@ -37,6 +37,20 @@ class ThresholdAdviceAnalysis(Analysis):
         "false_positive_rate",
         "false_negative_rate",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_given(cls, value: Any) -> Any:
+        needed = ("min_recall", "min_precision")
+        missing = [name for name in needed if isinstance(value, dict) and name not in value]
+        if missing:
+            msg = (
+                f"`{missing[0]}` must be given, since a threshold that flags everything, or "
+                "nothing, has the smallest gap; as in {kind: threshold_advice, min_recall: 0.6, "
+                "min_precision: 0.5}"
+            )
+            raise ValueError(msg)
+        return value
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set without identities."""
