@@ -209,13 +209,13 @@ def ui(
 ) -> None:
     """Start MLflow on the runs of the store, for this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415
 
-    if not store.is_dir():
-        print_error(f"store {store} must be a folder that an evaluation wrote; there is none.")
-        raise typer.Exit(USAGE)
     with errors_told(verbose=False):
+        if not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store)
         gateway = Gateway.of_store(store)
         if gateway.uri.startswith("http"):
             print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")

@@ -292,7 +292,8 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
         shown = " and ".join(f"{value:g}" for value in values)
         msg = (
             f"scores of candidate {candidate.name!r} must be probabilities or other graded "
-            f"scores; all are {shown}, which looks like class labels. Log the model with "
-            "`pyfunc_predict_fn='predict_proba'`, or set `allow_two_valued: true`."
+            f"scores; all are {shown}, which looks like class labels. Use the model's "
+            "probabilities (in MLflow, log it with `pyfunc_predict_fn='predict_proba'`), or set "
+            "`allow_two_valued: true`."
         )
         raise InputError(msg)
