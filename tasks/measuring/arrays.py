@@ -24,6 +24,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored import ScoredSet
 
 CONFIDENCE = 0.95
@@ -141,7 +142,7 @@ def choose_rows(
     evaluation_set: EvaluationSet,
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
     """Say which rows are measured, which are positive, and by what choices.
 
     Returns
@@ -160,7 +161,7 @@ def choose_rows(
         rated = _rated(evaluation_set, identities)
     measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: dict[str, Any] = {
+    choices: Choices = {
         "label_threshold": source.label_threshold,
         "identity_threshold": source.identity_threshold,
         "identity_rows": source.identity_rows,
@@ -257,7 +258,7 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
         raise InputError(msg)
 
 
-def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: dict[str, Any]) -> None:
+def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
     if labels.size == 0:
         msg = (
             f"evaluation set {name!r} must have rows whose identities were rated; none of its "

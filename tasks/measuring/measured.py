@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 
@@ -23,7 +23,7 @@ class Measured:
         Folders of the frozen rows, the scores and the ranked arrays.
     folder : str
         Where results go.
-    report : dict
+    report : Report
         As in `report.json`.
     """
 
@@ -33,4 +33,4 @@ class Measured:
     scores: str
     layout: str
     folder: str
-    report: dict[str, Any]
+    report: Report

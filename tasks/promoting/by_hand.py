@@ -9,7 +9,14 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS, Transition, heal, move_champion
+from biasgate.tasks.promoting.champion import (
+    CHAMPION,
+    PREVIOUS,
+    Transition,
+    decision,
+    heal,
+    move_champion,
+)
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
 from biasgate.tasks.promoting.verify import (
     Finding,
@@ -17,6 +24,7 @@ from biasgate.tasks.promoting.verify import (
     verify_frozen_sets,
     verify_version,
 )
+from biasgate.tasks.records import Decision, Verdict, champion_of
 
 
 class NotVerifiedError(InputError):
@@ -87,7 +95,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
     return findings + verify_frozen_sets(found, store)
 
 
-def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
     """Make a version champion on the verdicts that it has.
 
     Returns
@@ -111,7 +119,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     verdicts, compared = _recorded(found, gateway)
     champion = gateway.alias(model, CHAMPION)
     if champion is not None and champion.version == found.version:
-        return {"outcome": "pass", "promoted": False, "sentence": f"{found.uri} is champion."}
+        return decision("pass", f"{found.uri} is champion.")
     if compared != {champion.uri if champion else None}:
         msg = (
             f"{found.uri} was compared with {_named(compared)}, but champion is "
@@ -122,7 +130,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     return move_champion(Transition("promotion", found, replaces, verdicts, reason), gateway)
 
 
-def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     """Make the version champion again that the last promotion replaced.
 
     Its own verdicts must hold in all but their comparison with who was champion then.
@@ -190,8 +198,8 @@ def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, s
     for name in version.tags["biasgate.required_sets"].split(","):
         tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
         verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
-        verdict = gateway.read_json(tags["run_id"], "verdict.json")
-        compared.add((verdict["champion"] or {}).get("model"))
+        verdict: Verdict = gateway.read_json(tags["run_id"], "verdict.json")
+        compared.add(champion_of(verdict))
     return verdicts, compared
 
 

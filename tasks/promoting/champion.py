@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bias_metrics.gate.judging import Outcome
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.records import Decision
 
 CHAMPION, PREVIOUS = "champion", "previous_champion"
 
@@ -56,7 +58,7 @@ class Transition:
         }
 
 
-def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
+def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     """Move the alias as a transaction: claim, check, move, read back, close.
 
     Whatever dies on the way leaves an open entry in the ledger, which the next promoter
@@ -141,21 +143,21 @@ def moved(version: ModelVersion, before: str | None, reason: str) -> str:
     return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
 
 
-def moved_meanwhile(version: ModelVersion) -> dict[str, Any]:
+def moved_meanwhile(version: ModelVersion) -> Decision:
     """Return the decision on a version that was compared with what is no longer champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
     return decision("insufficient", sentence, champion_moved=True)
 
 
 def decision(
-    outcome: str,
+    outcome: Outcome,
     sentence: str,
     *,
     promoted: bool = False,
     champion_moved: bool = False,
     rule: str | None = None,
     report_only: bool = False,
-) -> dict[str, Any]:
+) -> Decision:
     """Return what became of a candidate, as `decisions.promote`, without its name."""
     return {
         "outcome": outcome,

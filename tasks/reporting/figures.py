@@ -12,12 +12,13 @@ from bias_metrics import plot
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.records import Report
 
 # Identities that a picture shows: of more, the worst.
 ROWS, PANELS = 60, 30
 
 
-def metric_heatmap(report: Mapping[str, Any]) -> Figure:
+def metric_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with their intervals; of many identities the worst."""
     found = report["bias"]["subgroups"]
     shown, left_out = shown_identities(found, ROWS)
@@ -33,7 +34,7 @@ def shown_identities(subgroups: Mapping[str, Any], most: int) -> tuple[list[str]
     return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
 
 
-def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
+def score_distributions(report: Report, layout: Layout) -> Figure:
     """Draw each identity's scores by class over the background's; of many the worst."""
     masks = layout.masks()
     shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
@@ -46,7 +47,7 @@ def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
 
 
 @task(name="draw figures", task_run_name="draw {folder!m}")
-def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
+def draw_figures(report: Report, layout: str, folder: str) -> None:
     """Write `heatmap.png` and `distributions.png`. Safe to retry."""
     say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
@@ -55,5 +56,5 @@ def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
     )
 
 
-def _title(report: Mapping[str, Any]) -> str:
+def _title(report: Report) -> str:
     return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"

@@ -23,6 +23,7 @@ from pydantic import Field, SecretStr, model_validator
 from biasgate.tasks.common.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.records import Summary
 
 SECONDS = 10.0
 """How long one message may take altogether."""
@@ -92,7 +93,7 @@ class UnusableAddressError(ValueError):
     """The variable does not hold an address that starts with http:// or https://."""
 
 
-def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+def message_of(summary: Summary) -> dict[str, Any]:
     """Return what is told of a summary: outcome, decisions, checks that did not pass."""
     unmet = [
         f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
@@ -100,12 +101,19 @@ def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     ]
-    kept = ("candidate", "outcome", "promoted", "sentence")
     return {
         "evaluation": summary["evaluation"],
         "outcome": word_of(summary).occasion,
         "run_id": summary["run_id"],
-        "decisions": [{key: one[key] for key in kept} for one in summary["decisions"]],
+        "decisions": [
+            {
+                "candidate": one["candidate"],
+                "outcome": one["outcome"],
+                "promoted": one["promoted"],
+                "sentence": one["sentence"],
+            }
+            for one in summary["decisions"]
+        ],
         "n_unmet": len(unmet),
         "unmet": unmet[:_SENTENCES],
     }
@@ -195,6 +203,6 @@ def _post(address: SecretStr, content: Mapping[str, Any]) -> None:
 
 
 @task(name="notify")
-def notify_people(notifications: Sequence[Notification], summary: dict[str, Any]) -> list[str]:
+def notify_people(notifications: Sequence[Notification], summary: Summary) -> list[str]:
     """Send the notifications of an evaluation file; return what was not delivered."""
     return notify(notifications, message_of(summary))
