@@ -109,8 +109,8 @@ class Choices(TypedDict):
 
     label_threshold: float
     identity_threshold: float
-    identity_rows: str
-    background: str
+    identity_rows: Literal["rated", "all"]
+    background: Literal["outside_subgroup", "no_identity"]
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int

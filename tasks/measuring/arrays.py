@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,14 @@ from biasgate.tasks.scoring.scored import ScoredSet
 CONFIDENCE = 0.95
 
 
+class LayoutRecord(TypedDict):
+    """`layout.json`: the measured identities, those under the power means, how rows were chosen."""
+
+    identities: list[str]
+    power_mean_groups: list[str] | None
+    choices: Choices
+
+
 @dataclass(frozen=True)
 class Layout:
     """Arrays of one candidate on one set, in a folder, memory-mapped when read.
@@ -42,10 +51,11 @@ class Layout:
 
     folder: Path
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """`identities`, `power_mean_groups` and `choices`."""
-        return dict(json.loads((self.folder / "layout.json").read_text("utf-8")))
+    @cached_property
+    def record(self) -> LayoutRecord:
+        """What was laid out; read once."""
+        found: LayoutRecord = json.loads((self.folder / "layout.json").read_text("utf-8"))
+        return found
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Map one array into memory, read only."""
@@ -129,7 +139,7 @@ def lay_out(
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         _save_members(mentions, measured, temporary / "members.npy")
-        record = {
+        record: LayoutRecord = {
             "identities": identities,
             "power_mean_groups": source.power_mean_groups,
             "choices": choices,

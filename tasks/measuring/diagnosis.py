@@ -7,7 +7,6 @@ scores into decisions: whose harmless comments are flagged, whose abuse is misse
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -187,7 +186,7 @@ def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:
             yield value, metric
 
 
-@task(name="explain bias", task_run_name="explain {layout!m}")
-def explain_bias(bias: BiasReport, threshold: float | None, layout: str) -> Explained:
+@task(name="explain bias", task_run_name="explain {layout.folder!m}")
+def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
     """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
-    return explain(Layout(Path(layout)), bias, threshold)
+    return explain(layout, bias, threshold)

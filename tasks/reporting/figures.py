@@ -47,13 +47,11 @@ def score_distributions(report: Report, layout: Layout) -> Figure:
 
 
 @task(name="draw figures", task_run_name="draw {folder!m}")
-def draw_figures(report: Report, layout: str, folder: str) -> None:
+def draw_figures(report: Report, layout: Layout, folder: str) -> None:
     """Write `heatmap.png` and `distributions.png`. Safe to retry."""
     say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
-    score_distributions(report, Layout(Path(layout))).savefig(
-        Path(folder) / "distributions.png", dpi=110
-    )
+    score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
 
 
 def _title(report: Report) -> str:

@@ -181,12 +181,12 @@ def write_report(
     candidate: CandidateSettings,
     set_folder: str,
     scores_folder: str,
-    layout: str,
+    layout: Layout,
     folder: str,
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
     candidate_digest = ScoredSet.digest_of(scores_folder)
-    choices = Layout(Path(layout)).record["choices"]
+    choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)
