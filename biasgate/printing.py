@@ -16,6 +16,7 @@ from rich.table import Table
 from biasgate.tasks.common.outcomes import word_of
 
 if TYPE_CHECKING:
+    from biasgate.tasks.promoting.ledger import HistoryEntry
     from biasgate.tasks.records import BesideChance, Report, Summary, Verdict, WorstAccuracy
 
 _WIDTH = 118
@@ -76,7 +77,7 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
 
-def print_history(model: str, entries: Sequence[Mapping[str, Any]]) -> None:
+def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
     """Print the promotions of a model, the last first."""
     table = Table(title=f"champion of {escape(model)}", title_justify="left", title_style="bold")
     for heading in ("#", "when (UTC)", "action", "version", "replaced", "state", "why"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
@@ -17,7 +16,7 @@ from biasgate.tasks.promoting.champion import (
     heal,
     move_champion,
 )
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, HistoryEntry, Ledger, RestsOn
 from biasgate.tasks.promoting.verify import (
     Finding,
     verify_champion,
@@ -162,7 +161,7 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     )
 
 
-def history(model: str, gateway: Gateway) -> list[dict[str, Any]]:
+def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
     """Return every promotion and rollback of a model, the last first.
 
     Raises
@@ -192,9 +191,10 @@ def require_known(model: str, gateway: Gateway) -> None:
         raise InputError(msg)
 
 
-def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, str]], set[Any]]:
+def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
     """Return the verdicts that a version is tagged with, and whom they compare it with."""
-    verdicts, compared = [], set()
+    verdicts: list[RestsOn] = []
+    compared: set[str | None] = set()
     for name in version.tags["biasgate.required_sets"].split(","):
         tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
         verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
@@ -203,5 +203,5 @@ def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, s
     return verdicts, compared
 
 
-def _named(compared: set[Any]) -> str:
+def _named(compared: set[str | None]) -> str:
     return ", ".join(sorted(one or "nobody" for one in compared))

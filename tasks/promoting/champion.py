@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from bias_metrics.gate.judging import Outcome
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.ledger import Entry, Ledger, Move, RestsOn
 from biasgate.tasks.records import Decision
 
 CHAMPION, PREVIOUS = "champion", "previous_champion"
@@ -27,8 +27,8 @@ class Transition:
         The version that shall be champion.
     replaces : str or None
         The version that must be champion now; None if there must be none.
-    verdicts : sequence of mapping
-        `set`, `run_id` and `digest` of each verdict that it rests on.
+    verdicts : sequence of RestsOn
+        The verdicts that it rests on.
     reason : str
         Why.
     rule : str
@@ -40,12 +40,12 @@ class Transition:
     action: Literal["promotion", "rollback"]
     version: ModelVersion
     replaces: str | None
-    verdicts: Sequence[Mapping[str, Any]]
+    verdicts: Sequence[RestsOn]
     reason: str
     rule: str = "by hand"
     passed_over: Sequence[str] = ()
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Move:
         """Return what the ledger keeps of it."""
         return {
             "action": self.action,
@@ -54,7 +54,7 @@ class Transition:
             "rule": self.rule,
             "reason": self.reason,
             "passed_over": list(self.passed_over),
-            "verdicts": [dict(one) for one in self.verdicts],
+            "verdicts": list(self.verdicts),
         }
 
 

@@ -19,7 +19,7 @@ from biasgate.tasks.promoting.champion import (
     moved,
     moved_meanwhile,
 )
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.ledger import Entry, Ledger, RestsOn
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -182,7 +182,7 @@ def _stays(model: str, champion: str | None) -> str:
 def _transition(
     chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
 ) -> Transition:
-    rests_on = [
+    rests_on: list[RestsOn] = [
         {
             "set": verdict["evaluation_set"]["name"],
             "run_id": verdict["run_id"],

@@ -253,12 +253,13 @@ def _choices(report: Report, like: Mapping[str, Any]) -> dict[str, Any]:
 def _decided_again(
     verdict: Verdict,
     report: Report,
-    policy: Mapping[str, Any],
+    content: Mapping[str, Any],
     evidence: EvidenceFile,
     name: str,
     day: date,
 ) -> Iterator[Finding]:
     try:
+        policy = Policy.model_validate(content)
         again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
         schema = verdict["schema_version"]
         differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
@@ -278,7 +279,7 @@ def _decided_again(
 def _decide(
     verdict: Verdict,
     report: Report,
-    policy: Mapping[str, Any],
+    policy: Policy,
     evidence: EvidenceFile,
     day: str,
 ) -> Verdict:
@@ -289,7 +290,7 @@ def _decide(
     roles = {role: one for role, one in named.items() if one}
     return build_verdict(
         report,
-        Policy.model_validate(policy),
+        policy,
         evidence,
         roles,
         n_candidates=verdict["n_candidates"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -12,7 +11,7 @@ from bias_metrics import plot
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.records import Report
+from biasgate.tasks.records import Report, Subgroup
 
 # Identities that a picture shows: of more, the worst.
 ROWS, PANELS = 60, 30
@@ -27,7 +26,7 @@ def metric_heatmap(report: Report) -> Figure:
     )
 
 
-def shown_identities(subgroups: Mapping[str, Any], most: int) -> tuple[list[str], str]:
+def shown_identities(subgroups: Mapping[str, Subgroup], most: int) -> tuple[list[str], str]:
     """Return the identities that are drawn, and how the title says that others are not."""
     if len(subgroups) <= most:
         return list(subgroups), ""
