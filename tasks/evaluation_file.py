@@ -138,8 +138,10 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict
         raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
-        part.check()
+    for source in evaluation.evaluation_sets:
+        source.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        candidate.check()
     for candidate in (*evaluation.candidates, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
