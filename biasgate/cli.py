@@ -124,7 +124,7 @@ def train(
         from biasgate.flows.train import train as flow  # noqa: PLC0415
 
         for candidate in flow(str(config), str(store.resolve())):
-            typer.echo(f"{candidate['name']}: {candidate.get('model') or 'not trained here'}")
+            typer.echo(f"{candidate.name}: {candidate.uri or 'not trained here'}")
 
 
 @app.command()

@@ -7,13 +7,14 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from biasgate.flows.judge import judge_candidates
+from biasgate.flows.judge import judge_candidates, look_up_rivals
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.common.files import own_folder
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
 from biasgate.tasks.gating.verdict import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
@@ -23,7 +24,7 @@ from biasgate.tasks.measuring.identities import (
     measure_identity,
     summarise_identities,
 )
-from biasgate.tasks.promoting.rivals import pin_rivals
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.publish import (
@@ -34,7 +35,9 @@ from biasgate.tasks.reporting.publish import (
     write_submission_file,
 )
 from biasgate.tasks.reporting.report import write_report
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 
 
@@ -94,43 +97,51 @@ def evaluate(
     """
     check_places(output, store)
     evaluation = read_evaluation_file(config, outcome_of)
-    sources = evaluation["evaluation_sets"]
-    frozen = [freeze_evaluation_set(source, store) for source in sources]
+    workplace = Workplace(Path(store))
+    sources, policy = evaluation.evaluation_sets, evaluation.policy
+    frozen = [freeze_evaluation_set(source, workplace) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
-        check_policy(evaluation, rows, source)
-    candidates = prepare_candidates(evaluation, store)
-    rivals = pin_rivals(evaluation, candidates, store).values()
-    scores = score_candidates([*candidates, *rivals], frozen, store)[: len(candidates)]
+        check_policy(policy, source, rows)
+    candidates = prepare_candidates(evaluation, workplace)
+    rivals = look_up_rivals(evaluation, candidates, workplace).values()
+    scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
     key = f"evaluate-{runtime.flow_run.id}"
     with (
-        own_folder(Path(store) / "work") as folder,
-        evaluation_run(evaluation, scores, key, store) as run,
+        own_folder(workplace.store / "work") as folder,
+        evaluation_run(evaluation, scores, key, workplace) as run,
     ):
         work = str(folder)
         measured = [
             [
-                measure_candidate(source, candidate, rows, store, work, submission=submission)
+                measure_candidate(source, candidate, rows, workplace, work, submission=submission)
                 for source, rows in zip(sources, frozen, strict=True)
             ]
             for candidate in candidates
         ]
-        judged = judge_candidates(candidates, measured, evaluation, run, store, work, output)
-        summary = summarise_evaluation(evaluation, *judged, run, output)
-        close_evaluation_run(run, summary, store)
-    notify_people(evaluation, summary)
+        decided = judge_candidates(measured, evaluation, run, output)
+        summary = summarise_evaluation(
+            decided,
+            run.run_id,
+            output,
+            evaluation=evaluation.name,
+            outcome_of=evaluation.outcome_of,
+            report_only=policy.report_only,
+        )
+        close_evaluation_run(run, summary)
+    notify_people(evaluation.notifications, summary)
     return conclude(summary)
 
 
 def measure_candidate(
-    source: dict[str, Any],
-    candidate: dict[str, Any],
+    source: SourceSettings,
+    candidate: CandidateSettings,
     rows: str,
-    store: str,
+    workplace: Workplace,
     work: str,
     *,
     submission: bool,
-) -> dict[str, Any]:
-    """Measure one candidate on one set; return its report, and where its files are.
+) -> Measured:
+    """Measure one candidate on one set.
 
     Step 3 of the pipeline:
 
@@ -141,18 +152,18 @@ def measure_candidate(
 
     Step 4: write the report and its table, draw the figures.
     """
-    scores = score_candidate(candidate, rows, store)
-    folder = make_folder(work, RESULTS, source["name"], candidate["name"])
-    arrays = make_folder(work, "arrays", source["name"], candidate["name"])
+    scores = score_candidate(candidate, rows, workplace)
+    folder = make_folder(work, RESULTS, source.name, candidate.name)
+    arrays = make_folder(work, "arrays", source.name, candidate.name)
     layout = lay_out_scores(rows, scores, source, arrays)
     shares = list_identities(layout)
     measured = measure_identity.map(
         list(shares), list(shares.values()), layout=unmapped(layout)
     ).result()
     bias = summarise_identities(measured, layout)
-    explained = explain_bias(bias, candidate, layout)
+    explained = explain_bias(bias, candidate.threshold, layout)
     report = write_report(bias, explained, candidate, rows, scores, layout, folder)
     draw_figures(report, layout, folder)
     if submission:
         write_submission_file(scores, folder)
-    return {"report": report, "rows": rows, "scores": scores, "layout": layout, "folder": folder}
+    return Measured(source, candidate, rows, scores, layout, folder, report)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.gating.evidence import gather_evidence
 from biasgate.tasks.gating.verdict import decide_candidate
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
-from biasgate.tasks.promoting.rivals import pin_rivals
+from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
+from biasgate.tasks.records import Decided
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.publish import publish_results
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import log_candidate_run
-from biasgate.tasks.tracking.resume import find_promotion
+from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 
 # Every time somebody else promotes while the candidates are judged, they are judged again.
 ATTEMPTS = 5
 
 
 def judge_candidates(
-    candidates: list[dict[str, Any]],
-    measured: list[list[dict[str, Any]]],
-    evaluation: dict[str, Any],
-    run: str,
-    store: str,
-    work: str,
-    output: str,
-) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
+    measured: list[list[Measured]], evaluation: Evaluation, run: EvaluationRun, output: str
+) -> Decided:
     """Return every candidate's verdict on every set, and what became of each candidate.
 
     If this evaluation promoted a candidate already (before it was killed), keep that result.
@@ -37,47 +36,51 @@ def judge_candidates(
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
       champion; if somebody else moved `champion` meanwhile, start again
     """
+    model, policy = evaluation.registered_model, evaluation.policy
+    candidates = [on_sets[0].candidate for on_sets in measured]
     for _ in range(ATTEMPTS):
-        promoted = find_promotion(candidates, measured, evaluation, run, store)
+        promoted = find_promotion(measured, model, policy, run)
         if promoted is not None:
-            publish_results(candidates, work, output)
+            publish_results(measured, output)
             return promoted
-        rivals = pin_rivals(evaluation, candidates, store)
-        verdicts = [
-            judge_candidate(candidate, on_sets, rivals, evaluation, run, store)
-            for candidate, on_sets in zip(candidates, measured, strict=True)
-        ]
-        publish_results(candidates, work, output)
-        decisions = promote_best(candidates, verdicts, evaluation, store)
+        rivals = look_up_rivals(evaluation, candidates, run.workplace)
+        verdicts = [judge_candidate(on_sets, rivals, evaluation, run) for on_sets in measured]
+        publish_results(measured, output)
+        decisions = promote_best(candidates, verdicts, model, policy, run.workplace)
         if not any(one["champion_moved"] for one in decisions):
             break
-    return verdicts, decisions
+    return Decided([one for on_sets in verdicts for one in on_sets], decisions)
+
+
+def look_up_rivals(
+    evaluation: Evaluation, candidates: list[CandidateSettings], workplace: Workplace
+) -> Rivals:
+    """Return whom the candidates are compared with, as they are now."""
+    return pin_rivals(
+        evaluation.champion,
+        evaluation.reference,
+        evaluation.registered_model,
+        evaluation.policy,
+        candidates,
+        workplace,
+    )
 
 
 def judge_candidate(
-    candidate: dict[str, Any],
-    measured: list[dict[str, Any]],
-    rivals: dict[str, dict[str, Any]],
-    evaluation: dict[str, Any],
-    run: str,
-    store: str,
+    measured: list[Measured], rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
 ) -> list[dict[str, Any]]:
     """Return a candidate's verdict on every set.
 
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    verdicts = [judge_on_set(one, rivals, evaluation, run, store) for one in measured]
-    describe_version(candidate, [one["folder"] for one in measured], store)
+    verdicts = [judge_on_set(one, rivals, evaluation, run) for one in measured]
+    describe_version(measured[0].candidate, measured, run.workplace)
     return verdicts
 
 
 def judge_on_set(
-    measured: dict[str, Any],
-    rivals: dict[str, dict[str, Any]],
-    evaluation: dict[str, Any],
-    run: str,
-    store: str,
+    measured: Measured, rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
 ) -> dict[str, Any]:
     """Return the verdict on one set, logged.
 
@@ -86,11 +89,11 @@ def judge_on_set(
       decide, write the model card
     - step 6: log all of it as one MLflow run
     """
-    report, folder = measured["report"], measured["folder"]
-    scores = {role: score_candidate(one, measured["rows"], store) for role, one in rivals.items()}
-    evidence = gather_evidence(
-        measured["layout"], measured["rows"], measured["scores"], scores, folder
-    )
-    verdict = decide_candidate(report, evidence, evaluation, rivals, folder)
-    write_model_card(report, verdict, evaluation, folder)
-    return log_candidate_run(report, verdict, folder, run, store)
+    policy, n_candidates = evaluation.policy, len(evaluation.candidates)
+    scores = {
+        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
+    }
+    evidence = gather_evidence(measured, scores)
+    verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates)
+    write_model_card(measured, verdict, evaluation.model_card, policy.promote)
+    return log_candidate_run(measured, verdict, run)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 from prefect import flow
 
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import read_evaluation_file
+from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.training import pin_candidate, train_candidate
+from biasgate.tasks.store import Workplace
 
 
-def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str, Any]]:
+def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[CandidateSettings]:
     """Return the candidates, each registered one pinned to its version.
 
     - freeze all training sets, so that a wrong one is refused before any training
@@ -20,26 +22,26 @@ def prepare_candidates(evaluation: dict[str, Any], store: str) -> list[dict[str,
     - for each `models:/name@alias`: look up the version once, for all later steps
     """
     training_sets = {
-        candidate["name"]: freeze_evaluation_set(candidate["train_on"], store)
-        for candidate in evaluation["candidates"]
-        if candidate.get("train_on")
+        candidate.name: freeze_evaluation_set(source, workplace)
+        for candidate in evaluation.candidates
+        if (source := candidate.training()) is not None
     }
     return [
         train_candidate(
             candidate,
-            training_sets[candidate["name"]],
-            store,
-            evaluation["name"],
-            evaluation["registered_model"],
+            training_sets[candidate.name],
+            workplace,
+            evaluation.name,
+            str(evaluation.registered_model),
         )
-        if candidate.get("train_on")
-        else pin_candidate(candidate, store)
-        for candidate in evaluation["candidates"]
+        if candidate.name in training_sets
+        else pin_candidate(candidate, workplace)
+        for candidate in evaluation.candidates
     ]
 
 
 @flow(name="train", flow_run_name="train {config}")
-def train(config: str, store: str) -> list[dict[str, Any]]:
+def train(config: str, store: str) -> list[CandidateSettings]:
     """Train and register the candidates of an evaluation file that are trained here.
 
     Parameters
@@ -51,7 +53,7 @@ def train(config: str, store: str) -> list[dict[str, Any]]:
 
     Returns
     -------
-    list of dict
+    list of CandidateSettings
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    return prepare_candidates(read_evaluation_file(config), store)
+    return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))

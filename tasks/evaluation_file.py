@@ -21,8 +21,8 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
 
 
-class Evaluation(Settings):
-    """One evaluation file.
+class EvaluationFile(Settings):
+    """An evaluation file, as it is written.
 
     Attributes
     ----------
@@ -107,7 +107,23 @@ class Evaluation(Settings):
         return self
 
 
-def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict[str, Any]:
+class Evaluation(EvaluationFile):
+    """An evaluation file that was checked with everything it names.
+
+    Attributes
+    ----------
+    policy : Policy
+        The policy that the file names.
+    """
+
+    policy: Policy  # type: ignore[assignment] # the file has its name, here it is read
+
+    def content(self) -> dict[str, Any]:
+        """Return all of it as JSON-ready values, with the digest of the policy."""
+        return self.model_dump(mode="json", by_alias=True) | {"policy_digest": self.policy.digest}
+
+
+def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
     """Read an evaluation file with its policy and check all that can be checked now.
 
     Parameters
@@ -119,9 +135,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict
 
     Returns
     -------
-    dict
-        Plain values: the file's keys with paths made absolute, and `policy` replaced by
-        the policy's content with its digest.
+    Evaluation
+        The settings with absolute paths, and the policy.
 
     Raises
     ------
@@ -130,7 +145,7 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict
         no candidate.
     """
     path = path.resolve()
-    evaluation = read_settings(path, Evaluation)
+    evaluation = read_settings(path, EvaluationFile)
     names = [one.name for one in evaluation.candidates]
     unknown = sorted(set(outcome_of or ()) - set(names))
     if unknown:
@@ -148,12 +163,14 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> dict
             candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
-    content = evaluation.model_dump(mode="json", by_alias=True)
-    content |= {"outcome_of": list(outcome_of or evaluation.outcome_of)}
-    return content | {"policy": policy.model_dump(mode="json"), "policy_digest": policy.digest}
+    counted = tuple(outcome_of or evaluation.outcome_of)
+    # Not validated again: it was, and made-up versions of candidates must stay as they are.
+    return Evaluation.model_construct(
+        **dict(evaluation) | {"policy": policy, "outcome_of": counted}
+    )
 
 
-def _with_roles(evaluation: Evaluation) -> Iterator[tuple[str, CandidateSettings]]:
+def _with_roles(evaluation: EvaluationFile) -> Iterator[tuple[str, CandidateSettings]]:
     """Yield candidates and rivals; not a registered champion, which may be found later."""
     yield from (("candidate", one) for one in evaluation.candidates)
     if evaluation.champion is not None and evaluation.registered_model is None:
@@ -162,7 +179,7 @@ def _with_roles(evaluation: Evaluation) -> Iterator[tuple[str, CandidateSettings
         yield "reference", evaluation.reference
 
 
-def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
+def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> None:
     if evaluation.reference is None:
         for rule in policy.decision_rules():
             if rule.reference_margin is not None:
@@ -174,7 +191,7 @@ def _refuse_missing_reference(evaluation: Evaluation, policy: Policy) -> None:
 
 
 @task(name="read evaluation")
-def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> dict[str, Any]:
+def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
     """Read and check an evaluation file. Reads only, safe to retry."""
     file = Path(path)
     if not file.exists():
@@ -182,11 +199,11 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> dict
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
     candidates, sets = (
-        ", ".join(one["name"] for one in evaluation[key])
-        for key in ("candidates", "evaluation_sets")
+        ", ".join(one.name for one in ones)
+        for ones in (evaluation.candidates, evaluation.evaluation_sets)
     )
-    policy = evaluation["policy"]["name"]
-    say(f"evaluation {evaluation['name']}: {candidates} on {sets}, judged by policy {policy}")
+    policy = evaluation.policy.name
+    say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation
 
 
@@ -197,7 +214,7 @@ def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
     """
     del flow
     path = Path(flow_run.parameters["config"])
-    evaluation = read_settings(path, Evaluation)
+    evaluation = read_settings(path, EvaluationFile)
     error = getattr(state.data, "result", state.data)  # Prefect keeps it in a record of its own
     kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
     notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

@@ -27,11 +27,12 @@ from benchmarks._measurement import describe_machine
 from biasgate import deployments
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.train import train
-from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import read_evaluation
-from biasgate.tasks.scoring.candidate import Workplace
-from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.store import Workplace
 
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "compared.yaml"
 DOORS = ("baseline", "baseline registered", "baseline served")
@@ -78,21 +79,24 @@ def main() -> None:
     """Train, serve, score, evaluate, print the page."""
     store = Path(sys.argv[1]).resolve()
     candidates = train(str(CONFIG), str(store))
-    place = Workplace.at(store)
+    place = Workplace(store)
     log = store / "served.log"
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    with served(candidates[0]["model"], log, place.gateway.uri) as address:
+    with served(candidates[0].uri, log, place.gateway.uri) as address:
         os.environ["BIASGATE_SERVED"] = address
-        sources = read_evaluation(CONFIG)["evaluation_sets"]
-        pinned = [one | {"url": address} if one["kind"] == "http" else one for one in candidates]
+        sources = read_evaluation(CONFIG).evaluation_sets
+        pinned = [
+            one.model_copy(update={"url": address}) if one.kind == "http" else one
+            for one in candidates
+        ]
         scored = {
-            (source["name"], one["name"]): timed_scores(one, source, place)
+            (source.name, one.name): timed_scores(one, source, place)
             for source in sources
             for one in pinned
         }
         summary: Any = evaluate(str(CONFIG), str(store / "results"), str(store))
-    tables = "".join(table(source["name"], summary, scored, store) for source in sources)
-    training = freeze(SOURCES.validate_python(candidates[0]["train_on"]), store)
+    tables = "".join(table(source.name, summary, scored, store) for source in sources)
+    training = freeze(candidates[0].train_on, store)
     machine = describe_machine()
     print(
         PAGE.format(
@@ -105,21 +109,20 @@ def main() -> None:
                 + [f"{one} {version(one)}" for one in ("torch", "transformers", "scikit-learn")]
             ),
             tables=tables,
-            doors="\n".join(doors(source["name"], scored) for source in sources),
+            doors="\n".join(doors(source.name, scored) for source in sources),
         ),
         end="",
     )
 
 
 def timed_scores(
-    candidate: Mapping[str, Any], source: Mapping[str, Any], place: Workplace
+    candidate: CandidateSettings, source: SourceSettings, place: Workplace
 ) -> tuple[np.ndarray, float]:
     """Return scores and rows in a second; the evaluation finds the scores kept."""
-    rows = freeze(SOURCES.validate_python(source), place.store)
-    settings = CANDIDATES.validate_python(candidate)
+    rows = freeze(source, place.store)
     start = time.perf_counter()
-    with settings.open(place) as scorer:
-        scores = score_rows(scorer, rows, settings, place.scores)
+    with candidate.open(place) as scorer:
+        scores = score_rows(scorer, rows, candidate, place.scores)
     seconds = time.perf_counter() - start
     return scores.table()["score"].to_numpy(), rows.n_rows / seconds
 

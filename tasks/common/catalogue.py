@@ -101,7 +101,7 @@ class Catalogue(Generic[SettingsType]):
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__qualname__}"
             msg = f"{what} must be a subclass of {base}; tell its author"
-            raise ValueError(msg)
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
         return found
 
 

@@ -12,6 +12,7 @@ from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.store import Workplace
 
 _HERE = "biasgate.tasks.data"
 SOURCE_KINDS = Catalogue(
@@ -43,6 +44,7 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
     EvaluationSet
         The set, verified if it was there already.
     """
+    source = source.model_copy()  # what it notices in the rows is of this reading alone
     source.check()
     source = source.prepare(store / "downloads")
     source.check()
@@ -62,11 +64,11 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         )
 
 
-@task(name="freeze evaluation set", task_run_name="freeze {source[name]}")
-def freeze_evaluation_set(source: dict[str, Any], store: str) -> str:
+@task(name="freeze evaluation set", task_run_name="freeze {source.name}")
+def freeze_evaluation_set(source: SourceSettings, workplace: Workplace) -> str:
     """Read the source, write the frozen set, return its folder. Safe to retry."""
-    say(f"freezing {source['name']}")
-    frozen = freeze(SOURCES.validate_python(source), Path(store))
+    say(f"freezing {source.name}")
+    frozen = freeze(source, workplace.store)
     counts = f"{frozen.n_rows:,} rows, identities: {len(frozen.identities)}"
     say(f"frozen {frozen.name}: {counts}, digest: {frozen.digest[:12]}", aside=True)
     return str(frozen.folder)

@@ -37,6 +37,7 @@ from biasgate.tasks.common.files import file_digest, whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.scoring.scored import ScoredSet
 
 FILE = "evidence.parquet"
@@ -318,17 +319,18 @@ def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.
     return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
 
 
-@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
-def gather_evidence(
-    layout: str, set_folder: str, scores: str, rivals: dict[str, str], folder: str
-) -> str:
-    """Write `evidence.parquet` and return its path. Safe to retry."""
+@task(name="gather evidence", task_run_name="gather evidence of {measured.folder!m}")
+def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
+    """Write `evidence.parquet` and return its path. Safe to retry.
+
+    `rivals` are the folders of the scores of champion and reference.
+    """
     scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
     evidence = write_evidence(
-        Layout(Path(layout)),
-        EvaluationSet.load(Path(set_folder)),
-        ScoredSet.open(scores),
+        Layout(Path(measured.layout)),
+        EvaluationSet.load(Path(measured.rows)),
+        ScoredSet.open(measured.scores),
         scored_rivals,
-        Path(folder) / FILE,
+        Path(measured.folder) / FILE,
     )
     return str(evidence.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from bias_metrics import equal_error_rate
 from bias_metrics.gate.decide import thresholds_needed
@@ -11,6 +10,7 @@ from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.scoring.candidate import CandidateSettings
 
 Thresholds = Mapping[str, Mapping[str, float]]
 """By the threshold's name and by role: `candidate`, `champion`, `reference`."""
@@ -66,7 +66,9 @@ def missing_threshold(role: str, name: str | None = None) -> str:
     )
 
 
-def refuse_missing_thresholds(rules: Sequence[Rule], settings: Iterator[tuple[str, Any]]) -> None:
+def refuse_missing_thresholds(
+    rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
+) -> None:
     """Refuse settings of candidates and rivals that lack a threshold which rules ask for.
 
     Parameters

@@ -21,12 +21,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.evidence import RIVALS, EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import sign, verdict_digest
 from biasgate.tasks.measuring.arrays import choose_rows
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.scoring.candidate import CandidateSettings
 
 SCHEMA_VERSION = 3
 # What verdicts of an earlier schema lack, or computed in another way.
@@ -219,50 +221,45 @@ def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[st
     return worsened(evidence.compare("champion", level).to_dict())
 
 
-@task(name="check policy", task_run_name="check policy for {source[name]}")
-def check_policy(evaluation: dict[str, Any], set_folder: str, source: dict[str, Any]) -> None:
+@task(name="check policy", task_run_name="check policy for {source.name}")
+def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> None:
     """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
 
     Reads only.
     """
-    frozen, settings = EvaluationSet.load(Path(set_folder)), SOURCES.validate_python(source)
-    choose_rows(frozen, settings)
-    identities = settings.measured_identities(frozen.identities)
+    frozen = EvaluationSet.load(Path(set_folder))
+    choose_rows(frozen, source)
+    identities = source.measured_identities(frozen.identities)
     slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
-    refuse_unknown_names(Policy.model_validate(evaluation["policy"]), identities, slices)
+    refuse_unknown_names(policy, identities, slices)
 
 
-def _required(evaluation: Mapping[str, Any]) -> set[str]:
-    return {one["name"] for one in evaluation["evaluation_sets"] if one["required"]}
-
-
-@task(name="decide", task_run_name="decide {folder!m}")
+@task(name="decide", task_run_name="decide {measured.folder!m}")
 def decide_candidate(
-    report: dict[str, Any],
+    measured: Measured,
     evidence: str,
-    evaluation: dict[str, Any],
-    rivals: dict[str, Any],
-    folder: str,
+    rivals: dict[str, CandidateSettings],
+    policy: Policy,
+    n_candidates: int,
 ) -> dict[str, Any]:
     """Judge the report, write `verdict.json` and `policy.json`, return the verdict.
 
     Safe to retry.
     """
-    policy = Policy.model_validate(evaluation["policy"])
     verdict = build_verdict(
-        report,
+        measured.report,
         policy,
         EvidenceFile(Path(evidence)),
-        rivals,
-        n_candidates=len(evaluation["candidates"]),
+        {role: one.identity() | {"threshold": one.threshold} for role, one in rivals.items()},
+        n_candidates=n_candidates,
         today=datetime.now(UTC).date(),
-        required=report["evaluation_set"]["name"] in _required(evaluation),
+        required=measured.source.required,
     )
-    of = f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    of = f"{measured.candidate.name} on {measured.source.name}"
     say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
     signature = sign(verdict_digest(verdict))
     if signature is not None:
         verdict["signature"] = signature
-    write_json(Path(folder) / "policy.json", policy.model_dump(mode="json"))
-    write_json(Path(folder) / "verdict.json", verdict)
+    write_json(Path(measured.folder) / "policy.json", policy.model_dump(mode="json"))
+    write_json(Path(measured.folder) / "verdict.json", verdict)
     return verdict

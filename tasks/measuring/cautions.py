@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bias_metrics import BiasReport
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.score_file import ScoreFile
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
@@ -15,7 +17,7 @@ _TOLD = 20
 def cautions(
     bias: BiasReport,
     choices: Mapping[str, Any],
-    candidate: Mapping[str, Any],
+    candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
 ) -> list[str]:
     """Return every warning of a report.
@@ -26,8 +28,8 @@ def cautions(
         The numbers.
     choices : mapping
         The measuring choices and row counts of the set.
-    candidate : mapping
-        The candidate's settings.
+    candidate : CandidateSettings
+        The candidate.
     unmatched_terms : mapping of str to list of str
         By identity, the terms that no text of the source holds.
 
@@ -56,7 +58,7 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
     )
 
 
-def warn_of_inversion(report: BiasReport, candidate: Mapping[str, Any]) -> str | None:
+def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str | None:
     """Say so when scores are upside down: higher for harmless comments than for toxic ones.
 
     The overall AUC is clearly below 0.5 (its whole interval), or every AUC is below 0.5.
@@ -70,12 +72,11 @@ def warn_of_inversion(report: BiasReport, candidate: Mapping[str, Any]) -> str |
     what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
     if clearly:
         what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
-    if candidate["kind"] == "scores":
-        column = candidate.get("score", "prediction")
-        who = f"column {column!r} of candidate {candidate['name']!r}"
+    if isinstance(candidate, ScoreFile):
+        who = f"column {candidate.score!r} of candidate {candidate.name!r}"
         do = "name the column of the toxic class with `score:`, or write 1 - score to the file"
     else:
-        who = f"candidate {candidate['name']!r}"
+        who = f"candidate {candidate.name!r}"
         do = "let the model return the score of the toxic class"
     return (
         f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "

@@ -169,6 +169,6 @@ def _known(cell: Mapping[str, Any]) -> bool:
 
 
 @task(name="explain bias", task_run_name="explain {layout!m}")
-def explain_bias(bias: BiasReport, candidate: dict[str, Any], layout: str) -> dict[str, Any]:
+def explain_bias(bias: BiasReport, threshold: float | None, layout: str) -> dict[str, Any]:
     """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
-    return explain(Layout(Path(layout)), bias, candidate.get("threshold"))
+    return explain(Layout(Path(layout)), bias, threshold)

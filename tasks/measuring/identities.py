@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from bias_metrics.report.evaluation import (
 )
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout, lay_out
 from biasgate.tasks.scoring.scored import ScoredSet
 
@@ -77,12 +76,11 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
 
 
 @task(name="lay out scores", task_run_name="lay out {work!m}")
-def lay_out_scores(set_folder: str, scores_folder: str, source: dict[str, Any], work: str) -> str:
+def lay_out_scores(set_folder: str, scores_folder: str, source: SourceSettings, work: str) -> str:
     """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
     scored = ScoredSet.open(scores_folder)
     frozen = EvaluationSet.load(Path(set_folder))
-    settings = SOURCES.validate_python(source)
-    return str(lay_out(frozen, scored, settings, Path(work)).folder)
+    return str(lay_out(frozen, scored, source, Path(work)).folder)
 
 
 def list_identities(layout: str) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from typing import Any
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -21,7 +22,8 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.store import Workplace
 
 
 def promote(
@@ -197,44 +199,43 @@ def _transition(
 
 @task(name="promote the best")
 def promote_best(
-    candidates: list[dict[str, Any]],
+    candidates: list[CandidateSettings],
     verdicts: list[list[dict[str, Any]]],
-    evaluation: dict[str, Any],
-    store: str,
+    registered_model: str | None,
+    policy: Policy,
+    workplace: Workplace,
 ) -> list[dict[str, Any]]:
     """Write the verdicts to the model versions, then move the alias to the best if it may.
 
     Safe to retry: a version that is champion already is left alone.
     """
-    gateway = Workplace.at(store).gateway
+    gateway = workplace.gateway
     judged = judged_versions(candidates, verdicts, gateway)
     for one, of_candidate in zip(judged, verdicts, strict=True):
         if one.version is not None:
             gateway.tag_version(one.version, tags_of(of_candidate))
-    succession = succession_of(evaluation)
-    decisions = promote(judged, evaluation["registered_model"], gateway, succession)
+    decisions = promote(judged, registered_model, gateway, succession_of(policy))
     for found in decisions:
         say(f"{found['candidate']}: {found['sentence']}", aside=True)
     return decisions
 
 
 def judged_versions(
-    candidates: Sequence[Mapping[str, Any]],
+    candidates: Sequence[CandidateSettings],
     verdicts: Sequence[Sequence[Mapping[str, Any]]],
     gateway: Gateway,
 ) -> list[Judged]:
     """Return the candidates with their versions and their verdicts on the required sets."""
     return [
         Judged(
-            one["name"],
+            one.name,
             [verdict for verdict in of_candidate if verdict["evaluation_set"]["required"]],
-            gateway.resolve(one["model"]) if one.get("model") else None,
+            gateway.resolve(one.uri) if one.uri else None,
         )
         for one, of_candidate in zip(candidates, verdicts, strict=True)
     ]
 
 
-def succession_of(evaluation: Mapping[str, Any]) -> Succession:
-    """Return what an evaluation's policy says of replacing the champion."""
-    policy = evaluation["policy"]
-    return Succession(policy["promote"], allow_first=policy["allow_first"])
+def succession_of(policy: Policy) -> Succession:
+    """Return what a policy says of replacing the champion."""
+    return Succession(policy.promote, allow_first=policy.allow_first)

@@ -2,59 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.gating.evidence import RIVALS
 from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, heal
 from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
 from biasgate.tasks.scoring.training import trained_options
+from biasgate.tasks.store import Workplace
 
-ROLES = (CHAMPION, "reference")
+Rivals = dict[str, CandidateSettings]
+"""By role, `champion` or `reference`."""
 
 
 def find_rivals(
-    evaluation: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], gateway: Gateway
-) -> dict[str, dict[str, Any]]:
-    """Return the settings of `champion` and `reference`, as candidates are configured.
+    named: Rivals,
+    registered_model: str | None,
+    policy: Policy,
+    candidates: Sequence[CandidateSettings],
+    gateway: Gateway,
+) -> Rivals:
+    """Return whom candidates are compared with.
 
     The champion is the version under the alias where the evaluation guards a registered
     model, else the one that it names; there may be none yet. A registered rival is pinned
     to the version that it names now; where that is a candidate itself, it is opened as that
     candidate is, so that the two have the very same scores.
+
+    Parameters
+    ----------
+    named : dict of str to CandidateSettings
+        The rivals that the evaluation file names.
+    registered_model : str or None
+        The model whose champion is guarded.
+    policy : Policy
+        Its rules say whose threshold is needed.
+    candidates : sequence of CandidateSettings
+        All candidates of the evaluation, pinned.
+    gateway : Gateway
+        Registry.
+
+    Raises
+    ------
+    InputError
+        If a rival has no threshold where a rule needs it.
     """
-    rivals = {role: dict(evaluation[role]) for role in ROLES if evaluation[role]}
-    model = evaluation["registered_model"]
-    if model:
-        champion = gateway.alias(model, CHAMPION)
-        options = rivals.pop(CHAMPION, {"name": CHAMPION, "kind": "mlflow"})
+    rivals = dict(named)
+    if registered_model:
+        champion = gateway.alias(registered_model, CHAMPION)
+        as_named = rivals.pop(CHAMPION, None)
         if champion is not None:
-            rivals[CHAMPION] = options | {"model": champion.uri}
+            rivals[CHAMPION] = (
+                MlflowModel(name=CHAMPION, kind="mlflow", model=champion.uri)
+                if as_named is None
+                else as_named.pinned(champion.uri)
+            )
     opened = {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
-    for role in _roles_with_thresholds(evaluation):
-        if role in opened:
-            opened[role]["threshold"] = _own_threshold(role, rivals[role], opened[role], gateway)
+    for role in thresholds_needed(policy.decision_rules()).get(GIVEN, set()) & opened.keys():
+        threshold = _own_threshold(role, rivals[role], opened[role], gateway)
+        opened[role] = opened[role].model_copy(update={"threshold": threshold})
     return opened
 
 
-def _roles_with_thresholds(evaluation: Mapping[str, Any]) -> set[str]:
-    """Return whose own threshold the rules of the evaluation's policy need."""
-    if "policy" not in evaluation:
-        return set()
-    rules = Policy.model_validate(evaluation["policy"]).decision_rules()
-    return thresholds_needed(rules).get(GIVEN, set())
-
-
 def _own_threshold(
-    role: str, rival: Mapping[str, Any], opened: Mapping[str, Any], gateway: Gateway
+    role: str, rival: CandidateSettings, opened: CandidateSettings, gateway: Gateway
 ) -> float:
     """Return the threshold that a rival is used with.
 
@@ -66,45 +88,62 @@ def _own_threshold(
     InputError
         If it has none.
     """
-    named: float | None = rival.get("threshold")
-    named = opened.get("threshold") if named is None else named
+    named = opened.threshold if rival.threshold is None else rival.threshold
     if named is not None:
         return named
-    version = gateway.resolve(opened["model"]) if opened.get("model") else None
+    version = gateway.resolve(opened.uri) if opened.uri else None
     for name, run_id in sorted(version.tags.items()) if version else ():
         if name.startswith("biasgate.") and name.endswith(".run_id"):
             report = gateway.read_json(run_id, "report.json")
             recorded: float | None = report["thresholds"].get(GIVEN, {}).get("threshold")
             if recorded is not None:
                 return recorded
-    raise InputError(missing_threshold(role, opened.get("model") or opened["name"]))
+    raise InputError(missing_threshold(role, opened.uri or opened.name))
 
 
 def _opened_alike(
-    rival: dict[str, Any], candidates: Sequence[Mapping[str, Any]], gateway: Gateway
-) -> dict[str, Any]:
-    if not rival.get("model"):
+    rival: CandidateSettings, candidates: Sequence[CandidateSettings], gateway: Gateway
+) -> CandidateSettings:
+    """Return a registered rival as the version that it names now, opened as it was made."""
+    if not rival.uri:
         return rival
-    version = gateway.resolve(rival["model"])
-    same = next((one for one in candidates if one.get("model") == version.uri), None)
-    if same is not None:
-        return dict(same)
-    options = registered_scores(version, gateway) or dict(rival)
-    if options["kind"] == "mlflow" and (trained := trained_options(version)):
-        options = {key: options[key] for key in CandidateSettings.model_fields if key in options}
-        options |= trained
-    return {"name": rival["name"], **options, "model": version.uri}
+    version = gateway.resolve(rival.uri)
+    same = next((one for one in candidates if one.uri == version.uri), None)
+    return same or _as_made(rival, version, gateway) or rival.pinned(version.uri)
+
+
+def _as_made(
+    rival: CandidateSettings, version: ModelVersion, gateway: Gateway
+) -> CandidateSettings | None:
+    """Return how a version of this pipeline is opened, read from its tags; None of any other."""
+    options = registered_scores(version, gateway)
+    if options is None and isinstance(rival, MlflowModel):
+        trained = trained_options(version)
+        kept = rival.model_dump(include=set(CandidateSettings.model_fields) - {"kind"})
+        options = kept | trained if trained else None
+    if options is None:
+        return None
+    made: CandidateSettings = CANDIDATES.validate_python(
+        {"name": rival.name, **options, "model": version.uri}
+    )
+    return made
 
 
 @task(name="find champion")
 def pin_rivals(
-    evaluation: dict[str, Any], candidates: list[dict[str, Any]], store: str
-) -> dict[str, dict[str, Any]]:
+    champion: CandidateSettings | None,
+    reference: CandidateSettings | None,
+    registered_model: str | None,
+    policy: Policy,
+    candidates: list[CandidateSettings],
+    workplace: Workplace,
+) -> Rivals:
     """Look up champion and reference as they are now. Safe to retry.
 
     A promotion that died on the way is settled first.
     """
-    gateway = Workplace.at(store).gateway
-    if evaluation["registered_model"]:
-        heal(Ledger(gateway, evaluation["registered_model"]))
-    return find_rivals(evaluation, candidates, gateway)
+    gateway = workplace.gateway
+    if registered_model:
+        heal(Ledger(gateway, registered_model))
+    named = {role: one for role, one in zip(RIVALS, (champion, reference), strict=True) if one}
+    return find_rivals(named, registered_model, policy, candidates, gateway)

@@ -25,8 +25,9 @@ from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_dige
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
+from biasgate.tasks.promoting.decisions import succession_of
 from biasgate.tasks.promoting.ledger import Entry, Ledger
-from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.promoting.succession import Judged, Past
 
 _ROUNDING = 1e-9
 _FILES = ("verdict.json", "policy.json", "report.json", FILE)
@@ -151,7 +152,7 @@ def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
         version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
         before = [one for one in ledger.entries() if one.number < entry.number]
         objections = [
-            Succession(one.promote, allow_first=one.allow_first).objection(
+            succession_of(one).objection(
                 Judged("", verdicts, version), replaced, Past.of(before, replaced)
             )
             for one in policies

@@ -17,7 +17,9 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.store import Workplace
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
@@ -209,22 +211,23 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
 
 
-@task(name="write model card", task_run_name="write model card of {folder!m}")
+@task(name="write model card", task_run_name="write model card of {measured.folder!m}")
 def write_model_card(
-    report: dict[str, Any], verdict: dict[str, Any], evaluation: dict[str, Any], folder: str
+    measured: Measured, verdict: dict[str, Any], about: About, promote: str
 ) -> None:
     """Write `model_card.md`. Safe to retry."""
-    about = About.model_validate(evaluation["model_card"])
-    card = model_card(report, verdict, about, evaluation["policy"]["promote"])
-    with whole_file(Path(folder) / FILE) as temporary:
+    card = model_card(measured.report, verdict, about, promote)
+    with whole_file(Path(measured.folder) / FILE) as temporary:
         temporary.write_text(card, "utf-8")
 
 
-@task(name="describe version", task_run_name="describe {candidate[name]}")
-def describe_version(candidate: dict[str, Any], folders: list[str], store: str) -> None:
+@task(name="describe version", task_run_name="describe {candidate.name}")
+def describe_version(
+    candidate: CandidateSettings, measured: list[Measured], workplace: Workplace
+) -> None:
     """Make its cards, one per set, the description of a registered version. Safe to retry."""
-    if candidate.get("model"):
-        gateway = Workplace.at(store).gateway
-        cards = [(Path(one) / FILE).read_text("utf-8") for one in folders]
-        version = gateway.resolve(candidate["model"])
+    if candidate.uri:
+        gateway = workplace.gateway
+        cards = [(Path(one.folder) / FILE).read_text("utf-8") for one in measured]
+        version = gateway.resolve(candidate.uri)
         gateway.describe_version(version, shortened("\n\n".join(cards)))

@@ -195,7 +195,6 @@ def _post(address: SecretStr, content: Mapping[str, Any]) -> None:
 
 
 @task(name="notify")
-def notify_people(evaluation: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+def notify_people(notifications: Sequence[Notification], summary: dict[str, Any]) -> list[str]:
     """Send the notifications of an evaluation file; return what was not delivered."""
-    wanted = [Notification.model_validate(one) for one in evaluation["notifications"]]
-    return notify(wanted, message_of(summary))
+    return notify(notifications, message_of(summary))

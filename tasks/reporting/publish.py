@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import Decided
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.scored import ScoredSet
@@ -32,26 +35,29 @@ def check_places(output: str, store: str) -> None:
 
 @task(name="summarise evaluation")
 def summarise_evaluation(
-    evaluation: dict[str, Any],
-    verdicts: list[list[dict[str, Any]]],
-    decisions: list[dict[str, Any]],
+    decided: Decided,
     run_id: str,
     output: str,
+    *,
+    evaluation: str,
+    outcome_of: Sequence[str],
+    report_only: bool,
 ) -> dict[str, Any]:
     """Write every candidate's outcome to `summary.json`, and for CI to `junit.xml`.
 
     The outcome of the evaluation is the worst among the candidates in `outcome_of`, by default
     all: error, else blocked, else not enough evidence, else passed. Safe to retry.
     """
-    counted = evaluation["outcome_of"] or [one["candidate"] for one in decisions]
+    decisions = decided.decisions
+    counted = outcome_of or [one["candidate"] for one in decisions]
     outcomes = [one["outcome"] for one in decisions if one["candidate"] in counted]
     summary = {
-        "evaluation": evaluation["name"],
+        "evaluation": evaluation,
         "outcome": worst(outcomes),
         "outcome_of": list(counted),
-        "report_only": evaluation["policy"]["report_only"],
+        "report_only": report_only,
         "run_id": run_id,
-        "verdicts": [one for of_candidate in verdicts for one in of_candidate],
+        "verdicts": decided.verdicts,
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
@@ -67,10 +73,10 @@ def write_submission_file(scores: str, folder: str) -> None:
 
 
 @task(name="publish results")
-def publish_results(candidates: list[dict[str, Any]], work: str, output: str) -> None:
-    """Copy the `<set>/<candidate>` folders to the output, each whole. Safe to retry."""
-    results = Path(work) / RESULTS
-    for candidate in candidates:
-        for finished in sorted(results.glob(f"*/{candidate['name']}/")):
-            with whole_folder(Path(output) / finished.relative_to(results)) as temporary:
-                shutil.copytree(finished, temporary, dirs_exist_ok=True)
+def publish_results(measured: list[list[Measured]], output: str) -> None:
+    """Copy the results to `output/<set>/<candidate>`, each folder whole. Safe to retry."""
+    for of_candidate in measured:
+        for one in of_candidate:
+            target = Path(output) / one.source.name / one.candidate.name
+            with whole_folder(target) as temporary:
+                shutil.copytree(one.folder, temporary, dirs_exist_ok=True)

@@ -17,6 +17,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
@@ -30,7 +31,7 @@ def build_report(
     bias: BiasReport,
     evaluation_set: EvaluationSet,
     choices: Mapping[str, Any],
-    candidate: Mapping[str, Any],
+    candidate: CandidateSettings,
     candidate_digest: str,
     explained: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -44,8 +45,8 @@ def build_report(
         What they were measured on.
     choices : mapping
         The measuring choices and row counts.
-    candidate : mapping
-        The candidate's settings: `name`, `kind` and, for a registered one, `model`.
+    candidate : CandidateSettings
+        The candidate.
     candidate_digest : str
         SHA-256 over all that decides its scores.
     explained : mapping
@@ -63,7 +64,6 @@ def build_report(
         "source": evaluation_set.record["source"],
     }
     unmatched = evaluation_set.record.get("unmatched_terms", {})
-    known = {key: candidate[key] for key in ("name", "kind", "model") if candidate.get(key)}
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
@@ -71,7 +71,7 @@ def build_report(
             "digest": evaluation_set.digest,
             "choices": choices,
         },
-        "candidate": known | {"digest": candidate_digest},
+        "candidate": candidate.identity() | {"digest": candidate_digest},
         "bias": bias.to_dict(),
         **explained,
         "warnings": cautions(bias, choices, candidate, unmatched),
@@ -167,7 +167,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
 def write_report(
     bias: BiasReport,
     explained: dict[str, Any],
-    candidate: dict[str, Any],
+    candidate: CandidateSettings,
     set_folder: str,
     scores_folder: str,
     layout: str,

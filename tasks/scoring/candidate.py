@@ -6,10 +6,8 @@ A further kind is a module beside this one with a subclass of `CandidateSettings
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 from uuid import uuid4
@@ -22,9 +20,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
+from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Gets metrics of a training while it runs, and the epoch that they are of."""
@@ -68,32 +66,6 @@ class Scorer(ABC):
         self.close()
 
 
-@dataclass(frozen=True)
-class Workplace:
-    """Where candidates come from and models go to.
-
-    Attributes
-    ----------
-    store : Path
-        Folder of sets, scores and, by default, the MLflow store.
-    gateway : Gateway
-        Tracking server and registry.
-    """
-
-    store: Path
-    gateway: Gateway
-
-    @classmethod
-    def at(cls, store: str | Path) -> Workplace:
-        """Return the workplace whose store is this folder."""
-        return cls(Path(store), Gateway.of_store(Path(store)))
-
-    @property
-    def scores(self) -> str:
-        """Where scores are kept: the URL in `BIASGATE_SCORES`, else a folder of the store."""
-        return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")
-
-
 def _unversioned() -> str:
     return f"unversioned-{uuid4().hex}"
 
@@ -101,7 +73,8 @@ def _unversioned() -> str:
 Version = Annotated[str, Field(min_length=1, default_factory=_unversioned)]
 """What stands for a model that cannot be looked into; without one, nothing is reused.
 
-A configuration is read once a run, so that within it all tasks agree on what was made up.
+A configuration is read once a run, and its settings are handed on as they are, so that all tasks
+agree on what was made up.
 """
 
 
@@ -135,6 +108,23 @@ class CandidateSettings(Settings):
     rows_a_shard: Annotated[int, Field(ge=1)] = ROWS_A_SHARD
     resources: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     tags: tuple[str, ...] = ()
+
+    @property
+    def uri(self) -> str | None:
+        """The model in the registry that it is, `models:/NAME/VERSION` or with an alias; or None.
+
+        It is the option `model` of the kinds that have one.
+        """
+        return getattr(self, "model", None)
+
+    def pinned(self, uri: str) -> Self:
+        """Return the same candidate as a version in the registry."""
+        return self.model_copy(update={"model": uri})
+
+    def identity(self) -> dict[str, str]:
+        """Return what reports and verdicts call it: `name`, `kind` and, if it has one, `model`."""
+        known = {"name": self.name, "kind": self.kind}
+        return known if not self.uri else known | {"model": self.uri}
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""

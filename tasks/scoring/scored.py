@@ -24,9 +24,9 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
-from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.store import Workplace
 
 RECORD = "record.json"
 
@@ -234,14 +234,22 @@ def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) 
     return ScoredSet(shards.folder.url, record)
 
 
-@task(name="score candidate", task_run_name="score {candidate[name]} on {set_folder!e}")
-def score_candidate(candidate: dict[str, Any], set_folder: str, store: str) -> str:
+@task(name="check candidate", task_run_name="check {candidate.name}")
+def check_candidate(
+    candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
+) -> None:
+    """Refuse a candidate that cannot be scored on one of the frozen sets. Reads only."""
+    with candidate.open(workplace) as scorer:
+        for folder in set_folders:
+            scorer.check(EvaluationSet.load(Path(folder)))
+
+
+@task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")
+def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Workplace) -> str:
     """Open the candidate, score the frozen set, return the scores' folder. Safe to retry."""
-    settings = CANDIDATES.validate_python(candidate)
-    workplace = Workplace.at(store)
-    with settings.open(workplace) as scorer:
+    with candidate.open(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
-        return score_rows(scorer, evaluation_set, settings, workplace.scores).url
+        return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
 
 
 def _scores(scorer: Scorer, rows: pa.RecordBatch, candidate: CandidateSettings) -> np.ndarray:

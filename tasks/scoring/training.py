@@ -12,8 +12,8 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Workplace
-from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.store import Workplace
 
 TRAINING_KEY = "biasgate.training_key"
 TRAINING_SET = "biasgate.training_set_digest"
@@ -78,28 +78,32 @@ def trained_options(version: ModelVersion) -> dict[str, Any] | None:
     return None if found is None else dict(json.loads(found))
 
 
-@task(name="train candidate", task_run_name="train {candidate[name]}")
+@task(name="train candidate", task_run_name="train {candidate.name}")
 def train_candidate(
-    candidate: dict[str, Any], set_folder: str, store: str, experiment: str, registered_model: str
-) -> dict[str, Any]:
+    candidate: CandidateSettings,
+    set_folder: str,
+    workplace: Workplace,
+    experiment: str,
+    registered_model: str,
+) -> CandidateSettings:
     """Train on the frozen set, register, return the candidate with its version.
 
     Safe to retry: a version with the same training key is reused.
     """
-    say(f"training {candidate['name']}, unless the same training was done before")
+    say(f"training {candidate.name}, unless the same training was done before")
     version = train_and_register(
-        CANDIDATES.validate_python(candidate),
+        candidate,
         EvaluationSet.load(Path(set_folder)),
-        Workplace.at(store).gateway,
+        workplace.gateway,
         experiment=experiment,
         registered_model=registered_model,
     )
-    say(f"trained {candidate['name']}: it is {version.uri}", aside=True)
-    return candidate | {"model": version.uri}
+    say(f"trained {candidate.name}: it is {version.uri}", aside=True)
+    return candidate.pinned(version.uri)
 
 
-@task(name="pin candidate", task_run_name="pin {candidate[name]}")
-def pin_candidate(candidate: dict[str, Any], store: str) -> dict[str, Any]:
+@task(name="pin candidate", task_run_name="pin {candidate.name}")
+def pin_candidate(candidate: CandidateSettings, workplace: Workplace) -> CandidateSettings:
     """Look up the version that an alias names now, return the candidate with it. Reads only."""
-    version = CANDIDATES.validate_python(candidate).registered(Workplace.at(store))
-    return candidate if version is None else candidate | {"model": version.uri}
+    version = candidate.registered(workplace)
+    return candidate if version is None else candidate.pinned(version.uri)

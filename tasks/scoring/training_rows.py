@@ -7,6 +7,7 @@ without keeping any text.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,10 +31,21 @@ def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
     pq.write_table(table, folder / FILE)
 
 
-def refuse_training_rows(folder: Path, evaluation_set: EvaluationSet, candidate: str) -> None:
+def refuse_training_rows(
+    folder: Path, evaluation_set: EvaluationSet, candidate: str, model: str | None
+) -> None:
     """Refuse an evaluation set that shares rows with a model's training set.
 
     Nothing is known of a model without hashes (one that was not trained here); it passes.
+
+    Parameters
+    ----------
+    folder : Path
+        The model's files.
+    evaluation_set : EvaluationSet
+        The rows to evaluate on.
+    candidate, model : str
+        Its name in the evaluation file, and the address of its version if it has one.
 
     Raises
     ------
@@ -50,9 +62,20 @@ def refuse_training_rows(folder: Path, evaluation_set: EvaluationSet, candidate:
         msg = (
             f"candidate {candidate!r} was trained on rows of evaluation set "
             f"{evaluation_set.name!r}: {n_rows} of {len(rows)} rows by id and text, {n_texts} by "
-            "text. Evaluate on a held-out split, or set `allow_training_rows: true`."
+            f"text. Evaluate on a held-out split, or set {_setting(candidate, model)}."
         )
         raise InputError(msg)
+
+
+def _setting(candidate: str, model: str | None) -> str:
+    """Return what to write, and where; the evaluation file need not name a registered champion."""
+    if candidate != "champion" or model is None:
+        return f"`allow_training_rows: true` for {candidate!r} in the evaluation file"
+    alias = f"{re.split('[/@]', model.removeprefix('models:/'))[0]}@champion"
+    return (
+        "`allow_training_rows` in the evaluation file: `champion: {name: champion, "
+        f"kind: mlflow, model: models:/{alias}, allow_training_rows: true}}`"
+    )
 
 
 def _hashes(rows: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:

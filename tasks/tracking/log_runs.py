@@ -14,10 +14,18 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import NOTE
 from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
-from biasgate.tasks.scoring.candidate import Workplace
-from biasgate.tasks.tracking.resume import EVALUATION, TABLE, run_key, settle_abandoned
+from biasgate.tasks.store import Workplace
+from biasgate.tasks.tracking.resume import (
+    EVALUATION,
+    TABLE,
+    EvaluationRun,
+    run_key,
+    settle_abandoned,
+)
 
 # Identities whose numbers become metrics of a run: of more, the worst. MLflow draws a chart for
 # each metric, and its pages stop at some thousands.
@@ -87,56 +95,53 @@ def metric_name(subgroup: str) -> str:
 
 @task(name="open evaluation run")
 def open_evaluation_run(
-    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
-) -> str:
-    """Create the parent run, or find it, and return its id. Safe to retry.
+    evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
+) -> EvaluationRun:
+    """Create the parent run, or find it. Safe to retry.
 
     It is found by its key, or because the same evaluation, of the same scores, was killed.
     """
     say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
-    gateway = Workplace.at(store).gateway
-    experiment_id = gateway.experiment(evaluation["name"])
-    digest = json_digest([evaluation, scores])
-    with locked(Path(store) / "evaluations"):
+    gateway = workplace.gateway
+    experiment_id = gateway.experiment(evaluation.name)
+    digest = json_digest([evaluation.content(), scores])
+    with locked(workplace.store / "evaluations"):
         settle_abandoned(gateway, experiment_id, key, digest)
-        name, tags = f"evaluate {evaluation['name']}", {EVALUATION: digest}
+        name, tags = f"evaluate {evaluation.name}", {EVALUATION: digest}
         run_id = gateway.run(experiment_id, key, name, tags=tags)
     params = {
-        "policy": evaluation["policy"]["name"],
-        "candidates": ", ".join(one["name"] for one in evaluation["candidates"]),
-        "evaluation_sets": ", ".join(one["name"] for one in evaluation["evaluation_sets"]),
+        "policy": evaluation.policy.name,
+        "candidates": ", ".join(one.name for one in evaluation.candidates),
+        "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
-    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation["policy_digest"]})
-    return run_id
+    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation.policy.digest})
+    return EvaluationRun(run_id, workplace)
 
 
 @contextmanager
 def evaluation_run(
-    evaluation: dict[str, Any], scores: list[list[str]], key: str, store: str
-) -> Iterator[str]:
+    evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
+) -> Iterator[EvaluationRun]:
     """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
-    run_id = open_evaluation_run(evaluation, scores, key, store)
-    with Workplace.at(store).gateway.failing(run_id):
-        yield run_id
+    run = open_evaluation_run(evaluation, scores, key, workplace)
+    with workplace.gateway.failing(run.run_id):
+        yield run
 
 
-@task(name="log candidate run", task_run_name="log {folder!m}")
+@task(name="log candidate run", task_run_name="log {measured.folder!m}")
 def log_candidate_run(
-    report: dict[str, Any],
-    verdict: dict[str, Any],
-    folder: str,
-    parent: str,
-    store: str,
+    measured: Measured, verdict: dict[str, Any], parent: EvaluationRun
 ) -> dict[str, Any]:
     """Log one candidate on one set; return the verdict with its `run_id`.
 
     Safe to retry: the run is found by its key, and all that is logged overwrites itself.
     """
-    gateway = Workplace.at(store).gateway
+    gateway, report = parent.workplace.gateway, measured.report
     evaluation_set = report["evaluation_set"]
-    names = report["candidate"]["name"], evaluation_set["name"]
-    key, name = run_key(parent, *names), " on ".join(names)
-    run_id = gateway.run(gateway.experiment_of(parent), key, name, parent=parent)
+    names = measured.candidate.name, measured.source.name
+    key, name = run_key(parent.run_id, *names), " on ".join(names)
+    experiment_id = gateway.experiment_of(parent.run_id)
+    run_id = gateway.run(experiment_id, key, name, parent=parent.run_id)
     with gateway.failing(run_id):
         metrics, tags = logged_metrics(report)
         gateway.log(
@@ -152,16 +157,16 @@ def log_candidate_run(
             source=str(evaluation_set["choices"]["source"].get("source")),
             profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
         )
-        gateway.log_folder(run_id, Path(folder))
+        gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
         gateway.finish(run_id)
     return verdict | {"run_id": run_id}
 
 
 @task(name="close evaluation run")
-def close_evaluation_run(run_id: str, summary: dict[str, Any], store: str) -> None:
+def close_evaluation_run(run: EvaluationRun, summary: dict[str, Any]) -> None:
     """Write outcome and summary to the parent run and end it. Safe to retry."""
-    gateway = Workplace.at(store).gateway
+    gateway, run_id = run.workplace.gateway, run.run_id
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
     link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
     note = f"{link}\n\n{summary_markdown(summary)}"

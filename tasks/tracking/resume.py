@@ -11,22 +11,41 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
 from biasgate.tasks.promoting.champion import CHAMPION
 from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
 from biasgate.tasks.promoting.ledger import Entry, Ledger
-from biasgate.tasks.scoring.candidate import Workplace
+from biasgate.tasks.records import Decided
+from biasgate.tasks.store import Workplace
 
 EVALUATION = "biasgate.evaluation"
 TABLE = "bias_metrics.json"  # what MLflow's page shows; no result of its own
 # Of a process on another machine nobody can tell whether it lives.
 _LEASE_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class EvaluationRun:
+    """The MLflow run of an evaluation, under which those of its candidates are nested.
+
+    Attributes
+    ----------
+    run_id : str
+        Its id.
+    workplace : Workplace
+        Where it is.
+    """
+
+    run_id: str
+    workplace: Workplace
 
 
 def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
@@ -54,30 +73,26 @@ def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation:
 
 @task(name="look for earlier promotion")
 def find_promotion(
-    candidates: list[dict[str, Any]],
-    measured: list[list[dict[str, Any]]],
-    evaluation: dict[str, Any],
-    run: str,
-    store: str,
-) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]] | None:
+    measured: list[list[Measured]],
+    registered_model: str | None,
+    policy: Policy,
+    run: EvaluationRun,
+) -> Decided | None:
     """Return verdicts and decisions where this evaluation promoted a candidate already.
 
     It did so before it was killed, or before its connection was lost. The files that the
     verdicts were logged with replace those of the new measurement. Safe to retry.
     """
-    gateway = Workplace.at(store).gateway
-    model = evaluation["registered_model"]
-    entry = _own_promotion(model, run, gateway) if model else None
-    if entry is None:
+    gateway, model = run.workplace.gateway, registered_model
+    entry = _own_promotion(model, run.run_id, gateway) if model else None
+    if model is None or entry is None:
         return None
-    verdicts = [
-        [_fetch_verdict(candidate["name"], one, run, gateway) for one in on_sets]
-        for candidate, on_sets in zip(candidates, measured, strict=True)
-    ]
-    judged = judged_versions(candidates, verdicts, gateway)
+    verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
+    judged = judged_versions([ones[0].candidate for ones in measured], verdicts, gateway)
     before = [one for one in Ledger(gateway, model).entries() if one.number < entry.number]
     replaced = entry.content["replaces"] or None
-    return verdicts, tell(judged, model, replaced, before, succession_of(evaluation))
+    decisions = tell(judged, model, replaced, before, succession_of(policy))
+    return Decided([one for ones in verdicts for one in ones], decisions)
 
 
 def _is_abandoned(run: Running) -> bool:
@@ -99,12 +114,10 @@ def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
     return last if parents == {run} else None
 
 
-def _fetch_verdict(
-    candidate: str, measured: Mapping[str, Any], run: str, gateway: Gateway
-) -> dict[str, Any]:
+def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> dict[str, Any]:
     """Return a logged verdict; its files replace those that were made again."""
-    folder = Path(measured["folder"])
-    key = run_key(run, candidate, measured["report"]["evaluation_set"]["name"])
+    folder = Path(measured.folder)
+    key = run_key(run, measured.candidate.name, measured.source.name)
     run_id = gateway.find_run(gateway.experiment_of(run), key)
     logged = gateway.download_artifacts(str(run_id))
     shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))

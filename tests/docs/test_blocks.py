@@ -64,7 +64,7 @@ def run_yaml(content, scene, biasgate):
         path = scene / "part.yaml"
         path.write_text(yaml.safe_dump(whole_evaluation(scene) | parts), "utf-8")
         checked = read_evaluation(path)
-        assert parts.keys() <= checked.keys()
+        assert parts.keys() <= dict(checked).keys()
     else:
         path = scene / f"{given['name']}.yaml"
         path.write_text(content, "utf-8")

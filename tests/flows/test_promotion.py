@@ -1,6 +1,9 @@
 """Evaluations that follow the first: what is reused, when `champion` moves, what is refused."""
 
+import re
+
 import pytest
+import yaml
 
 from biasgate.flows import judge
 from biasgate.tasks.common.errors import InputError
@@ -302,3 +305,21 @@ def test_all_candidates_are_compared_with_the_champion_of_now(pair):
         for name in ("finer", "coarser"):
             champion = night.read(f"comments/{name}/verdict.json")["champion"]
             assert (champion or {}).get("model") == model
+
+
+def test_a_champion_trained_on_the_rows_is_refused_before_any_candidate_is_scored(world, first):
+    """The message names the setting that allows it."""
+    del first
+    rows = world.candidate["train_on"] | {"name": "seen"}
+    lines = (f"train-{number},{number % 7}" for number in range(300))
+    (world.folder / "seen.csv").write_text("\n".join(["id,prediction", *lines]), "utf-8")
+    before = set((world.store / "scores").rglob("*"))
+    candidate = {"name": "made_elsewhere", "kind": "scores", "path": "seen.csv"}
+    settings = {"evaluation_sets": [rows], "candidates": [candidate]}
+    failed = world.evaluate("seen_by_champion", **settings)
+    with pytest.raises(InputError, match="'champion' was trained on rows") as refused:
+        failed.state.result()
+    assert set((world.store / "scores").rglob("*")) == before
+    written = re.search("`allow_training_rows` in the evaluation file: `(.*)`", str(refused.value))
+    allowed = world.evaluate("allowed", **settings, **yaml.safe_load(written[1]))
+    assert allowed.state.name in {"Passed", "Blocked", "Insufficient"}

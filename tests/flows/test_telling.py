@@ -47,7 +47,7 @@ def test_a_receiver_that_fails_changes_nothing(world, first, logged, monkeypatch
 
 def test_a_crash_is_told_by_the_kind_of_its_error(world, first, monkeypatch):
     del first
-    monkeypatch.setattr("biasgate.flows.evaluate.pin_rivals", lambda *_: 1 / 0)
+    monkeypatch.setattr("biasgate.flows.evaluate.look_up_rivals", lambda *_: 1 / 0)
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         told = world.evaluate("crashed", candidates=[SCORES], notifications=[HOOK])

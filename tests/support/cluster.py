@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from support.disturbing import kill
+from support.hashed import KILL_AT, MEETING, NAME, NOTES, until
 from support.kills import (
     HERE,
     N_ROWS,
@@ -23,7 +21,6 @@ from support.kills import (
     Trial,
     World,
     make_inputs,
-    score_by_hash,
     score_bytes,
     wrong_runs,
 )
@@ -31,26 +28,6 @@ from support.kills import (
 from biasgate.tasks.scoring.scored import ScoredSet
 
 RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options")
-# Of the model below: where it notes what it scores; how many workers must meet there; the text
-# at which it kills its process, once.
-NOTES, MEETING, KILL_AT = "TEST_NOTES", "TEST_MEETING", "TEST_KILL_AT"
-# The name of the worker; the function runs in a process below it, which gets its environment.
-NAME = "TEST_WORKER"
-
-
-def score(texts: list[str]) -> list[float]:
-    """Score as `score_by_hash`, and note by worker what was asked."""
-    folder, worker = Path(os.environ[NOTES]), os.environ[NAME]
-    (folder / f"{worker}.here").touch()
-    _until(lambda: len(list(folder.glob("*.here"))) >= int(os.environ[MEETING]))
-    if os.environ[KILL_AT] in texts:
-        with contextlib.suppress(FileExistsError):
-            (folder / "killed").touch(exist_ok=False)
-            os.kill(os.getppid(), signal.SIGKILL)
-            kill()
-    with (folder / f"{worker}.asked").open("a", encoding="utf-8") as stream:
-        stream.writelines(f"{one}\n" for one in texts)
-    return score_by_hash(texts)
 
 
 def evaluate_on_cluster(
@@ -68,7 +45,7 @@ def evaluate_on_cluster(
     """
     config, notes = make_inputs(folder), folder / "notes"
     content = yaml.safe_load(config.read_text("utf-8"))
-    content["candidates"][1] |= {"call": "support.cluster:score", **options}
+    content["candidates"][1] |= {"call": "support.hashed:score_and_note", **options}
     config.write_text(yaml.safe_dump(content), "utf-8")
     notes.mkdir()
     paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
@@ -121,7 +98,7 @@ def _cluster(
         for name, options in workers.items():
             more = ("--name", name, "--nthreads", "1", "--no-nanny", *options)
             started.append(_start(folder, {**known, NAME: name}, "worker", *more))
-        _until(lambda: file.exists() and file.read_text("utf-8").endswith("}"))
+        until(lambda: file.exists() and file.read_text("utf-8").endswith("}"))
         yield str(json.loads(file.read_text("utf-8"))["address"])
     finally:
         for process in started:
@@ -133,15 +110,8 @@ def _start(
     folder: Path, known: Mapping[str, str], what: str, *options: str
 ) -> subprocess.Popen[bytes]:
     # What takes long to import is there before anybody waits for an answer.
-    command = [sys.executable, "-m", "dask", what, *options, "--preload", "support.cluster"]
-    command += ["--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
+    command = [sys.executable, "-m", "dask", what, *options, "--no-dashboard"]
+    command += ["--preload", "biasgate.flows.evaluate"]
+    command += ["--scheduler-file", str(folder / "scheduler.json")]
     with (folder / "cluster.log").open("ab") as log:
         return subprocess.Popen(command, env=known, cwd=folder, stdout=log, stderr=log)
-
-
-def _until(is_so: Any) -> None:
-    deadline = time.monotonic() + 240
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.05)

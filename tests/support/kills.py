@@ -10,7 +10,6 @@ evaluation runs again, undisturbed. Or the command runs on a Dask cluster, and a
 from __future__ import annotations
 
 import argparse
-import hashlib
 import itertools
 import json
 import multiprocessing
@@ -31,6 +30,7 @@ import yaml
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 from support.disturbing import be_quiet, kill
+from support.hashed import score_by_hash
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.tasks.common.folders import Folder
@@ -55,13 +55,8 @@ POLICY = {
 }
 CANDIDATES = [
     {"name": "filed", "kind": "scores", "path": "filed.csv", "register": MODEL},
-    {"name": "counted", "kind": "python", "call": "support.kills:score_by_hash", "version": "1"},
+    {"name": "counted", "kind": "python", "call": "support.hashed:score_by_hash", "version": "1"},
 ]
-
-
-def score_by_hash(texts: list[str]) -> list[float]:
-    """Score each text by itself alone."""
-    return [int(hashlib.sha256(one.encode()).hexdigest()[:12], 16) / 16**12 for one in texts]
 
 
 def make_inputs(folder: Path) -> Path:

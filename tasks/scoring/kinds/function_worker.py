@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -91,7 +92,12 @@ def _places(error: BaseException) -> str:
 
 
 def _end_with_parent() -> None:
-    """End when the starting process ends: it holds the other side of standard input."""
+    """End, with all that the function started, when the starting process ends.
+
+    That process holds the other side of standard input, and this one leads a group of its own.
+    """
+    import fcntl  # noqa: PLC0415 - Windows has none, and imports this module, too
+
     life = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -99,9 +105,15 @@ def _end_with_parent() -> None:
 
     def wait() -> None:
         os.read(life, 1)
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
+    # The thread cannot run while the function keeps Python's global lock, as a search by a
+    # regular expression does. Linux can send the signal itself.
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 if __name__ == "__main__":

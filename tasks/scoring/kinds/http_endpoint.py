@@ -15,9 +15,10 @@ from pydantic import AfterValidator, Field
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
 from biasgate.tasks.scoring.kinds.http_requests import Requests
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.store import Workplace
 
 
 def _plain(url: str) -> str:

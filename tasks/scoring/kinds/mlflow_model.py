@@ -22,9 +22,10 @@ from biasgate.tasks.mlflow_server.model_folders import (
     model_signature,
 )
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
+from biasgate.tasks.store import Workplace
 
 
 def _refuse_other_uris(uri: str) -> str:
@@ -85,7 +86,8 @@ class PyfuncScorer(Scorer):
         """Refuse a set without text, and rows that the model was trained on."""
         self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
-            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+            name, model = self._settings.name, self._settings.model
+            refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""

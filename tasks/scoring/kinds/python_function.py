@@ -16,8 +16,9 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import relative_to_configuration
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
 from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+from biasgate.tasks.store import Workplace
 
 _NAME = r"[A-Za-z_][\w.]*"
 

@@ -22,7 +22,8 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.store import Workplace
 
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 

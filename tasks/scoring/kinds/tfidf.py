@@ -19,10 +19,11 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import load_classifier, save_classifier
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri, refuse_untrusted
 from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from biasgate.tasks.store import Workplace
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do without
     from sklearn.pipeline import Pipeline
@@ -143,7 +144,8 @@ class TfidfScorer(Scorer):
         """Refuse a set without text, and rows that the model was trained on."""
         self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
-            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+            name, model = self._settings.name, self._settings.model
+            refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class; from the second shard on by all cores."""

@@ -19,11 +19,12 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer, Workplace
+from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.transformer_head import Activation, Head, choose_head
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+from biasgate.tasks.store import Workplace
 
 if TYPE_CHECKING:
     from biasgate.tasks.scoring.kinds.transformer_inference import Classifier
@@ -232,7 +233,8 @@ class TransformerScorer(Scorer):
         """Refuse a set without text, and rows that the model was trained on."""
         self._settings.require_text(evaluation_set)
         if not self._settings.allow_training_rows:
-            refuse_training_rows(self._folder, evaluation_set, self._settings.name)
+            name, model = self._settings.name, self._settings.model
+            refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the score of the toxic label."""

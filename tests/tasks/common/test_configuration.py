@@ -103,9 +103,10 @@ def test_a_missing_file_and_one_that_is_not_utf8_are_named(tmp_path):
 
 def test_an_evaluation_holds_its_policy_and_digest(evaluation):
     found = read_evaluation(evaluation())
-    assert found["policy"]["name"] == "default"
-    assert len(found["policy_digest"]) == 64
-    assert found["evaluation_sets"][0]["path"].endswith("rows.csv")
+    assert found.policy.name == "default"
+    assert found.content()["policy_digest"] == found.policy.digest
+    assert found.evaluation_sets[0].path.name == "rows.csv"
+    assert found.evaluation_sets[0].path.is_absolute()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_whom_to_compare_with_is_read(evaluation):
     path = evaluation()
     path.write_text(f"{path.read_text('utf-8')}\nchampion: {RIVAL}\nreference: {RIVAL}\n", "utf-8")
     found = read_evaluation(path)
-    assert found["champion"]["name"] == found["reference"]["name"] == "old"
+    assert found.champion.name == found.reference.name == "old"
 
 
 def test_a_champion_other_than_the_alias_that_moves_is_refused(evaluation):

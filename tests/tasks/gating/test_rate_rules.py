@@ -17,6 +17,7 @@ from biasgate.tasks.gating.policy import SHIPPED, Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 TODAY = date(2026, 11, 21)
 GIVEN = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.2}
@@ -217,7 +218,7 @@ def written(folder, *, rules=(GIVEN | {"margin": 0.05},), **changes):
 
 
 def test_an_evaluation_whose_models_have_thresholds_is_accepted(tmp_path):
-    assert read_evaluation(written(tmp_path))["name"] == "e"
+    assert read_evaluation(written(tmp_path)).name == "e"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_missing_threshold_is_refused_before_anything_is_scored(tmp_path, chan
 
 def test_a_threshold_that_no_rule_asks_for_may_be_missing(tmp_path):
     path = written(tmp_path, rules=(EQUAL,), candidates={"name": "n"}, champion={"name": "old"})
-    assert read_evaluation(path)["name"] == "e"
+    assert read_evaluation(path).name == "e"
 
 
 @dataclasses.dataclass
@@ -262,13 +263,10 @@ class Registry:
 
 
 def champion_of(registry, **named):
-    evaluation = {
-        "registered_model": "m",
-        "champion": {"name": "champion", "kind": "mlflow", **named} if named else None,
-        "reference": None,
-        "policy": policy(GIVEN | {"margin": 0.05}).model_dump(mode="json"),
-    }
-    return find_rivals(evaluation, [], registry)["champion"]
+    settings = {"name": "champion", "kind": "mlflow", "model": "models:/m@champion", **named}
+    rivals = {"champion": CANDIDATES.validate_python(settings)} if named else {}
+    rules = policy(GIVEN | {"margin": 0.05})
+    return find_rivals(rivals, "m", rules, [], registry)["champion"]
 
 
 @pytest.fixture
@@ -281,9 +279,9 @@ def plain(monkeypatch):
 @pytest.mark.usefixtures("plain")
 def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
     registry = Registry({"biasgate.s.run_id": "r7"}, {"given": {"threshold": 0.35}})
-    assert champion_of(registry)["threshold"] == 0.35
-    assert champion_of(registry, threshold=0.4)["threshold"] == 0.4
-    assert champion_of(registry, threshold=0.0)["threshold"] == 0.0
+    assert champion_of(registry).threshold == 0.35
+    assert champion_of(registry, threshold=0.4).threshold == 0.4
+    assert champion_of(registry, threshold=0.0).threshold == 0.0
 
 
 @pytest.mark.usefixtures("plain")

@@ -7,12 +7,15 @@ import pytest
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.measuring.cautions import cautions, unmeasured, warn_of_inversion
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 RNG = np.random.default_rng(6)
 LABEL = RNG.random(600) < 0.4
 GOOD = RNG.normal(LABEL, 0.8)
 GAY = RNG.random(600) < 0.3
-FILE = {"name": "mine", "kind": "scores", "path": "x.csv", "score": "non_toxic"}
+FILE = CANDIDATES.validate_python(
+    {"name": "mine", "kind": "scores", "path": "x.csv", "score": "non_toxic"}
+)
 ALL = {"n_rows": 600, "n_rows_measured": 600}
 
 
@@ -36,7 +39,8 @@ def test_scores_upside_down_name_their_column_and_what_to_do():
 
 
 def test_a_model_upside_down_is_named_without_a_column():
-    warning = warn_of_inversion(bias(-GOOD), {"name": "bert", "kind": "transformer"})
+    bert = {"name": "bert", "kind": "mlflow", "model": "models:/bert/1"}
+    warning = warn_of_inversion(bias(-GOOD), CANDIDATES.validate_python(bert))
     assert "(candidate 'bert')" in warning
     assert "let the model return the score of the toxic class" in warning
 

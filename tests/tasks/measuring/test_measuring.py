@@ -82,7 +82,7 @@ def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measu
 
 def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
-    candidate = {"name": "file", "kind": "scores"}
+    candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
     report = build_report(
         bias, rows, layout.record["choices"], candidate, scored.candidate_digest, {"more": 1}
     )
@@ -200,7 +200,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
         bias,
         rows,
         layout.record["choices"],
-        {"name": "f"},
+        CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"}),
         scored.candidate_digest,
         explain(layout, bias),
     )

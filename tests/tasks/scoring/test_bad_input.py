@@ -11,7 +11,6 @@ from support.comments import ODD
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
@@ -37,7 +36,7 @@ def rows(tmp_path_factory):
 def kept(candidate, rows, folder, gateway=None):
     """Score in shards of four rows; what is kept, by id."""
     settings = CANDIDATES.validate_python({"name": "model", "rows_a_shard": 4} | candidate)
-    with settings.open(Workplace(folder, gateway)) as scorer:
+    with settings.open(SimpleNamespace(store=folder, gateway=gateway)) as scorer:
         scored = score_rows(scorer, rows, settings, str(folder / "scores"))
     table = scored.table()
     return dict(zip(table["id"].to_pylist(), table["score"].to_pylist(), strict=True))

@@ -1,6 +1,7 @@
 """A transformer trained here: learns, stops early, comes back from the registry as it was."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,12 +12,13 @@ from support.comments import ODD, batch
 from bias_metrics import roc_auc
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 from biasgate.tasks.scoring.training import TRAINING_KEY, train_and_register
+from biasgate.tasks.store import Workplace
 
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
 transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
@@ -98,7 +100,7 @@ def history(one, key):
 
 def scores(one, texts, **options):
     pinned = one.settings.model_copy(update={"model": one.version.uri} | options)
-    with pinned.open(Workplace(one.store, one.gateway)) as scorer:
+    with pinned.open(Workplace(one.store)) as scorer:
         return scorer.score(batch(texts))
 
 
@@ -135,7 +137,7 @@ def test_rows_that_it_was_trained_on_are_refused(first):
     pinned = first.settings.model_copy(update={"model": first.version.uri})
     frozen = freeze(first.settings.train_on, first.store)
     message = "'tiny' was trained on rows of evaluation set"
-    scorer = pinned.open(Workplace(first.store, first.gateway))
+    scorer = pinned.open(Workplace(first.store))
     with pytest.raises(InputError, match=message):
         scorer.check(frozen)
 
@@ -192,7 +194,7 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
     pyfunc = CANDIDATES.validate_python(settings | {"trusted": True})
     settings = {"name": "t", "kind": "transformer", "model": first.version.uri}
     alone = CANDIDATES.validate_python(settings | {"toxic_label": "toxic"})
-    workplace = Workplace(first.store, first.gateway)
+    workplace = Workplace(first.store)
     with pyfunc.open(workplace) as one, alone.open(workplace) as other:
         found = [scorer.score(batch(texts)) for scorer in (one, other)]
     assert np.ptp(found[0]) > 0.5
@@ -202,10 +204,10 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
 
 def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     first.gateway.set_alias(MODEL, "champion", first.version.version)
-    evaluation = {"registered_model": MODEL, "champion": None, "reference": None}
-    rival = find_rivals(evaluation, [], first.gateway)["champion"]
+    policy = read_policy("default", Path())
+    rival = find_rivals({}, MODEL, policy, [], first.gateway)["champion"]
     texts = comments(20, 5)["comment"].tolist()
-    with CANDIDATES.validate_python(rival).open(Workplace(first.store, first.gateway)) as scorer:
+    with rival.open(Workplace(first.store)) as scorer:
         np.testing.assert_array_equal(scorer.score(batch(texts)), scores(first, texts))
 
 

@@ -10,7 +10,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring import parts
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import ScoredSet, score_candidate
+from biasgate.tasks.store import Workplace
 
 N = 500
 
@@ -27,14 +29,15 @@ def rows(tmp_path):
 
 @pytest.fixture
 def store(tmp_path):
-    return str(tmp_path / "store")
+    return Workplace(tmp_path / "store")
 
 
 @pytest.fixture
 def candidate(tmp_path):
     def candidate(rows_a_shard):
         path = str(tmp_path / "scores.csv")
-        return {"name": "one", "kind": "scores", "path": path, "rows_a_shard": rows_a_shard}
+        settings = {"name": "one", "kind": "scores", "path": path}
+        return CANDIDATES.validate_python(settings | {"rows_a_shard": rows_a_shard})
 
     return candidate
 
@@ -50,7 +53,7 @@ def spread(monkeypatch):
 )
 def test_every_shard_is_in_one_range(rows, store, candidate, rows_a_shard, n_shards, n_parts):
     shared = parts.share_out.fn(candidate(rows_a_shard), rows, store)
-    ranges = [range(one["first"], one["last"] + 1) for one in shared]
+    ranges = [range(one.first, one.last + 1) for one in shared]
     assert len(shared) == n_parts
     assert [number for one in ranges for number in one] == list(range(n_shards))
     assert max(map(len, ranges)) - min(map(len, ranges)) <= 1

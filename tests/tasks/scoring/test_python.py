@@ -1,6 +1,7 @@
 """Candidates that are a function of a package or a file, run in a process of their own."""
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -14,10 +15,10 @@ from support.comments import ODD, batch
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.candidate import Workplace
 from biasgate.tasks.scoring.kinds import function_process
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.store import Workplace
 
 FUNCTIONS = """\
 import math, os, signal, sys, time
@@ -93,7 +94,7 @@ def package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def workplace(tmp_path):
-    return Workplace.at(tmp_path / "store")
+    return Workplace(tmp_path / "store")
 
 
 def length_score(texts):
@@ -181,8 +182,8 @@ def test_scores_are_reused_by_version_and_never_without(workplace):
     unversioned = {"name": "own", "kind": "python", "call": "toxic_package:score"}
     once, again = (CANDIDATES.validate_python(unversioned) for _ in range(2))
     assert once.open(workplace).digest != again.open(workplace).digest
-    # Within one run the settings travel as plain values and mean the same scores.
-    copied = CANDIDATES.validate_python(once.model_dump(mode="json"))
+    # Workers of a cluster get a copy of the settings, which means the same scores.
+    copied = pickle.loads(pickle.dumps(once))  # noqa: S301 - our own
     assert once.open(workplace).digest == copied.open(workplace).digest
 
 

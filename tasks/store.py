@@ -1,0 +1,35 @@
+"""Where an evaluation works: the folder of the store, the kept scores, MLflow."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where candidates come from and models go to.
+
+    Steps hand it to each other. A worker on another machine gets the folder alone, and connects
+    to MLflow itself.
+
+    Attributes
+    ----------
+    store : Path
+        Folder of sets, scores and, by default, the MLflow store.
+    """
+
+    store: Path
+
+    @property
+    def gateway(self) -> Gateway:
+        """A new connection to the tracking server and registry."""
+        return Gateway.of_store(self.store)
+
+    @property
+    def scores(self) -> str:
+        """Where scores are kept: the URL in `BIASGATE_SCORES`, else a folder of the store."""
+        return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")
