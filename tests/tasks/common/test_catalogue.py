@@ -1,7 +1,10 @@
 """Kinds of candidates and sources: by name, from biasgate itself and from installed packages."""
 
+import pickle
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.packages import install
@@ -9,7 +12,10 @@ from support.packages import install
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
+from biasgate.tasks.scoring.training import OPENED_AS
 
 MODULE = """\
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -53,7 +59,7 @@ def read(tmp_path):
     def read(candidate):
         path = tmp_path / "file.yaml"
         path.write_text(EVALUATION.replace("CANDIDATE", candidate), "utf-8")
-        return read_evaluation(path)["candidates"][0]
+        return read_evaluation(path).candidates[0]
 
     return read
 
@@ -79,10 +85,9 @@ def test_a_kind_is_imported_only_when_it_is_named():
 def test_a_package_adds_a_kind_with_options_of_its_own(package, read):
     package()
     found = read("{name: one, kind: fixed, value: 0.5, threshold: 0.25}")
-    assert found["value"] == 0.5
-    again = CANDIDATES.validate_python(found)
-    assert type(again).__name__ == "Fixed"
-    assert (again.threshold, CANDIDATES.dump_python(again, mode="json")) == (0.25, found)
+    assert (type(found).__name__, found.value, found.threshold) == ("Fixed", 0.5, 0.25)
+    assert CANDIDATES.validate_python(CANDIDATES.dump_python(found, mode="json")) == found
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 - as a Dask worker gets it
 
 
 def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
@@ -126,7 +131,16 @@ def test_a_package_that_is_broken_is_named(package, read, point, source, message
 
 def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
     package(source="import no_such_module")
-    assert read("{name: one, kind: scores, path: scores.csv}")["kind"] == "scores"
+    assert read("{name: one, kind: scores, path: scores.csv}").kind == "scores"
+
+
+def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
+    version = SimpleNamespace(uri="models:/m/3", tags={OPENED_AS: '{"kind": "absent"}'})
+    registry = SimpleNamespace(alias=lambda *_: version, resolve=lambda _: version)
+    policy = read_policy("default", Path())
+    said = "models:/m/3 must be opened as kind 'absent', as it was made: .*Install the package that"
+    with pytest.raises(InputError, match=said):
+        find_rivals({}, "m", policy, [], registry)
 
 
 @pytest.mark.parametrize(
