@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from bias_metrics import BiasReport
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.kinds.score_file import ScoreFile
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
@@ -72,12 +71,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
     if clearly:
         what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
-    if isinstance(candidate, ScoreFile):
-        who = f"column {candidate.score!r} of candidate {candidate.name!r}"
-        do = "name the column of the toxic class with `score:`, or write 1 - score to the file"
-    else:
-        who = f"candidate {candidate.name!r}"
-        do = "let the model return the score of the toxic class"
+    who, do = candidate.when_upside_down()
     return (
         f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "
         f"({who}). If higher means harmless, {do}. If labels are turned round, correct the label "

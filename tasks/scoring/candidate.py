@@ -1,7 +1,8 @@
 """The seam of candidates: what every kind of candidate promises.
 
-A further kind is a module beside this one with a subclass of `CandidateSettings`, named in
-`CANDIDATES` of `biasgate.tasks.scoring.kinds.catalogue`, whose `open` returns a `Scorer`.
+A further kind is a subclass of `CandidateSettings` whose `open` returns a `Scorer`. It is named in
+`KINDS` of `biasgate.tasks.scoring.kinds.catalogue`, or by an installed package in its entry point
+group `biasgate.candidates` (see docs/extending.md).
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Scorer(ABC):
     ----------
     digest : str
         SHA-256 over all that decides the scores: weights, preprocessing, precision, library.
+        Kept scores are reused while it stays the same. A kind of another package includes that
+        package's version: `json_digest([package, version(package), *options])`.
     precision : str
         Of the arithmetic: `float64`, `float32` or `bfloat16`.
     columns : tuple of str
@@ -129,8 +132,17 @@ class CandidateSettings(Settings):
             known["model"] = self.uri
         return known
 
+    @property
+    def registered_model(self) -> str | None:
+        """The registered model of which a candidate that exists already becomes a version."""
+        return None
+
     def check(self) -> None:
         """Refuse what can be refused before any work."""
+
+    def when_upside_down(self) -> tuple[str, str]:
+        """Say where scores come from, and what to do if they are high for harmless comments."""
+        return f"candidate {self.name!r}", "let the model return the score of the toxic class"
 
     def open(self, workplace: Workplace) -> Scorer:
         """Load the candidate."""
