@@ -92,19 +92,22 @@ class EvaluationFile(Settings):
             )
             raise ValueError(msg)
         for one in self.candidates:
-            wanted = getattr(one, "register_as", None)
+            wanted = one.registered_model
             if wanted is not None and wanted != self.registered_model:
                 msg = (
                     f"`register` of candidate {one.name} must be the `registered_model` of the "
                     f"evaluation, {self.registered_model}; got {wanted}"
+                    if self.registered_model
+                    else f"candidate {one.name} has `register: {wanted}`, so add "
+                    f"`registered_model: {wanted}` to the file"
                 )
                 raise ValueError(msg)
         alias = f"models:/{self.registered_model}@champion"
-        named = getattr(self.champion, "model", None)
-        if self.champion is not None and self.registered_model and named != alias:
+        champion = self.champion
+        if champion is not None and self.registered_model and champion.uri != alias:
             msg = (
                 f"`champion` must be `model: {alias}` where `registered_model` is given, since "
-                f"that alias is what moves; got {named or self.champion.name}"
+                f"that alias is what moves; got {champion.uri or champion.name}"
             )
             raise ValueError(msg)
         rivals = [one for one in (self.champion, self.reference) if one is not None]
@@ -180,8 +183,10 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    for part in (*evaluation.evaluation_sets, *evaluation.candidates, *rivals):
-        part.check()
+    for source in evaluation.evaluation_sets:
+        source.check()
+    for candidate in (*evaluation.candidates, *rivals):
+        candidate.check()
     for candidate in (*evaluation.candidates, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
 from biasgate.tasks.common.files import whole_file
@@ -13,6 +12,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.records import AnalysisRecord
 
 FOLDER = "analyses"
 
@@ -25,24 +25,23 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
         analysis.check(frozen, source)
 
 
-@task(name="analyse", task_run_name="{analysis.kind} of {layout!m}")
+@task(name="analyse", task_run_name="{analysis.kind} of {layout.folder!m}")
 def analyse_rows(
-    analysis: Analysis, layout: str, set_folder: str, source: SourceSettings, folder: str
-) -> dict[str, Any]:
+    analysis: Analysis, layout: Layout, set_folder: str, source: SourceSettings, folder: str
+) -> tuple[str, AnalysisRecord]:
     """Do one analysis of one candidate on one set; write its table, return what it found.
 
     Safe to retry.
 
     Returns
     -------
-    dict
-        `kind`, `options`, `sentences` and `result`, all JSON-ready.
+    tuple of str and AnalysisRecord
+        Its kind, and what it found, JSON-ready.
     """
     frozen = EvaluationSet.load(Path(set_folder))
-    findings = analysis.analyse(MeasuredRows(Layout(Path(layout)), frozen, source))
+    findings = analysis.analyse(MeasuredRows(layout, frozen, source))
     write_rows(findings.table, Path(folder) / FOLDER / f"{analysis.kind}.csv")
-    return {
-        "kind": analysis.kind,
+    return analysis.kind, {
         "options": analysis.model_dump(mode="json", exclude={"kind", "sets"}),
         "sentences": list(findings.sentences),
         "result": findings.result,

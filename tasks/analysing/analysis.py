@@ -1,14 +1,14 @@
 """The seam of analyses: what each kind gets, and what it returns.
 
-A further kind is a module beside this one with a subclass of `Analysis`, named in `ANALYSES` of
-`biasgate.tasks.analysing.catalogue`.
+A further kind is a subclass of `Analysis`: in a module beside this one, named in `KINDS` of
+`biasgate.tasks.analysing.catalogue`; or in another package, by the entry point `biasgate.analyses`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ class MeasuredRows:
     @property
     def background(self) -> Background:
         """What an identity's rows are compared with."""
-        return cast("Background", self.layout.record["choices"]["background"])
+        return self.layout.record["choices"]["background"]
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column of the frozen set; null is NaN."""

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter, ValidationInfo
 
-from biasgate.tasks.analysing.agreement import AgreementAnalysis
-from biasgate.tasks.analysing.counterfactual import CounterfactualAnalysis
-from biasgate.tasks.analysing.intersections import IntersectionsAnalysis
-from biasgate.tasks.analysing.label_sensitivity import LabelSensitivityAnalysis
-from biasgate.tasks.analysing.threshold_advice import ThresholdAdviceAnalysis
+from biasgate.tasks.analysing.analysis import Analysis
+from biasgate.tasks.common.catalogue import Catalogue
+
+_HERE = "biasgate.tasks.analysing"
+KINDS = Catalogue(
+    key="kind",
+    group="biasgate.analyses",
+    base=Analysis,
+    own={
+        "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
+        "label_sensitivity": f"{_HERE}.label_sensitivity:LabelSensitivityAnalysis",
+        "threshold_advice": f"{_HERE}.threshold_advice:ThresholdAdviceAnalysis",
+        "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
+        "agreement": f"{_HERE}.agreement:AgreementAnalysis",
+    },
+)
 
 
-def _by_name(value: Any) -> Any:
-    """Return a plain name as the section of that kind with default options."""
-    return {"kind": value} if isinstance(value, str) else value
+def _read(value: Any, info: ValidationInfo) -> Analysis:
+    """Make an analysis of a section, or of a plain name, which means the default options."""
+    return KINDS.read({"kind": value} if isinstance(value, str) else value, info)
 
 
-AnyAnalysis = Annotated[
-    IntersectionsAnalysis
-    | LabelSensitivityAnalysis
-    | ThresholdAdviceAnalysis
-    | CounterfactualAnalysis
-    | AgreementAnalysis,
-    Field(discriminator="kind"),
-    BeforeValidator(_by_name),
-]
-ANALYSES: TypeAdapter[Any] = TypeAdapter(AnyAnalysis)
+AnyAnalysis = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read)]
+ANALYSES: TypeAdapter[Analysis] = TypeAdapter(AnyAnalysis)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
 
+from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.data.civil_comments import CivilCommentsSource
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.data.table import TableSource
-from biasgate.tasks.data.templates import TemplatesSource
 from biasgate.tasks.store import Workplace
 
-Source = Annotated[
-    TableSource | TemplatesSource | CivilCommentsSource, Field(discriminator="source")
-]
-SOURCES: TypeAdapter[Any] = TypeAdapter(Source)
+_HERE = "biasgate.tasks.data"
+SOURCE_KINDS = Catalogue(
+    key="source",
+    group="biasgate.sources",
+    base=SourceSettings,
+    own={
+        "table": f"{_HERE}.table:TableSource",
+        "templates": f"{_HERE}.templates:TemplatesSource",
+        "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+    },
+)
+Source = Annotated[SerializeAsAny[SourceSettings], BeforeValidator(SOURCE_KINDS.read)]
+SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 
 
 def freeze(source: SourceSettings, store: Path) -> EvaluationSet:

@@ -1,7 +1,8 @@
 """The seam of evaluation set sources, and the choices that apply when measuring.
 
-A further source is a module beside this one with a subclass of `SourceSettings`, named in
-`SOURCES` of `biasgate.tasks.data.freezing`.
+A further source is a subclass of `SourceSettings`. It is named in `SOURCE_KINDS` of
+`biasgate.tasks.data.freezing`, or by an installed package in its entry point group
+`biasgate.sources` (see docs/extending.md).
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class SourceSettings(Settings):
     )
     """Options that leave the frozen rows as they are (a file counts by content, not by path)."""
 
+    conversion: ClassVar[int | str] = CONVERSION
+    """Part of the set's digest. A source of another package sets the package's version here, so
+    that sets are frozen anew after an upgrade."""
+
     name: Name
     source: str
     label_threshold: Threshold = 0.5
@@ -110,6 +115,6 @@ class SourceSettings(Settings):
         """Say what the frozen rows depend on: options, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
         return options | {
-            "conversion": CONVERSION,
+            "conversion": self.conversion,
             "files": {path.name: file_digest(path) for path in self.files()},
         }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from bias_metrics import BiasReport
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.kinds.score_file import ScoreFile
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
@@ -16,7 +15,7 @@ _TOLD = 20
 
 def cautions(
     bias: BiasReport,
-    choices: Mapping[str, Any],
+    choices: Choices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
 ) -> list[str]:
@@ -72,12 +71,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     what = f"every AUC is below 0.5 (overall AUC {overall.value:.3f})"
     if clearly:
         what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
-    if isinstance(candidate, ScoreFile):
-        who = f"column {candidate.score!r} of candidate {candidate.name!r}"
-        do = "name the column of the toxic class with `score:`, or write 1 - score to the file"
-    else:
-        who = f"candidate {candidate.name!r}"
-        do = "let the model return the score of the toxic class"
+    who, do = candidate.when_upside_down()
     return (
         f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "
         f"({who}). If higher means harmless, {do}. If labels are turned round, correct the label "
@@ -85,7 +79,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     )
 
 
-def warn_of_unmeasured_rows(choices: Mapping[str, Any]) -> str | None:
+def warn_of_unmeasured_rows(choices: Choices) -> str | None:
     """Count the rows that are left out because an identity was not rated."""
     left_out = unmeasured(choices)
     if left_out is None:
@@ -96,7 +90,7 @@ def warn_of_unmeasured_rows(choices: Mapping[str, Any]) -> str | None:
     )
 
 
-def unmeasured(choices: Mapping[str, Any]) -> str | None:
+def unmeasured(choices: Choices) -> str | None:
     """Say how many rows were measured, and why not the others; None where all were."""
     n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
     if n_measured == n_rows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
@@ -15,13 +17,15 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, heal
 from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
 from biasgate.tasks.scoring.training import trained_options
 from biasgate.tasks.store import Workplace
 
+AS_MLFLOW = {"name": CHAMPION, "kind": "mlflow"}
+"""How a version that nobody describes is opened."""
 Rivals = dict[str, CandidateSettings]
 """By role, `champion` or `reference`."""
 
@@ -64,7 +68,7 @@ def find_rivals(
         as_named = rivals.pop(CHAMPION, None)
         if champion is not None:
             rivals[CHAMPION] = (
-                MlflowModel(name=CHAMPION, kind="mlflow", model=champion.uri)
+                CANDIDATES.validate_python(AS_MLFLOW | {"model": champion.uri})
                 if as_named is None
                 else as_named.pinned(champion.uri)
             )
@@ -94,10 +98,9 @@ def _own_threshold(
     version = gateway.resolve(opened.uri) if opened.uri else None
     for name, run_id in sorted(version.tags.items()) if version else ():
         if name.startswith("biasgate.") and name.endswith(".run_id"):
-            report = gateway.read_json(run_id, "report.json")
-            recorded: float | None = report["thresholds"].get(GIVEN, {}).get("threshold")
-            if recorded is not None:
-                return recorded
+            report: Report = gateway.read_json(run_id, "report.json")
+            if GIVEN in report["thresholds"]:
+                return report["thresholds"][GIVEN]["threshold"]
     raise InputError(missing_threshold(role, opened.uri or opened.name))
 
 
@@ -117,16 +120,21 @@ def _as_made(
 ) -> CandidateSettings | None:
     """Return how a version of this pipeline is opened, read from its tags; None of any other."""
     options = registered_scores(version, gateway)
-    if options is None and isinstance(rival, MlflowModel):
+    if options is None and rival.kind == AS_MLFLOW["kind"]:
         trained = trained_options(version)
         kept = rival.model_dump(include=set(CandidateSettings.model_fields) - {"kind"})
         options = kept | trained if trained else None
     if options is None:
         return None
-    made: CandidateSettings = CANDIDATES.validate_python(
-        {"name": rival.name, **options, "model": version.uri}
-    )
-    return made
+    try:
+        return CANDIDATES.validate_python({"name": rival.name, **options, "model": version.uri})
+    except ValidationError as error:
+        msg = (
+            f"{version.uri} must be opened as kind {options['kind']!r}, as it was made: "
+            f"{error.errors()[0]['msg'].removeprefix('Value error, ')}. Install the package that "
+            "adds this kind."
+        )
+        raise InputError(msg) from error
 
 
 @task(name="find champion")

@@ -1,7 +1,8 @@
 """The seam of candidates: what every kind of candidate promises.
 
-A further kind is a module beside this one with a subclass of `CandidateSettings`, named in
-`CANDIDATES` of `biasgate.tasks.scoring.kinds.catalogue`, whose `open` returns a `Scorer`.
+A further kind is a subclass of `CandidateSettings` whose `open` returns a `Scorer`. It is named in
+`KINDS` of `biasgate.tasks.scoring.kinds.catalogue`, or by an installed package in its entry point
+group `biasgate.candidates` (see docs/extending.md).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Model
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
 from biasgate.tasks.store import Workplace
 
@@ -38,6 +40,8 @@ class Scorer(ABC):
     ----------
     digest : str
         SHA-256 over all that decides the scores: weights, preprocessing, precision, library.
+        Kept scores are reused while it stays the same. A kind of another package includes that
+        package's version: `json_digest([package, version(package), *options])`.
     precision : str
         Of the arithmetic: `float64`, `float32` or `bfloat16`.
     columns : tuple of str
@@ -121,13 +125,24 @@ class CandidateSettings(Settings):
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})
 
-    def identity(self) -> dict[str, str]:
-        """Return what reports and verdicts call it: `name`, `kind` and, if it has one, `model`."""
-        known = {"name": self.name, "kind": self.kind}
-        return known if not self.uri else known | {"model": self.uri}
+    def identity(self) -> Model:
+        """Return what reports and verdicts call it."""
+        known: Model = {"name": self.name, "kind": self.kind}
+        if self.uri:
+            known["model"] = self.uri
+        return known
+
+    @property
+    def registered_model(self) -> str | None:
+        """The registered model of which a candidate that exists already becomes a version."""
+        return None
 
     def check(self) -> None:
         """Refuse what can be refused before any work."""
+
+    def when_upside_down(self) -> tuple[str, str]:
+        """Say where scores come from, and what to do if they are high for harmless comments."""
+        return f"candidate {self.name!r}", "let the model return the score of the toxic class"
 
     def open(self, workplace: Workplace) -> Scorer:
         """Load the candidate."""

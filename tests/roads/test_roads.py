@@ -7,18 +7,19 @@ version that it judged. `support/options.py` says what meets; the fast roads see
 import json
 import math
 from itertools import product
-from typing import get_args
 
 import pandas as pd
 import pytest
 from support.covering import all_levels, all_pairs, levels_of, pairs_of
 from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
+from support.records import KINDS as RECORDS
+from support.records import check_records
 from support.road_rows import expected_report, expected_rows
 from support.roads import possible_outcomes, write_road
 from support.scorers import score
 
 from biasgate.tasks.common.outcomes import word_of
-from biasgate.tasks.scoring.kinds.catalogue import Candidate
+from biasgate.tasks.scoring.kinds.catalogue import KINDS
 
 SALTS = {"scores": "a", "python": "python", "http": "http"}
 
@@ -37,9 +38,7 @@ def test_on_all_roads_every_two_options_meet():
 
 def test_every_source_meets_every_kind_of_candidate():
     sources = {source for family in SOURCES for source in family["source"]}
-    kinds = get_args(get_args(Candidate)[0])
-    names = {kind.model_fields["kind"].annotation.__args__[0] for kind in kinds}
-    assert {(road["source"], road["kind"]) for road in ALL} == set(product(sources, names))
+    assert {(road["source"], road["kind"]) for road in ALL} == set(product(sources, KINDS.own))
 
 
 def roads():
@@ -76,6 +75,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     found, expected = flat(report["bias"]), flat(expected_report(road, rows, scores))
     assert found.keys() == expected.keys()
     assert [path for path in found if not same(found[path], expected[path])] == []
+    assert set(check_records(folder / "out")) == set(RECORDS)
     verified(biasgate, verdict)
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
 
-from biasgate.tasks.scoring.kinds.http_endpoint import HttpEndpoint
-from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
-from biasgate.tasks.scoring.kinds.python_function import PythonFunction
-from biasgate.tasks.scoring.kinds.score_file import ScoreFile
-from biasgate.tasks.scoring.kinds.tfidf import Tfidf
-from biasgate.tasks.scoring.kinds.transformer import Transformer
+from biasgate.tasks.common.catalogue import Catalogue
+from biasgate.tasks.scoring.candidate import CandidateSettings
 
-Candidate = Annotated[
-    ScoreFile | Tfidf | MlflowModel | PythonFunction | HttpEndpoint | Transformer,
-    Field(discriminator="kind"),
-]
-CANDIDATES: TypeAdapter[Any] = TypeAdapter(Candidate)
+_HERE = "biasgate.tasks.scoring.kinds"
+KINDS = Catalogue(
+    key="kind",
+    group="biasgate.candidates",
+    base=CandidateSettings,
+    own={
+        "scores": f"{_HERE}.score_file:ScoreFile",
+        "tfidf": f"{_HERE}.tfidf:Tfidf",
+        "mlflow": f"{_HERE}.mlflow_model:MlflowModel",
+        "python": f"{_HERE}.python_function:PythonFunction",
+        "http": f"{_HERE}.http_endpoint:HttpEndpoint",
+        "transformer": f"{_HERE}.transformer:Transformer",
+    },
+)
+Candidate = Annotated[SerializeAsAny[CandidateSettings], BeforeValidator(KINDS.read)]
+CANDIDATES: TypeAdapter[CandidateSettings] = TypeAdapter(Candidate)

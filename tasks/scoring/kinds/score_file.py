@@ -54,6 +54,18 @@ class ScoreFile(CandidateSettings):
     register_as: Name | None = Field(default=None, alias="register")
     model: str | None = None
 
+    @property
+    def registered_model(self) -> str | None:
+        """The model that `register:` names."""
+        return self.register_as
+
+    def when_upside_down(self) -> tuple[str, str]:
+        """Say which column the scores come from, and how to turn them."""
+        return (
+            f"column {self.score!r} of candidate {self.name!r}",
+            "name the column of the toxic class with `score:`, or write 1 - score to the file",
+        )
+
     def registered(self, workplace: Workplace) -> ModelVersion | None:
         """Return the version that the file is kept as, made where it is missing."""
         if self.register_as is None:

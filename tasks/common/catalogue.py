@@ -1,0 +1,116 @@
+"""Classes of settings by name: own ones, and those that installed packages add by entry point."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any, Generic, TypeVar
+
+from pydantic import ValidationInfo
+from pydantic_core import PydanticKnownError
+
+from biasgate.tasks.common.settings import Settings
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Catalogue(Generic[SettingsType]):
+    """The classes that one key of a section chooses from. A class is imported when it is named.
+
+    Attributes
+    ----------
+    key : str
+        The key that holds the name, such as `kind`.
+    group : str
+        The entry point group by which a package adds classes.
+    base : type
+        What each class is a subclass of.
+    own : dict of str to str
+        The classes of biasgate itself: name to `package.module:Class`.
+    """
+
+    key: str
+    group: str
+    base: type[SettingsType]
+    own: Mapping[str, str]
+
+    def names(self) -> list[str]:
+        """Return all names: biasgate's own first."""
+        others = {one.name for one in self._installed()}
+        return [*self.own, *sorted(others.difference(self.own))]
+
+    def named(self, name: str) -> type[SettingsType]:
+        """Import and return the class of a name.
+
+        Raises
+        ------
+        KeyError
+            If nobody knows the name.
+        ValueError
+            If the name has two meanings, or a package's class cannot be imported or is of
+            another type. The package is named.
+        """
+        own = [EntryPoint(name, self.own[name], self.group)] if name in self.own else []
+        found = [*own, *(one for one in self._installed() if one.name == name)]
+        if not found:
+            raise KeyError(name)
+        if len(found) > 1:
+            msg = (
+                f"`{self.key}: {name}` must have one meaning; {' and '.join(map(_whose, found))} "
+                "have it. Uninstall a package, or let its author choose another name."
+            )
+            raise ValueError(msg)
+        return found[0].load() if own else self._loaded(found[0])
+
+    def read(self, value: Any, info: ValidationInfo) -> SettingsType:
+        """Make an object of the class that a section names: a validator for Pydantic."""
+        if isinstance(value, self.base):
+            return value
+        if not isinstance(value, dict):
+            raise PydanticKnownError("model_type", {"class_name": self.base.__name__})
+        key = repr(self.key)
+        if self.key not in value:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": key})
+        name = str(value[self.key])
+        try:
+            kind = self.named(name)
+        except KeyError:
+            names = ", ".join(map(repr, self.names()))
+            context = {"discriminator": key, "tag": name, "expected_tags": names}
+            raise PydanticKnownError("union_tag_invalid", context) from None
+        return kind.model_validate(value, context=info.context)
+
+    def _installed(self) -> EntryPoints:
+        return _installed(self.group, tuple(sys.path))
+
+    def _loaded(self, point: EntryPoint) -> type[SettingsType]:
+        """Import the class of another package, which may fail in any way."""
+        what = f"`{self.key}: {point.name}`, which {_whose(point)} adds as {point.value},"
+        try:
+            found = point.load()
+        except Exception as error:
+            msg = (
+                f"{what} cannot be imported ({type(error).__name__}: {error}). Install the package "
+                "again with all that it needs, or tell its author"
+            )
+            raise ValueError(msg) from error
+        if not (isinstance(found, type) and issubclass(found, self.base)):
+            base = f"{self.base.__module__}.{self.base.__qualname__}"
+            msg = f"{what} must be a subclass of {base}; tell its author"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
+        return found
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Return the entry points of the packages on Python's path; they are read once per path."""
+    del path
+    return entry_points(group=group)
+
+
+def _whose(point: EntryPoint) -> str:
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else "biasgate itself"

@@ -1,0 +1,158 @@
+"""Kinds of candidates and sources: by name, from biasgate itself and from installed packages."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.packages import install
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import SOURCE_KINDS
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
+from biasgate.tasks.scoring.training import OPENED_AS
+
+MODULE = """\
+from biasgate.tasks.scoring.candidate import CandidateSettings
+
+class Fixed(CandidateSettings):
+    value: float
+
+def a_function():
+    pass
+"""
+EVALUATION = """\
+name: test
+evaluation_sets:
+  - {name: rows, source: table, path: rows.csv, identities: [group], text: text}
+candidates:
+  - CANDIDATE
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Install a package that adds one kind of candidate, for this test alone."""
+    number = iter(range(9))
+
+    def package(name="biasgate-fixed", point="fixed = MODULE:Fixed", source=MODULE):
+        folder = tmp_path / f"installed_{next(number)}"
+        module = f"{name.replace('-', '_')}_{tmp_path.name}"  # a name that no other test imports
+        points = f"[biasgate.candidates]\n{point.replace('MODULE', module)}\n"
+        monkeypatch.syspath_prepend(install(folder, name, points, **{module: source}))
+        return module
+
+    return package
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read an evaluation file with one candidate."""
+    (tmp_path / "rows.csv").write_text("id,label,group,text\n1,0,1,a\n2,1,1,b\n")
+    (tmp_path / "scores.csv").write_text("id,prediction\n1,0.1\n2,0.7\n")
+
+    def read(candidate):
+        path = tmp_path / "file.yaml"
+        path.write_text(EVALUATION.replace("CANDIDATE", candidate), "utf-8")
+        return read_evaluation(path).candidates[0]
+
+    return read
+
+
+@pytest.mark.parametrize("catalogue", [KINDS, SOURCE_KINDS], ids=lambda one: one.key)
+def test_each_own_name_is_the_one_that_its_class_accepts(catalogue):
+    for name in catalogue.own:
+        assert catalogue.named(name).model_fields[catalogue.key].annotation.__args__ == (name,)
+
+
+def test_a_kind_is_imported_only_when_it_is_named():
+    code = (
+        "import sys; from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS\n"
+        "imported = lambda: [k for k, v in KINDS.own.items() if v.split(':')[0] in sys.modules]\n"
+        "before = imported()\n"
+        "CANDIDATES.validate_python({'name': 'a', 'kind': 'http', 'url': 'http://a/b'})\n"
+        "print(before, imported())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] ['http']\n"
+
+
+def test_a_package_adds_a_kind_with_options_of_its_own(package, read):
+    package()
+    found = read("{name: one, kind: fixed, value: 0.5, threshold: 0.25}")
+    assert (type(found).__name__, found.value, found.threshold) == ("Fixed", 0.5, 0.25)
+    assert CANDIDATES.validate_python(CANDIDATES.dump_python(found, mode="json")) == found
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 - as a Dask worker gets it
+
+
+def test_options_of_a_package_s_kind_are_checked_at_their_place(package, read):
+    package()
+    with pytest.raises(InputError, match=r"candidates.0.valu: unknown key. Did you mean 'value'?"):
+        read("{name: one, kind: fixed, valu: 0.5}")
+
+
+def test_an_unknown_kind_is_answered_with_those_of_packages_too(package, read):
+    package()
+    known = "'transformer', 'fixed'; got 'fixd'. Did you mean 'fixed'?"
+    with pytest.raises(InputError, match=rf"candidates.0: `kind` must be one of .*{known}"):
+        read("{name: one, kind: fixd}")
+
+
+@pytest.mark.parametrize(
+    ("point", "source", "message"),
+    [
+        (
+            "fixed = MODULE:Fixed",
+            "import no_such_module",
+            r"cannot be imported \(ModuleNotFoundError: No module named 'no_such_module'\)",
+        ),
+        ("fixed = MODULE:Fixd", MODULE, r"cannot be imported \(AttributeError: .*'Fixd'"),
+        ("fixed = MODULE:Fixed", "1 / 0", r"cannot be imported \(ZeroDivisionError"),
+        ("fixed = MODULE:a_function", MODULE, "must be a subclass of biasgate.*CandidateSettings;"),
+        (
+            "fixed = biasgate.tasks.data.table:TableSource",
+            MODULE,
+            "must be a subclass of biasgate.tasks.scoring.candidate.CandidateSettings; tell its",
+        ),
+    ],
+    ids=["import fails", "no such class", "module raises", "a function", "a source"],
+)
+def test_a_package_that_is_broken_is_named(package, read, point, source, message):
+    package(point=point, source=source)
+    where = "candidates.0: `kind: fixed`, which package biasgate-fixed 1.0 adds as "
+    with pytest.raises(InputError, match=f"{where}.*{message}"):
+        read("{name: one, kind: fixed}")
+
+
+def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
+    package(source="import no_such_module")
+    assert read("{name: one, kind: scores, path: scores.csv}").kind == "scores"
+
+
+def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
+    version = SimpleNamespace(uri="models:/m/3", tags={OPENED_AS: '{"kind": "absent"}'})
+    registry = SimpleNamespace(alias=lambda *_: version, resolve=lambda _: version)
+    policy = read_policy("default", Path())
+    said = "models:/m/3 must be opened as kind 'absent', as it was made: .*Install the package that"
+    with pytest.raises(InputError, match=said):
+        find_rivals({}, "m", policy, [], registry)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "message"),
+    [
+        (["first", "second"], "fixed", "package second 1.0 and package first 1.0"),
+        (["first"], "scores", "biasgate itself and package first 1.0"),
+    ],
+)
+def test_a_name_with_two_meanings_is_refused(package, read, names, kind, message):
+    for name in names:
+        package(name, point=f"{kind} = MODULE:Fixed")
+    said = f"candidates.0: `kind: {kind}` must have one meaning; {message} have it. Uninstall"
+    with pytest.raises(InputError, match=said):
+        read(f"{{name: one, kind: {kind}, path: scores.csv, value: 1}}")
