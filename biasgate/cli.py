@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from biasgate.printing import (
 )
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.telling import CRASH, USAGE, errors_told, say
+
+if TYPE_CHECKING:
+    from biasgate.tasks.records import Summary
 
 app = typer.Typer(
     name="biasgate",
@@ -209,13 +212,13 @@ def ui(
 ) -> None:
     """Start MLflow on the runs of the store, for this machine only."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415
 
-    if not store.is_dir():
-        print_error(f"store {store} must be a folder that an evaluation wrote; there is none.")
-        raise typer.Exit(USAGE)
     with errors_told(verbose=False):
+        if not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store)
         gateway = Gateway.of_store(store)
         if gateway.uri.startswith("http"):
             print_error(f"MLFLOW_TRACKING_URI is set: runs and their pages are at {gateway.uri}.")
@@ -282,7 +285,7 @@ def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
         orchestration.task_runner()  # refused here, before any work, if there is no such class
 
 
-def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bool = False) -> None:
+def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -290,7 +293,7 @@ def _conclude(summary: dict[str, Any], output: Path, store: Path, *, as_json: bo
     raise typer.Exit(word_of(summary).exit_code)
 
 
-def _print_results(summary: dict[str, Any], output: Path, store: Path) -> None:
+def _print_results(summary: Summary, output: Path, store: Path) -> None:
     names = [
         (one["evaluation_set"]["name"], one["candidate"]["name"]) for one in summary["verdicts"]
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from biasgate import deployments
+
+if TYPE_CHECKING:
+    from biasgate.tasks.records import Summary
 
 CONFIG = Path(deployments.__file__).parent / "evaluations" / "demo.yaml"
 STRENGTH = "BIASGATE_DEMO_STRENGTH"
@@ -23,7 +25,7 @@ def set_strength(strength: float) -> None:
     os.environ[STRENGTH] = str(strength)
 
 
-def unexpected(summary: Mapping[str, Any], strength: float) -> str | None:
+def unexpected(summary: Summary, strength: float) -> str | None:
     """Say what the demo did not show; None when all verdicts are as expected.
 
     Expected are a pass of the balanced candidate, which is then champion; and of the other

@@ -48,6 +48,7 @@ def require_champion(
     """
     # MLflow takes seconds to import, and not every user of biasgate needs it.
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.promoting.by_hand import require_champion as require  # noqa: PLC0415
 
@@ -59,5 +60,7 @@ def require_champion(
             "Name it, or a server: `tracking_uri`."
         )
         raise InputError(msg)
+    if not uri:
+        require_store(folder)
     gateway = Gateway(uri) if uri else Gateway.of_store(folder)
     return require(model, gateway, folder if folder.is_dir() else None).uri

@@ -7,13 +7,17 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from biasgate.tasks.common.outcomes import word_of
+
+if TYPE_CHECKING:
+    from biasgate.tasks.promoting.ledger import HistoryEntry
+    from biasgate.tasks.records import BesideChance, Report, Summary, Verdict, WorstAccuracy
 
 _WIDTH = 118
 _COLOURS = {
@@ -44,7 +48,7 @@ def print_step(text: str) -> None:
     console(stderr=True).print(f"  [dim]{escape(text)}[/]", soft_wrap=True)
 
 
-def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], Any]) -> None:
+def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -> None:
     """Print one table per set and candidate, the verdicts, and what became of `champion`.
 
     Parameters
@@ -73,7 +77,7 @@ def print_summary(summary: Mapping[str, Any], reports: Mapping[tuple[str, str], 
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
 
-def print_history(model: str, entries: Sequence[Mapping[str, Any]]) -> None:
+def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
     """Print the promotions of a model, the last first."""
     table = Table(title=f"champion of {escape(model)}", title_justify="left", title_style="bold")
     for heading in ("#", "when (UTC)", "action", "version", "replaced", "state", "why"):
@@ -93,11 +97,13 @@ def print_findings(findings: Sequence[Any]) -> None:
         out.print(f"{word}  {escape(one.what)}: {escape(one.sentence)}", soft_wrap=True)
 
 
-def explained(report: Mapping[str, Any]) -> list[str]:
+def explained(report: Report) -> list[str]:
     """Say which identity to look at first, and what happens at each threshold."""
+    from biasgate.tasks.records import error_rates  # noqa: PLC0415 - numpy, as above
+
     lines = [report["look_first"]["sentence"]]
     for kind, errors in report["thresholds"].items():
-        rates = (errors["overall"][f"false_{of}_rate"]["value"] for of in ("positive", "negative"))
+        rates = (one["value"] for one in error_rates(errors["overall"]).values())
         flagged, missed = (f"{rate:.1%}" for rate in rates)
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
         sums = "; ".join(_beside_chance(of.upper(), errors[of]) for of in ("fped", "fned"))
@@ -140,7 +146,7 @@ def command() -> str:
     return "biasgate" if same or not Path(typed).exists() else typed
 
 
-def _beside_chance(name: str, found: Mapping[str, Any]) -> str:
+def _beside_chance(name: str, found: BesideChance) -> str:
     """Return a sum of absolute differences with what chance alone makes of it."""
     if found["value"] is None:
         return f"{name} undefined"
@@ -150,7 +156,7 @@ def _beside_chance(name: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def _worst_cell(found: Mapping[str, Any]) -> str:
+def _worst_cell(found: WorstAccuracy) -> str:
     if not found["worst"]:
         return "No identity has rows."
     cell = found["worst"][0]
@@ -161,7 +167,7 @@ def _worst_cell(found: Mapping[str, Any]) -> str:
     )
 
 
-def _print_verdict(out: Console, verdict: Mapping[str, Any]) -> None:
+def _print_verdict(out: Console, verdict: Verdict) -> None:
     from bias_metrics.gate.decide import WORST_FIRST  # noqa: PLC0415
 
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]

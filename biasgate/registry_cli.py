@@ -96,13 +96,12 @@ def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
     """Yield the gateway of a store that exists; what does not hold exits like a block."""
     with errors_told(verbose=False, quiet=quiet):
         say("opening the registry")
-        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
 
-        if "MLFLOW_TRACKING_URI" not in os.environ and not store.is_dir():
-            msg = f"store {store} must be a folder that an evaluation wrote; there is none."
-            raise InputError(msg)
+        if not os.environ.get("MLFLOW_TRACKING_URI"):
+            require_store(store)
         try:
             yield Gateway.of_store(store)
         except NotVerifiedError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,6 +14,7 @@ from rich.text import Text
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.measuring.cautions import unmeasured
+from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
 
 _NARROW = 76  # columns that five numbers with their intervals need
 _MARK = " !"
@@ -39,7 +39,7 @@ class Row:
     name: str
     n: str
     n_positive: str
-    cells: Sequence[tuple[Mapping[str, Any], bool, str | None]]
+    cells: Sequence[tuple[Cell | None, bool, str | None]]
 
     @property
     def counts(self) -> str:
@@ -49,8 +49,8 @@ class Row:
 
 def print_table(
     out: Console,
-    report: Mapping[str, Any],
-    verdict: Mapping[str, Any],
+    report: Report,
+    verdict: Verdict,
     colours: Mapping[str, str],
 ) -> None:
     """Print the metrics of every identity: as a table, or folded where that does not fit.
@@ -74,7 +74,7 @@ def print_table(
     out.print(f"[dim]{' '.join(legend)}[/]")
 
 
-def title_of(report: Mapping[str, Any]) -> str:
+def title_of(report: Report) -> str:
     """Return what was measured, and its overall numbers."""
     overall, final = report["bias"]["overall"], report["bias"]["final_score"]
     return (
@@ -84,15 +84,13 @@ def title_of(report: Mapping[str, Any]) -> str:
     )
 
 
-def _counted(report: Mapping[str, Any], n_measured: int) -> str:
+def _counted(report: Report, n_measured: int) -> str:
     """Count the measured rows, and say why the others are left out."""
     left_out = unmeasured(report["evaluation_set"]["choices"])
     return f"{n_measured:,} rows" if left_out is None else left_out
 
 
-def rows_of(
-    report: Mapping[str, Any], verdict: Mapping[str, Any], colours: Mapping[str, str]
-) -> list[Row]:
+def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> list[Row]:
     """Return a row for each identity, with the colour of what the policy says against it.
 
     Of many identities, the worst.
@@ -112,7 +110,7 @@ def rows_of(
             f"{subgroups[name]['n']:,}",
             f"{subgroups[name]['n_positive']:,}",
             [
-                (subgroups[name][one], METRICS[one].is_gap, against.get((name, one)))
+                (metric_cells(subgroups[name])[one], METRICS[one].is_gap, against.get((name, one)))
                 for one in SUBGROUP_METRICS
             ],
         )
@@ -120,18 +118,19 @@ def rows_of(
     ]
 
 
-def mean_of(report: Mapping[str, Any]) -> Row:
+def mean_of(report: Report) -> Row:
     """Return the row of power means, which gaps do not have."""
     means = report["bias"]["power_mean"]
     name = f"power mean (p = {means['power']:g})"
-    return Row(name, "", "", [(means.get(one, {}), False, None) for one in SUBGROUP_METRICS])
+    cells = metric_cells(means)
+    return Row(name, "", "", [(cells.get(one), False, None) for one in SUBGROUP_METRICS])
 
 
-def shown(cell: Mapping[str, Any], *, signed: bool = False, interval: bool = True) -> str:
+def shown(cell: Cell | None, *, signed: bool = False, interval: bool = True) -> str:
     """Return a value with half the width of its interval; "-" if it is undefined."""
     if not cell:
         return ""
-    value, low, high = (cell.get(key) for key in ("value", "low", "high"))
+    value, low, high = cell["value"], cell.get("low"), cell.get("high")
     if value is None:
         return "-"
     text = f"{value:+.3f}" if signed else f"{value:.3f}"
@@ -180,7 +179,7 @@ def _headings() -> list[str]:
 
 
 def _cell(
-    cell: Mapping[str, Any],
+    cell: Cell | None,
     signed: bool,  # noqa: FBT001
     against: str | None,
     *,

@@ -144,5 +144,8 @@ def _schedule(cron: str) -> Schedule:
     try:
         return Cron(cron, timezone="UTC")
     except ValueError as error:
-        msg = f"`--cron` must be five fields such as '0 2 * * *'; got {cron!r}."
+        msg = (
+            "`--cron` must be five fields such as '0 2 * * *', each in its range: minute, hour, "
+            f"day, month, weekday; got {cron!r}."
+        )
         raise InputError(msg) from error

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.gating.evidence import gather_evidence
 from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
-from biasgate.tasks.records import Decided
+from biasgate.tasks.records import Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.publish import publish_results
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -68,7 +66,7 @@ def look_up_rivals(
 
 def judge_candidate(
     measured: list[Measured], rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
-) -> list[dict[str, Any]]:
+) -> list[LoggedVerdict]:
     """Return a candidate's verdict on every set.
 
     - on each set: compare, decide, log one MLflow run
@@ -81,7 +79,7 @@ def judge_candidate(
 
 def judge_on_set(
     measured: Measured, rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
-) -> dict[str, Any]:
+) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
     - score champion and reference on the same rows (kept scores are reused)

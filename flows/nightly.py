@@ -8,6 +8,7 @@ from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.states import conclude
+from biasgate.tasks.records import NightSummary, Summary
 from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
 
 
@@ -46,6 +47,8 @@ def nightly(
         As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
     """
     folder = folder_of_this_run(output)
-    summary: Any = evaluate(config, folder, store, outcome_of=outcome_of)
+    found: Any = evaluate(config, folder, store, outcome_of=outcome_of)
+    summary: Summary = found
     show_summary(summary)
-    return conclude(summary | {"output": folder}, fail_when_blocked=fail_when_blocked)
+    night: NightSummary = {**summary, "output": folder}
+    return conclude(night, fail_when_blocked=fail_when_blocked)

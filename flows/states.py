@@ -8,9 +8,10 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.records import Summary
 
 
-def conclude(summary: dict[str, Any], *, fail_when_blocked: bool = False) -> State[Any]:
+def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]:
     """Return the state that names the outcome and carries the summary.
 
     It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass.

@@ -90,6 +90,9 @@ class EvaluationFile(Settings):
                 msg = (
                     f"`register` of candidate {one.name} must be the `registered_model` of the "
                     f"evaluation, {self.registered_model}; got {wanted}"
+                    if self.registered_model
+                    else f"candidate {one.name} has `register: {wanted}`, so add "
+                    f"`registered_model: {wanted}` to the file"
                 )
                 raise ValueError(msg)
         alias = f"models:/{self.registered_model}@champion"

@@ -64,6 +64,16 @@ WRONG_FILES = {
         "model_card: {contact: ${WHO}}",
         "Within braces, put quotes around a value that has a `${VARIABLE}`.",
     ),
+    "a version of no registered model": (
+        "registered_model: toxicity\n",
+        "",
+        "add `registered_model: toxicity`",
+    ),
+    "a name that is no folder": (
+        "  - name: file",
+        "  - name: my/model",
+        "must be at most 100 letters, digits, spaces and characters of `_.@-`, and start with",
+    ),
     "a word for a section": ("own.yaml", "[own.yaml]", "policy: must be text"),
 }
 MODEL = """\
@@ -201,6 +211,27 @@ WRONG_ROWS = {
         {"label": ["0,5", "1,0"] * (N // 2)},
         "required: true",
         "with a point for decimals; got 0,5",
+    ),
+    "labels that are percentages": ({"label": [0, 100] * (N // 2)}, "required: true", "by 100."),
+    "labels that are codes": (
+        {"label": [-1, 1] * (N // 2)},
+        "required: true",
+        "If the numbers are codes, say what each means, as in `label_values:",
+    ),
+    "labels that are missing": (
+        {"label": [1, None, 0, 0] * (N // 4)},
+        "required: true",
+        'rows have none. Remove these rows: `t.dropna(subset=["label"])`.',
+    ),
+    "words that YAML reads as true and false": (
+        {"label": ["yes", "no"] * (N // 2)},
+        "label_values: {yes: 1, no: 0}",
+        "column label, row 0, id 1000). YAML reads yes, no, on and off as true and false. Put",
+    ),
+    "yes and no for an identity": (
+        {"gay": ["yes", "no"] * (N // 2)},
+        "required: true",
+        "row 0, id 1000). Write 1 and 0 for yes and no.",
     ),
     "one class": ({"label": 0}, "required: true", "measured rows have no positives"),
     "an unknown group": ({}, "power_mean_groups: [gays]", "Did you mean 'gay'?"),

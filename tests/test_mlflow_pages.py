@@ -107,7 +107,7 @@ def test_the_evaluations_page_tells_the_verdicts_and_leads_to_the_comparison(pag
     unmet, _ = demands(demo)
     page.goto(pages)
     page.get_by_role("link", name="evaluate demo").click()
-    row = re.compile(f"^biased_labels templates fail {unmet}$")
+    row = re.compile(f"^biased_labels templates blocked {unmet}$")
     playwright.expect(page.get_by_role("row", name=row)).to_be_visible()
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Compare the runs").click()

@@ -1,6 +1,7 @@
 """Stores that were moved, copied or made by another MLflow; models that nobody knows."""
 
 import logging
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -116,6 +117,30 @@ def test_a_database_that_is_none_is_named(tmp_path):
     code, said = run("history", "toxicity", "--store", tmp_path)
     assert "mlflow.db must be the MLflow database of the store" in said
     assert code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history", "toxicity"],
+        ["verify", "toxicity"],
+        ["promote", "toxicity", "1"],
+        ["rollback", "toxicity", "--reason", "any"],
+        ["ui"],
+    ],
+    ids=" ".join,
+)
+def test_a_folder_that_is_no_store_is_refused_and_nothing_is_written_there(
+    tmp_path, monkeypatch, command
+):
+    monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("a server was started"))
+    (tmp_path / ".biasgate").mkdir()
+    (tmp_path / ".biasgate" / "mlflow.db").touch()
+    code, said = run(*command, "--store", tmp_path)
+    assert "it has no runs in MLflow" in said
+    assert f"Did you mean {tmp_path / '.biasgate'}?" in said
+    assert code == 2
+    assert [one.name for one in tmp_path.iterdir()] == [".biasgate"]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ Files keep the short values (`pass`, `fail`, `insufficient`, `error`); people re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from biasgate.tasks.records import Decision, Summary
 
 Occasion = Literal["pass", "block", "insufficient", "error"]
 
@@ -43,6 +45,6 @@ WORDS = {
 REPORTED = Word("Reported only", "Reported", "pass", 0)
 
 
-def word_of(decision: Mapping[str, Any]) -> Word:
+def word_of(decision: Decision | Summary) -> Word:
     """Return the words for the outcome of a candidate, or of a whole evaluation."""
     return REPORTED if decision.get("report_only") else WORDS[decision["outcome"]]

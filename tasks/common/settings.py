@@ -67,7 +67,8 @@ def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
     return details
 
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$")]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A name that is also a folder name and a piece of an MLflow key."""
 
 

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.settings import UNKNOWN_KEY, Settings, expand_variables
+from biasgate.tasks.common.settings import NAME_PATTERN, UNKNOWN_KEY, Settings, expand_variables
 
 QUOTED = r"'([^']*)'"
 _RULES = {
@@ -53,7 +53,8 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         msg = f"file {path} must be YAML: {_yaml_place(error, text)}"
         raise InputError(msg) from error
     if not isinstance(content, dict):
-        msg = f"file {path} must hold keys and values; got {type(content).__name__}."
+        got = "nothing" if content is None else type(content).__name__
+        msg = f"file {path} must hold keys and values; got {got}."
         raise InputError(msg)
     secret = {key: content[key] for key in kind.secret_keys & content.keys()}
     others = {key: value for key, value in content.items() if key not in secret}
@@ -87,6 +88,8 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
     problem = getattr(error, "problem", None) or "it cannot be parsed"
     if mark is None:
         return f"{problem}."
+    if "'\\t'" in problem:
+        problem = "a line starts with a tab; indent with spaces"
     place = f"{problem} (line {mark.line + 1}, column {mark.column + 1})."
     if any("${" in line for line in text.splitlines()[mark.line : mark.line + 1]):
         place += " Within braces, put quotes around a value that has a `${VARIABLE}`."
@@ -138,6 +141,11 @@ def _rule(error: ErrorDetails, *, secret: bool) -> str:
         rule = f"must be {allowed}"
     else:
         allowed = ""
+    if kind == "string_pattern_mismatch" and context["pattern"] == NAME_PATTERN:
+        rule = (
+            "must be at most 100 letters, digits, spaces and characters of `_.@-`, and start with "
+            "a letter or digit"
+        )
     if not isinstance(given, str | int | float | bool):
         return f"{rule.rstrip('.')}."
     return f"{rule.rstrip('.')}; got {given!r}.{did_you_mean(given, re.findall(QUOTED, allowed))}"

@@ -40,6 +40,8 @@ ROW_NUMBER = "row_number"
 _WRONG = "not a number"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_PERCENT = re.compile(r"[-+]?\d+(\.\d+)?\s*%")
+_YAML_BOOLEANS = {"yes", "no", "on", "off"}
 _MOST_WORDS, _LONGEST_WORD = 10, 20
 _NUMERIC = (
     pa.types.is_integer,
@@ -109,7 +111,11 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
         rule = "a value must be a number, true or false"
         if any(_DECIMAL_COMMA.fullmatch(value or "") for value in raw.to_pylist()):
             rule = f"{rule}, with a point for decimals"
-        _refuse(chunk, column, wrong, rule, ids, raw if _words(raw) else None)
+        if any(_PERCENT.fullmatch(value or "") for value in raw.to_pylist()):
+            rule = f"{rule}, without `%`"
+        words = _words(raw)
+        hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
+        _refuse(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
@@ -122,8 +128,12 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
 
 
-def to_fractions(chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool) -> pa.Array:
+def to_fractions(
+    chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = ""
+) -> pa.Array:
     """Return fractions in [0, 1]; nulls only where `nullable`.
+
+    `hint` says what to do about a number outside [0, 1].
 
     Raises
     ------
@@ -136,8 +146,13 @@ def to_fractions(chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool) ->
     if fit and (nullable or not numbers.null_count):
         return numbers
     inside = pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0))
-    wrong = pc.invert(pc.fill_null(inside, fill_value=nullable))
-    _refuse(chunk, column, wrong, "a fraction must be in [0, 1]", ids, numbers)
+    rule = "a fraction must be in [0, 1]"
+    _refuse(
+        chunk, column, pc.invert(pc.fill_null(inside, fill_value=True)), rule, ids, numbers, hint
+    )
+    if not nullable:
+        hint = f'{_how_many(chunk, numbers)} Remove these rows: `t.dropna(subset=["{column}"])`.'
+        _refuse(chunk, column, pc.is_null(numbers), rule, ids, numbers, hint)
     return numbers
 
 
@@ -151,7 +166,10 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """
     numbers = to_numbers(chunk, column, ids)
     wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
-    _refuse(chunk, column, wrong, "a score must be a finite number", ids, numbers)
+    hint = _how_many(chunk, numbers)
+    hint += " Score them too, or remove them from the evaluation set and from this file."
+    rule = "a score must be a finite number"
+    _refuse(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     return numbers
 
 
@@ -216,7 +234,14 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     raw = _one(chunk, column).cast(pa.string())
     position = pc.index_in(raw, value_set=pa.array(list(values), pa.string()))
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
-    _refuse(chunk, column, pc.is_null(position), rule, ids, raw if _words(raw) else None)
+    words = _words(raw)
+    misread = {"True", "False"}.intersection(values) and _YAML_BOOLEANS.intersection(words)
+    hint = (
+        " YAML reads yes, no, on and off as true and false. Put quotes around them, as in "
+        '`label_values: {"yes": 1, "no": 0}`.'
+    )
+    shown = raw if words else None
+    _refuse(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 
@@ -251,13 +276,20 @@ def _refuse(
     rule: str,
     ids: pa.Array | None = None,
     values: pa.Array | None = None,
+    hint: str = "",
 ) -> None:
     rows = np.flatnonzero(np.asarray(wrong.to_numpy(zero_copy_only=False), dtype=bool))
     if rows.size:
         first = int(rows[0])
         got = "" if values is None else f"; got {_shown(values[first].as_py())}"
-        msg = f"{rule}{got} {chunk.where(column, first, ids)}."
+        msg = f"{rule}{got} {chunk.where(column, first, ids)}.{hint}"
         raise InputError(msg)
+
+
+def _how_many(chunk: Chunk, numbers: pa.Array) -> str:
+    """Say how many rows have no number; the chunks before this one had none such."""
+    n_rows = chunk.first_row + len(numbers)
+    return f" {numbers.null_count:,} of the first {n_rows:,} rows have none."
 
 
 def _shown(value: object) -> str:

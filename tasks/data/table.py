@@ -19,6 +19,10 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
+_LABEL_HINT = (
+    " Divide percentages by 100. If the numbers are codes, say what each means, as in "
+    '`label_values: {"-1": 0, "1": 1}`.'
+)
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
 
@@ -168,7 +172,7 @@ class TableSource(SourceSettings):
         if self.label_values is not None:
             return reading.to_mapped(chunk, self.label, ids, self.label_values)
         reading.refuse_words(chunk, self.label)
-        return reading.to_fractions(chunk, self.label, ids, nullable=False)
+        return reading.to_fractions(chunk, self.label, ids, nullable=False, hint=_LABEL_HINT)
 
     def _part(self, table: pa.Table) -> pa.Table:
         if self.split == "all":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored import ScoredSet
 
 FILE = "evidence.parquet"
@@ -54,6 +55,15 @@ class _Rows:
     members: PackedMasks
     clusters: npt.NDArray[Any] | None
     scores: dict[str, npt.NDArray[np.floating]]
+
+
+class EvidenceRecord(TypedDict):
+    """What the rows of the evidence were made from; `scores` has the digests by role."""
+
+    set_digest: str
+    choices: Choices
+    power_mean_groups: list[str] | None
+    scores: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -74,9 +84,10 @@ class EvidenceFile:
         return file_digest(self.path)
 
     @cached_property
-    def record(self) -> dict[str, Any]:
-        """`set_digest`, `choices`, `power_mean_groups`, and `scores` by role with digests."""
-        return dict(json.loads(pq.read_schema(self.path).metadata[_RECORD]))
+    def record(self) -> EvidenceRecord:
+        """What the rows were made from."""
+        found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[_RECORD])
+        return found
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -303,7 +314,7 @@ def write_evidence(
         if name.startswith(SLICE):
             columns[name] = evaluation_set.column(name).filter(pa.array(measured))
     all_scores = {"candidate": scored, **rivals}
-    metadata = {
+    metadata: EvidenceRecord = {
         "set_digest": evaluation_set.digest,
         "choices": record["choices"],
         "power_mean_groups": record["power_mean_groups"],
@@ -314,7 +325,7 @@ def write_evidence(
     return EvidenceFile(path)
 
 
-def evidence_table(columns: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Table:
+def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
     """Return the rows as a table that carries its record."""
     return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
 
@@ -327,7 +338,7 @@ def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
     """
     scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
     evidence = write_evidence(
-        Layout(Path(measured.layout)),
+        measured.layout,
         EvaluationSet.load(Path(measured.rows)),
         ScoredSet.open(measured.scores),
         scored_rivals,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.records import LoggedVerdict
 
 SIGNING_KEY = "BIASGATE_SIGNING_KEY"
 # What is added to a verdict after it was made.
@@ -32,7 +33,7 @@ def is_signed(digest: str, signature: str | None) -> bool:
     return bool(expected and signature and hmac.compare_digest(expected, signature))
 
 
-def tags_of(verdicts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     """Return the tags that a model version gets for its verdicts, one group per set.
 
     `biasgate.required_sets` names the sets on which a pass is needed.

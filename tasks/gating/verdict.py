@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import bias_metrics
 from bias_metrics.gate.decide import decide, evidence_needed
@@ -22,12 +22,24 @@ from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import RIVALS, EvidenceFile
+from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import sign, verdict_digest
 from biasgate.tasks.measuring.arrays import choose_rows
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import (
+    Bias,
+    Compared,
+    ObjectiveRecord,
+    Report,
+    Result,
+    Rival,
+    Value,
+    Verdict,
+    Worsened,
+    metric_cells,
+)
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 SCHEMA_VERSION = 3
@@ -37,27 +49,27 @@ _ROUNDING = 1e-9
 
 
 def build_verdict(
-    report: Mapping[str, Any],
+    report: Report,
     policy: Policy,
     evidence: EvidenceFile,
-    rivals: Mapping[str, Any],
+    rivals: Mapping[str, Compared],
     *,
     n_candidates: int,
     today: date,
     required: bool = True,
-) -> dict[str, Any]:
+) -> Verdict:
     """Judge one candidate on one set, and name everything that the judgement rests on.
 
     Parameters
     ----------
-    report : mapping
+    report : Report
         The candidate's report.
     policy : Policy
         The rules.
     evidence : EvidenceFile
         The rows and scores.
-    rivals : mapping
-        Settings of `champion` and `reference`, where there are any.
+    rivals : mapping of str to Compared
+        `champion` and `reference`, where there are any.
     n_candidates : int
         Candidates that are tried on the set together.
     today : date
@@ -99,7 +111,6 @@ def build_verdict(
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
     evaluation_set = report["evaluation_set"]
-    known = {key: evaluation_set[key] for key in ("name", "digest")}
     return {
         "schema_version": SCHEMA_VERSION,
         "policy": {
@@ -107,16 +118,22 @@ def build_verdict(
             "digest": policy.digest,
             "report_only": policy.report_only,
         },
-        "evaluation_set": known | {"required": required},
+        "evaluation_set": {
+            "name": evaluation_set["name"],
+            "digest": evaluation_set["digest"],
+            "required": required,
+        },
         "candidate": report["candidate"],
-        **{role: _identified(rivals.get(role), evidence, role, thresholds) for role in RIVALS},
+        "champion": _identified(rivals.get("champion"), evidence, "champion", thresholds),
+        "reference": _identified(rivals.get("reference"), evidence, "reference", thresholds),
         "n_candidates": n_candidates,
         "report_digest": json_digest(report),
         "evidence_digest": evidence.digest,
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
-        **decision.to_dict(),
-        "objective": objective.to_dict(),
+        "outcome": decision.outcome,
+        "results": cast("list[Result]", decision.to_dict()["results"]),
+        "objective": cast("ObjectiveRecord", objective.to_dict()),
         "worsened": _worsened(evidence, report),
     }
 
@@ -127,24 +144,38 @@ def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
     return {key: value for key, value in verdict.items() if key not in changed}
 
 
+def _compared(rival: CandidateSettings) -> Compared:
+    """Return whom a candidate is compared with, and the threshold that it is used with."""
+    known: Compared = {"name": rival.name, "kind": rival.kind}
+    if rival.uri:
+        known["model"] = rival.uri
+    if rival.threshold is not None:
+        known["threshold"] = rival.threshold
+    return known
+
+
 def _identified(
-    rival: Mapping[str, Any] | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
-) -> dict[str, Any] | None:
+    rival: Compared | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
+) -> Rival | None:
     """Return who a rival is: its name, kind, version and the digest of its scores' origin.
 
     And the threshold that it is used with, where a rule compares there.
     """
     if rival is None:
         return None
-    known = {key: rival[key] for key in ("name", "kind", "model") if rival.get(key)}
+    known: Compared = {"name": rival["name"], "kind": rival["kind"]}
+    if rival.get("model"):
+        known["model"] = rival["model"]
     used = thresholds.get(GIVEN, {})
-    known |= {"threshold": used[role]} if role in used else {}
-    return known | {"digest": evidence.record["scores"][role]}
+    if role in used:
+        known["threshold"] = used[role]
+    return {**known, "digest": evidence.record["scores"][role]}
 
 
-def _given(report: Mapping[str, Any], rivals: Mapping[str, Any]) -> dict[str, float | None]:
+def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:
     """Return the thresholds that candidate and rivals are used with."""
-    own = report.get("thresholds", {}).get(GIVEN, {}).get("threshold")
+    at = report.get("thresholds") or {}  # earlier reports have none
+    own = at[GIVEN]["threshold"] if GIVEN in at else None
     return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
 
 
@@ -184,41 +215,43 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
                 raise InputError(msg)
 
 
-def _refuse_other_numbers(report: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
     """Refuse to decide on rows that do not give the reported numbers."""
-    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
+    measured = dict(_cells(cast("Bias", again))) | dict(_gaps(again, "subgroups"))
     gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
     for path, cell in (*_cells(report["bias"]), *gaps):
         value, found = cell["value"], measured[path]["value"]
         same = value == found or (
-            None not in (value, found) and math.isclose(value, found, abs_tol=_ROUNDING)
+            value is not None
+            and found is not None
+            and math.isclose(value, found, abs_tol=_ROUNDING)
         )
         if not same:
             msg = f"the evidence must give the report's numbers; {path} is {found}, not {value}."
             raise RuntimeError(msg)
 
 
-def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _cells(bias: Bias) -> Iterator[tuple[str, Value]]:
     yield "auc", bias["overall"]["auc"]
     yield "final_score", bias["final_score"]
     for name, subgroup in bias["subgroups"].items():
         for metric in SUBGROUP_METRICS:
-            yield f"{metric}/{name}", subgroup[metric]
+            yield f"{metric}/{name}", metric_cells(subgroup)[metric]
 
 
-def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
     """Yield the gaps at thresholds, of a report or of measured evidence."""
     for kind, at in content.get("thresholds", {}).items():
         for name, cells in at.get(key, {}).items():
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
-def _worsened(evidence: EvidenceFile, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
     """Return what is shown to be worse than the champion's, over all cells together."""
     if "champion" not in evidence.record["scores"]:
         return []
     level = joint_confidence(len(report["bias"]["subgroups"]))
-    return worsened(evidence.compare("champion", level).to_dict())
+    return cast("list[Worsened]", worsened(evidence.compare("champion", level).to_dict()))
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
@@ -241,7 +274,7 @@ def decide_candidate(
     rivals: dict[str, CandidateSettings],
     policy: Policy,
     n_candidates: int,
-) -> dict[str, Any]:
+) -> Verdict:
     """Judge the report, write `verdict.json` and `policy.json`, return the verdict.
 
     Safe to retry.
@@ -250,7 +283,7 @@ def decide_candidate(
         measured.report,
         policy,
         EvidenceFile(Path(evidence)),
-        {role: one.identity() | {"threshold": one.threshold} for role, one in rivals.items()},
+        {role: _compared(one) for role, one in rivals.items()},
         n_candidates=n_candidates,
         today=datetime.now(UTC).date(),
         required=measured.source.required,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,18 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored import ScoredSet
 
 CONFIDENCE = 0.95
+
+
+class LayoutRecord(TypedDict):
+    """`layout.json`: the measured identities, those under the power means, how rows were chosen."""
+
+    identities: list[str]
+    power_mean_groups: list[str] | None
+    choices: Choices
 
 
 @dataclass(frozen=True)
@@ -41,10 +51,11 @@ class Layout:
 
     folder: Path
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """`identities`, `power_mean_groups` and `choices`."""
-        return dict(json.loads((self.folder / "layout.json").read_text("utf-8")))
+    @cached_property
+    def record(self) -> LayoutRecord:
+        """What was laid out; read once."""
+        found: LayoutRecord = json.loads((self.folder / "layout.json").read_text("utf-8"))
+        return found
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Map one array into memory, read only."""
@@ -128,7 +139,7 @@ def lay_out(
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         _save_members(mentions, measured, temporary / "members.npy")
-        record = {
+        record: LayoutRecord = {
             "identities": identities,
             "power_mean_groups": source.power_mean_groups,
             "choices": choices,
@@ -141,7 +152,7 @@ def choose_rows(
     evaluation_set: EvaluationSet,
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
     """Say which rows are measured, which are positive, and by what choices.
 
     Returns
@@ -160,7 +171,7 @@ def choose_rows(
         rated = _rated(evaluation_set, identities)
     measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: dict[str, Any] = {
+    choices: Choices = {
         "label_threshold": source.label_threshold,
         "identity_threshold": source.identity_threshold,
         "identity_rows": source.identity_rows,
@@ -257,7 +268,7 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
         raise InputError(msg)
 
 
-def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: dict[str, Any]) -> None:
+def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
     if labels.size == 0:
         msg = (
             f"evaluation set {name!r} must have rows whose identities were rated; none of its "

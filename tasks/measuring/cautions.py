@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from bias_metrics import BiasReport
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -15,7 +15,7 @@ _TOLD = 20
 
 def cautions(
     bias: BiasReport,
-    choices: Mapping[str, Any],
+    choices: Choices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
 ) -> list[str]:
@@ -79,7 +79,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     )
 
 
-def warn_of_unmeasured_rows(choices: Mapping[str, Any]) -> str | None:
+def warn_of_unmeasured_rows(choices: Choices) -> str | None:
     """Count the rows that are left out because an identity was not rated."""
     left_out = unmeasured(choices)
     if left_out is None:
@@ -90,7 +90,7 @@ def warn_of_unmeasured_rows(choices: Mapping[str, Any]) -> str | None:
     )
 
 
-def unmeasured(choices: Mapping[str, Any]) -> str | None:
+def unmeasured(choices: Choices) -> str | None:
     """Say how many rows were measured, and why not the others; None where all were."""
     n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
     if n_measured == n_rows:

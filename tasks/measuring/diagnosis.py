@@ -6,9 +6,8 @@ scores into decisions: whose harmless comments are flagged, whose abuse is misse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +22,17 @@ from bias_metrics import (
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.records import (
+    AtThreshold,
+    Bias,
+    Cell,
+    DiagnosisRecord,
+    Explained,
+    LookFirst,
+    Value,
+    bias_record,
+    metric_cells,
+)
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
 # So many identities have all permutations, however large they are.
@@ -34,7 +44,7 @@ _TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
 
 
-def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> dict[str, Any]:
+def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> Explained:
     """Diagnose every identity, and count the errors at one or two thresholds.
 
     Parameters
@@ -70,33 +80,38 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
-        kind: threshold_report(
-            y_true,
-            y_score,
-            groups,
-            threshold=number,
-            groups=record["power_mean_groups"],
-            rng=np.random.default_rng(SEED),
-            n_permutations=_affordable(bias),
-        ).to_dict()
-        | {
-            "seed": SEED,
-            "gaps": rate_gaps(
+        kind: cast(
+            "AtThreshold",
+            threshold_report(
                 y_true,
                 y_score,
                 groups,
                 threshold=number,
-                threshold_range=span if kind == EQUAL_ERRORS else None,
-                confidence=CONFIDENCE,
-                clusters=layout.clusters(),
-                background=record["choices"]["background"],
-            ).to_dict()["subgroups"],
-        }
+                groups=record["power_mean_groups"],
+                rng=np.random.default_rng(SEED),
+                n_permutations=_affordable(bias),
+            ).to_dict()
+            | {
+                "seed": SEED,
+                "gaps": rate_gaps(
+                    y_true,
+                    y_score,
+                    groups,
+                    threshold=number,
+                    threshold_range=span if kind == EQUAL_ERRORS else None,
+                    confidence=CONFIDENCE,
+                    clusters=layout.clusters(),
+                    background=record["choices"]["background"],
+                ).to_dict()["subgroups"],
+            },
+        )
         for kind, number in chosen.items()
         if number is not None
     }
-    thresholds[EQUAL_ERRORS]["equal_error_rate"] = equal.rate.to_dict()
-    subgroups = {name: found.to_dict() for name, found in diagnoses.items()}
+    thresholds[EQUAL_ERRORS]["equal_error_rate"] = cast("Value", equal.rate.to_dict())
+    subgroups = {
+        name: cast("DiagnosisRecord", found.to_dict()) for name, found in diagnoses.items()
+    }
     return {
         "diagnosis": {
             "confidence": CONFIDENCE,
@@ -105,7 +120,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         },
         "thresholds": thresholds,
         "look_first": look_first(
-            bias.to_dict(), subgroups, clustered=layout.clusters() is not None
+            bias_record(bias), subgroups, clustered=layout.clusters() is not None
         ),
     }
 
@@ -119,8 +134,8 @@ def _affordable(bias: BiasReport) -> int:
 
 
 def look_first(
-    bias: Mapping[str, Any], diagnoses: Mapping[str, Any], *, clustered: bool = False
-) -> dict[str, Any]:
+    bias: Bias, diagnoses: Mapping[str, DiagnosisRecord], *, clustered: bool = False
+) -> LookFirst:
     """Choose the identity with the lowest AUC among those with a clear pattern, else among all.
 
     Parameters
@@ -140,7 +155,7 @@ def look_first(
     lowest = {
         name: min(known)
         for name, cells in bias["subgroups"].items()
-        if (known := [(cells[m]["value"], m) for m in FINAL_SCORE_PARTS if _known(cells[m])])
+        if (known := list(_defined(metric_cells(cells))))
     }
     clear = [name for name in lowest if diagnoses[name]["pattern"] not in NO_PATTERN]
     if not lowest:
@@ -164,11 +179,14 @@ def look_first(
     return {"subgroup": first, "metric": metric, "sentence": told}
 
 
-def _known(cell: Mapping[str, Any]) -> bool:
-    return cell["value"] is not None
+def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:
+    for metric in FINAL_SCORE_PARTS:
+        value = cells[metric]["value"]
+        if value is not None:
+            yield value, metric
 
 
-@task(name="explain bias", task_run_name="explain {layout!m}")
-def explain_bias(bias: BiasReport, threshold: float | None, layout: str) -> dict[str, Any]:
+@task(name="explain bias", task_run_name="explain {layout.folder!m}")
+def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
     """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
-    return explain(Layout(Path(layout)), bias, threshold)
+    return explain(layout, bias, threshold)

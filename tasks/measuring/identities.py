@@ -76,35 +76,38 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
 
 
 @task(name="lay out scores", task_run_name="lay out {work!m}")
-def lay_out_scores(set_folder: str, scores_folder: str, source: SourceSettings, work: str) -> str:
-    """Read rows and scores, write the ranked arrays, return their folder. Safe to retry."""
+def lay_out_scores(
+    set_folder: str, scores_folder: str, source: SourceSettings, work: str
+) -> Layout:
+    """Read rows and scores, write the ranked arrays. Safe to retry."""
     scored = ScoredSet.open(scores_folder)
     frozen = EvaluationSet.load(Path(set_folder))
-    return str(lay_out(frozen, scored, source, Path(work)).folder)
+    return lay_out(frozen, scored, source, Path(work))
 
 
-def list_identities(layout: str) -> dict[str, list[str]]:
+def list_identities(layout: Layout) -> dict[str, list[str]]:
     """Read which identities to measure, shared out to tasks by what each measures."""
-    return share_out_identities(Layout(Path(layout)).record["identities"])
+    return share_out_identities(layout.record["identities"])
 
 
-@task(name="measure identity", task_run_name="measure {identity} of {layout!m}")
-def measure_identity(identity: str, identities: list[str], layout: str) -> dict[str, SubgroupBias]:
+@task(name="measure identity", task_run_name="measure {identity} of {layout.folder!m}")
+def measure_identity(
+    identity: str, identities: list[str], layout: Layout
+) -> dict[str, SubgroupBias]:
     """Map the arrays into memory and measure one identity, or a part of many.
 
     Writes nothing, safe to retry.
     """
     del identity  # the name of the task's run
-    return measure_some(Layout(Path(layout)), identities)
+    return measure_some(layout, identities)
 
 
-@task(name="summarise bias", task_run_name="summarise {layout!m}")
-def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: str) -> BiasReport:
+@task(name="summarise bias", task_run_name="summarise {layout.folder!m}")
+def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: Layout) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
-    opened = Layout(Path(layout))
     by_name = {name: bias for part in measured for name, bias in part.items()}
-    found = summarise(opened, {name: by_name[name] for name in opened.record["identities"]})
-    of = f"{Path(layout).name} on {Path(layout).parent.name}"
+    found = summarise(layout, {name: by_name[name] for name in layout.record["identities"]})
+    of = f"{layout.folder.name} on {layout.folder.parent.name}"
     auc, final = (one.value for one in (found.overall.auc, found.final_score))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"

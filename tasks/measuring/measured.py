@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 
@@ -19,11 +20,13 @@ class Measured:
         The set, as the evaluation file has it.
     candidate : CandidateSettings
         The candidate, pinned to its version.
-    rows, scores, layout : str
-        Folders of the frozen rows, the scores and the ranked arrays.
+    rows, scores : str
+        Folders of the frozen rows and of the scores.
+    layout : Layout
+        The ranked arrays.
     folder : str
         Where results go.
-    report : dict
+    report : Report
         As in `report.json`.
     """
 
@@ -31,6 +34,6 @@ class Measured:
     candidate: CandidateSettings
     rows: str
     scores: str
-    layout: str
+    layout: Layout
     folder: str
-    report: dict[str, Any]
+    report: Report

@@ -27,6 +27,26 @@ _WAIT_S = 60
 _log = logging.getLogger("biasgate.steps")
 
 
+def require_store(store: Path) -> None:
+    """Refuse a folder without the runs of an evaluation; a database would be made in it.
+
+    Raises
+    ------
+    InputError
+        If there is no database; it names the store below the folder, if there is one.
+    """
+    if (store / DATABASE).exists():
+        return
+    there = "it has no runs in MLflow" if store.is_dir() else "there is none"
+    below = store / ".biasgate"
+    found = f" Did you mean {below}?" if (below / DATABASE).exists() else ""
+    msg = (
+        f"store {store} must be a folder that an evaluation wrote; {there}.{found} "
+        "Name the store, or the MLflow server in MLFLOW_TRACKING_URI."
+    )
+    raise InputError(msg)
+
+
 def follow_move(store: Path) -> list[str]:
     """Make the database of a store that was moved or copied name its artifacts where they are.
 

@@ -213,9 +213,9 @@ class Gateway(Registry):
             raise InputError(msg) from error
         return fetched(uri, self.uri)
 
-    def read_json(self, run_id: str, name: str) -> dict[str, Any]:
+    def read_json(self, run_id: str, name: str) -> Any:
         """Read one JSON file of a run's artifacts."""
-        return dict(json.loads((self.download_artifacts(run_id) / name).read_text("utf-8")))
+        return json.loads((self.download_artifacts(run_id) / name).read_text("utf-8"))
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table that the run page shows."""

@@ -163,7 +163,7 @@ class Registry:
             if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
                 raise
             msg = (
-                f"model {uri} must be in the registry at {self.uri}; {error.message} "
+                f"model {uri} must be in the registry at {self.uri}; {error.message.rstrip('.')}. "
                 "Write models:/NAME/VERSION or models:/NAME@ALIAS."
             )
             raise InputError(msg) from error

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS, Transition, heal, move_champion
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, Ledger
+from biasgate.tasks.promoting.champion import (
+    CHAMPION,
+    PREVIOUS,
+    Transition,
+    decision,
+    heal,
+    move_champion,
+)
+from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, HistoryEntry, Ledger, RestsOn
 from biasgate.tasks.promoting.verify import (
     Finding,
     verify_champion,
     verify_frozen_sets,
     verify_version,
 )
+from biasgate.tasks.records import Decision, Verdict, champion_of
 
 
 class NotVerifiedError(InputError):
@@ -87,7 +94,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
     return findings + verify_frozen_sets(found, store)
 
 
-def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
     """Make a version champion on the verdicts that it has.
 
     Returns
@@ -111,7 +118,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     verdicts, compared = _recorded(found, gateway)
     champion = gateway.alias(model, CHAMPION)
     if champion is not None and champion.version == found.version:
-        return {"outcome": "pass", "promoted": False, "sentence": f"{found.uri} is champion."}
+        return decision("pass", f"{found.uri} is champion.")
     if compared != {champion.uri if champion else None}:
         msg = (
             f"{found.uri} was compared with {_named(compared)}, but champion is "
@@ -122,7 +129,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     return move_champion(Transition("promotion", found, replaces, verdicts, reason), gateway)
 
 
-def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
+def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     """Make the version champion again that the last promotion replaced.
 
     Its own verdicts must hold in all but their comparison with who was champion then.
@@ -154,7 +161,7 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> dict[str, Any]:
     )
 
 
-def history(model: str, gateway: Gateway) -> list[dict[str, Any]]:
+def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
     """Return every promotion and rollback of a model, the last first.
 
     Raises
@@ -184,16 +191,17 @@ def require_known(model: str, gateway: Gateway) -> None:
         raise InputError(msg)
 
 
-def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[dict[str, str]], set[Any]]:
+def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
     """Return the verdicts that a version is tagged with, and whom they compare it with."""
-    verdicts, compared = [], set()
+    verdicts: list[RestsOn] = []
+    compared: set[str | None] = set()
     for name in version.tags["biasgate.required_sets"].split(","):
         tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
         verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
-        verdict = gateway.read_json(tags["run_id"], "verdict.json")
-        compared.add((verdict["champion"] or {}).get("model"))
+        verdict: Verdict = gateway.read_json(tags["run_id"], "verdict.json")
+        compared.add(champion_of(verdict))
     return verdicts, compared
 
 
-def _named(compared: set[Any]) -> str:
+def _named(compared: set[str | None]) -> str:
     return ", ".join(sorted(one or "nobody" for one in compared))

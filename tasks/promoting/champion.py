@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from bias_metrics.gate.judging import Outcome
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.ledger import Entry, Ledger, Move, RestsOn
+from biasgate.tasks.records import Decision
 
 CHAMPION, PREVIOUS = "champion", "previous_champion"
 
@@ -25,8 +27,8 @@ class Transition:
         The version that shall be champion.
     replaces : str or None
         The version that must be champion now; None if there must be none.
-    verdicts : sequence of mapping
-        `set`, `run_id` and `digest` of each verdict that it rests on.
+    verdicts : sequence of RestsOn
+        The verdicts that it rests on.
     reason : str
         Why.
     rule : str
@@ -38,12 +40,12 @@ class Transition:
     action: Literal["promotion", "rollback"]
     version: ModelVersion
     replaces: str | None
-    verdicts: Sequence[Mapping[str, Any]]
+    verdicts: Sequence[RestsOn]
     reason: str
     rule: str = "by hand"
     passed_over: Sequence[str] = ()
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Move:
         """Return what the ledger keeps of it."""
         return {
             "action": self.action,
@@ -52,11 +54,11 @@ class Transition:
             "rule": self.rule,
             "reason": self.reason,
             "passed_over": list(self.passed_over),
-            "verdicts": [dict(one) for one in self.verdicts],
+            "verdicts": list(self.verdicts),
         }
 
 
-def move_champion(transition: Transition, gateway: Gateway) -> dict[str, Any]:
+def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     """Move the alias as a transaction: claim, check, move, read back, close.
 
     Whatever dies on the way leaves an open entry in the ledger, which the next promoter
@@ -141,21 +143,21 @@ def moved(version: ModelVersion, before: str | None, reason: str) -> str:
     return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
 
 
-def moved_meanwhile(version: ModelVersion) -> dict[str, Any]:
+def moved_meanwhile(version: ModelVersion) -> Decision:
     """Return the decision on a version that was compared with what is no longer champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
     return decision("insufficient", sentence, champion_moved=True)
 
 
 def decision(
-    outcome: str,
+    outcome: Outcome,
     sentence: str,
     *,
     promoted: bool = False,
     champion_moved: bool = False,
     rule: str | None = None,
     report_only: bool = False,
-) -> dict[str, Any]:
+) -> Decision:
     """Return what became of a candidate, as `decisions.promote`, without its name."""
     return {
         "outcome": outcome,

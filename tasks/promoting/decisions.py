@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.outcomes import WORDS
@@ -20,8 +19,9 @@ from biasgate.tasks.promoting.champion import (
     moved,
     moved_meanwhile,
 )
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.ledger import Entry, Ledger, RestsOn
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 
@@ -31,7 +31,7 @@ def promote(
     registered_model: str | None,
     gateway: Gateway,
     succession: Succession,
-) -> list[dict[str, Any]]:
+) -> list[CandidateDecision]:
     """Move `champion` to the best version that may replace it; say what became of each candidate.
 
     Parameters
@@ -75,7 +75,7 @@ def tell(
     champion: str | None,
     entries: Sequence[Entry],
     succession: Succession,
-) -> list[dict[str, Any]]:
+) -> list[CandidateDecision]:
     """Return what became of each candidate, as `promote`, once the alias has moved if it may.
 
     Parameters
@@ -96,27 +96,32 @@ def tell(
     past = Past.of(entries, champion)
     chosen = succession.choose(passed, champion, past)
     return [
-        {"candidate": one.candidate} | (known or _passed(one, chosen, champion, past, succession))
+        {
+            "candidate": one.candidate,
+            **(known or _passed(one, chosen, champion, past, succession)),
+        }
         for one, known in zip(judged, unpassed, strict=True)
     ]
 
 
 def _again(
     judged: Sequence[Judged], model: str | None, champion: str | None
-) -> list[dict[str, Any]]:
+) -> list[CandidateDecision]:
     """Return decisions by which those that passed are judged again: `champion` has moved."""
     return [
-        {"candidate": one.candidate}
-        | (_without_pass(one, model, champion) or moved_meanwhile(_version(one)))
+        {
+            "candidate": one.candidate,
+            **(_without_pass(one, model, champion) or moved_meanwhile(_version(one))),
+        }
         for one in judged
     ]
 
 
 def _compared_with(judged: Judged) -> set[str | None]:
-    return {(verdict["champion"] or {}).get("model") for verdict in judged.verdicts}
+    return {champion_of(verdict) for verdict in judged.verdicts}
 
 
-def _without_pass(judged: Judged, model: str | None, champion: str | None) -> dict[str, Any] | None:
+def _without_pass(judged: Judged, model: str | None, champion: str | None) -> Decision | None:
     """Return the decision on what cannot become champion; None for a version that passed."""
     outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
     if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):
@@ -141,7 +146,7 @@ def _passed(
     champion: str | None,
     past: Past,
     succession: Succession,
-) -> dict[str, Any]:
+) -> Decision:
     """Return the decision on a version that passed: promoted, left aside, or champion already."""
     version, rule = _version(judged), succession.promote if champion else "first"
     if version.version == champion:
@@ -177,7 +182,7 @@ def _stays(model: str, champion: str | None) -> str:
 def _transition(
     chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
 ) -> Transition:
-    rests_on = [
+    rests_on: list[RestsOn] = [
         {
             "set": verdict["evaluation_set"]["name"],
             "run_id": verdict["run_id"],
@@ -200,11 +205,11 @@ def _transition(
 @task(name="promote the best")
 def promote_best(
     candidates: list[CandidateSettings],
-    verdicts: list[list[dict[str, Any]]],
+    verdicts: list[list[LoggedVerdict]],
     registered_model: str | None,
     policy: Policy,
     workplace: Workplace,
-) -> list[dict[str, Any]]:
+) -> list[CandidateDecision]:
     """Write the verdicts to the model versions, then move the alias to the best if it may.
 
     Safe to retry: a version that is champion already is left alone.
@@ -222,7 +227,7 @@ def promote_best(
 
 def judged_versions(
     candidates: Sequence[CandidateSettings],
-    verdicts: Sequence[Sequence[Mapping[str, Any]]],
+    verdicts: Sequence[Sequence[LoggedVerdict]],
     gateway: Gateway,
 ) -> list[Judged]:
     """Return the candidates with their versions and their verdicts on the required sets."""

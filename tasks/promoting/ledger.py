@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.processes import has_ended, this_process
@@ -34,6 +34,46 @@ _active: set[str] = set()
 _PREFIX = "biasgate."
 
 
+class RestsOn(TypedDict):
+    """A verdict that a promotion rests on: its set, its run and its digest."""
+
+    set: str
+    run_id: str
+    digest: str
+
+
+class Move(TypedDict):
+    """What somebody asks for: `version` is to be champion in place of `replaces` (or of "").
+
+    `rule` is first, newer, better or by hand; `passed_over` has the versions that passed as well.
+    Entries of earlier releases have neither.
+    """
+
+    action: Literal["promotion", "rollback"]
+    replaces: str
+    version: str
+    rule: NotRequired[str]
+    reason: str
+    passed_over: NotRequired[list[str]]
+    verdicts: list[RestsOn]
+
+
+class Content(Move):
+    """What the ledger keeps of a move: also who made it, and until when it is waited for."""
+
+    owner: str
+    opened: str
+    expires: str
+
+
+class HistoryEntry(Content):
+    """An entry as `biasgate history --json` prints it."""
+
+    number: int
+    state: State
+    note: str
+
+
 @dataclass(frozen=True)
 class Entry:
     """One promotion or rollback.
@@ -42,11 +82,8 @@ class Entry:
     ----------
     number : int
         Its place in the order.
-    content : mapping
-        `action` (promotion or rollback), `replaces` (a version or ""), `version`, `rule` (first,
-        newer, better or by hand) and `reason`, `passed_over` (versions that passed as well),
-        `verdicts` (set, run and digest of each), `owner`, `opened`, `expires`. Entries of
-        earlier releases have neither `rule` nor `passed_over`.
+    content : Content
+        What it moves, and on which verdicts.
     state : {"open", "done", "abandoned"}
         Open until its owner, or whoever heals it, has closed it.
     note : str
@@ -58,7 +95,7 @@ class Entry:
     """
 
     number: int
-    content: Mapping[str, Any]
+    content: Content
     state: State
     note: str
     record: ModelVersion
@@ -78,7 +115,7 @@ class Entry:
         process = owner.rpartition(" ")[0]
         return has_ended(process) or (process == this_process() and owner not in _active)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> HistoryEntry:
         """Return plain values."""
         return {"number": self.number, "state": self.state, "note": self.note, **self.content}
 
@@ -113,7 +150,7 @@ class Ledger:
         return done[-1] if done else None
 
     @contextmanager
-    def open(self, content: Mapping[str, Any], run_id: str | None) -> Iterator[Entry]:
+    def open(self, content: Move, run_id: str | None) -> Iterator[Entry]:
         """Open an entry at the end of the queue, atomically, whoever else does.
 
         When the body ends without having closed it, its owner is gone.
@@ -121,7 +158,7 @@ class Ledger:
         now = datetime.now(UTC)
         owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
         expires = (now + LEASE).isoformat()
-        whole = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
+        whole: Content = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
         _active.add(owner)
         try:
             tags = _tags(json.dumps(whole), "open", "")

@@ -17,6 +17,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, heal
 from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
@@ -97,10 +98,9 @@ def _own_threshold(
     version = gateway.resolve(opened.uri) if opened.uri else None
     for name, run_id in sorted(version.tags.items()) if version else ():
         if name.startswith("biasgate.") and name.endswith(".run_id"):
-            report = gateway.read_json(run_id, "report.json")
-            recorded: float | None = report["thresholds"].get(GIVEN, {}).get("threshold")
-            if recorded is not None:
-                return recorded
+            report: Report = gateway.read_json(run_id, "report.json")
+            if GIVEN in report["thresholds"]:
+                return report["thresholds"][GIVEN]["threshold"]
     raise InputError(missing_threshold(role, opened.uri or opened.name))
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any
 
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.ledger import Entry
+from biasgate.tasks.records import LoggedVerdict
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Judged:
     """
 
     candidate: str
-    verdicts: Sequence[Mapping[str, Any]]
+    verdicts: Sequence[LoggedVerdict]
     version: ModelVersion | None
 
     @property

@@ -28,6 +28,7 @@ from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
 from biasgate.tasks.promoting.decisions import succession_of
 from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past
+from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
 
 _ROUNDING = 1e-9
 _FILES = ("verdict.json", "policy.json", "report.json", FILE)
@@ -178,6 +179,8 @@ def _verify_on_set(
         text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
         yield Finding("verdict", holds=False, sentence=text)
         return
+    verdict: Verdict
+    report: Report
     verdict, report = parts["verdict.json"], parts["report.json"]
     for what, found, recorded in (
         ("policy", _policy_digest(parts["policy.json"]), verdict["policy"]["digest"]),
@@ -186,8 +189,9 @@ def _verify_on_set(
     ):
         text = f"the {what} on {name} has the digest that the verdict names."
         yield Finding(what, holds=found == recorded, sentence=text)
-    tagged = {key: version.tags.get(key) for key in tags_of([verdict | {"run_id": run_id}])}
-    expected = tags_of([verdict | {"run_id": run_id}])
+    logged: LoggedVerdict = {**verdict, "run_id": run_id}
+    expected = tags_of([logged])
+    tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")
     differ = [key for key, value in expected.items() if tagged[key] != value]
     text = f"the tags of {version.uri} say what the verdict on {name} says."
@@ -220,8 +224,8 @@ def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:
 
 
 def _same_origin(
-    verdict: Mapping[str, Any],
-    report: Mapping[str, Any],
+    verdict: Verdict,
+    report: Report,
     evidence: EvidenceFile,
     version: ModelVersion,
     name: str,
@@ -241,20 +245,21 @@ def _same_origin(
     yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
 
 
-def _choices(report: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+def _choices(report: Report, like: Mapping[str, Any]) -> dict[str, Any]:
     known = report["evaluation_set"]["choices"]
     return {key: known.get(key) for key in like}
 
 
 def _decided_again(
-    verdict: Mapping[str, Any],
-    report: Mapping[str, Any],
-    policy: Mapping[str, Any],
+    verdict: Verdict,
+    report: Report,
+    content: Mapping[str, Any],
     evidence: EvidenceFile,
     name: str,
     day: date,
 ) -> Iterator[Finding]:
     try:
+        policy = Policy.model_validate(content)
         again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
         schema = verdict["schema_version"]
         differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
@@ -272,16 +277,20 @@ def _decided_again(
 
 
 def _decide(
-    verdict: Mapping[str, Any],
-    report: Mapping[str, Any],
-    policy: Mapping[str, Any],
+    verdict: Verdict,
+    report: Report,
+    policy: Policy,
     evidence: EvidenceFile,
     day: str,
-) -> dict[str, Any]:
-    roles = {role: verdict[role] for role in ("champion", "reference") if verdict[role]}
+) -> Verdict:
+    named: dict[str, Rival | None] = {
+        "champion": verdict["champion"],
+        "reference": verdict["reference"],
+    }
+    roles = {role: one for role, one in named.items() if one}
     return build_verdict(
         report,
-        Policy.model_validate(policy),
+        policy,
         evidence,
         roles,
         n_candidates=verdict["n_candidates"],

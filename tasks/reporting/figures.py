@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -12,12 +11,13 @@ from bias_metrics import plot
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.records import Report, Subgroup
 
 # Identities that a picture shows: of more, the worst.
 ROWS, PANELS = 60, 30
 
 
-def metric_heatmap(report: Mapping[str, Any]) -> Figure:
+def metric_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with their intervals; of many identities the worst."""
     found = report["bias"]["subgroups"]
     shown, left_out = shown_identities(found, ROWS)
@@ -26,14 +26,14 @@ def metric_heatmap(report: Mapping[str, Any]) -> Figure:
     )
 
 
-def shown_identities(subgroups: Mapping[str, Any], most: int) -> tuple[list[str], str]:
+def shown_identities(subgroups: Mapping[str, Subgroup], most: int) -> tuple[list[str], str]:
     """Return the identities that are drawn, and how the title says that others are not."""
     if len(subgroups) <= most:
         return list(subgroups), ""
     return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
 
 
-def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
+def score_distributions(report: Report, layout: Layout) -> Figure:
     """Draw each identity's scores by class over the background's; of many the worst."""
     masks = layout.masks()
     shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
@@ -46,14 +46,12 @@ def score_distributions(report: Mapping[str, Any], layout: Layout) -> Figure:
 
 
 @task(name="draw figures", task_run_name="draw {folder!m}")
-def draw_figures(report: dict[str, Any], layout: str, folder: str) -> None:
+def draw_figures(report: Report, layout: Layout, folder: str) -> None:
     """Write `heatmap.png` and `distributions.png`. Safe to retry."""
     say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
-    score_distributions(report, Layout(Path(layout))).savefig(
-        Path(folder) / "distributions.png", dpi=110
-    )
+    score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
 
 
-def _title(report: Mapping[str, Any]) -> str:
+def _title(report: Report) -> str:
     return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"

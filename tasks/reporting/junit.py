@@ -8,12 +8,12 @@ was skipped, is on a set that is not required, or of a candidate whose outcome d
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.records import Result, Summary, Verdict
 
 # XML 1.0 has no way to write the other characters below space, nor lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,7 +22,7 @@ _NOT_COUNTED = "its outcome does not count"
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
-def junit_xml(summary: Mapping[str, Any]) -> bytes:
+def junit_xml(summary: Summary) -> bytes:
     """Return a summary as JUnit XML.
 
     Parameters
@@ -54,13 +54,13 @@ def junit_xml(summary: Mapping[str, Any]) -> bytes:
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def write_junit(path: Path, summary: Mapping[str, Any]) -> None:
+def write_junit(path: Path, summary: Summary) -> None:
     """Write a summary as JUnit XML, whole or not at all."""
     with whole_file(path) as temporary:
         temporary.write_bytes(junit_xml(summary))
 
 
-def _add_verdict(root: ET.Element, verdict: Mapping[str, Any], counted: Collection[str]) -> None:
+def _add_verdict(root: ET.Element, verdict: Verdict, counted: Collection[str]) -> None:
     name = f"{verdict['evaluation_set']['name']}/{verdict['candidate']['name']}"
     suite = ET.SubElement(root, "testsuite", {"name": _text(name)})
     for result in verdict["results"]:
@@ -77,9 +77,7 @@ def _add_verdict(root: ET.Element, verdict: Mapping[str, Any], counted: Collecti
             _add_outcome(case, result["outcome"], result["sentence"])
 
 
-def _excuse(
-    result: Mapping[str, Any], verdict: Mapping[str, Any], counted: Collection[str]
-) -> str | None:
+def _excuse(result: Result, verdict: Verdict, counted: Collection[str]) -> str | None:
     """Return why a result does not fail the run, or None if it does."""
     if result["waived_by"]:
         return f"waived by {result['waived_by']}"

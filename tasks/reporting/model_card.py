@@ -6,9 +6,8 @@ evaluation file, and is plainly marked as missing where it says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -18,6 +17,15 @@ from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import (
+    Bias,
+    Cell,
+    EvaluationSetRecord,
+    ModelRecord,
+    Report,
+    Verdict,
+    metric_cells,
+)
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 
@@ -50,9 +58,7 @@ class About(Settings):
     contact: str | None = None
 
 
-def model_card(
-    report: Mapping[str, Any], verdict: Mapping[str, Any], about: About, promote: str = "newer"
-) -> str:
+def model_card(report: Report, verdict: Verdict, about: About, promote: str = "newer") -> str:
     """Return the card of one candidate on one set.
 
     Parameters
@@ -93,14 +99,14 @@ def model_card(
     return "\n\n".join(parts) + "\n"
 
 
-def _details(candidate: Mapping[str, Any], about: About) -> list[str]:
+def _details(candidate: ModelRecord, about: About) -> list[str]:
     lines = [f"- {key}: `{_code(candidate[key])}`" for key in ("model", "kind") if key in candidate]
     lines.append(f"- digest of all that decides its scores: `{candidate['digest']}`")
     lines.append(f"- contact: {about.contact or MISSING.format('contact')}")
     return [about.details or MISSING.format("details"), "", *lines]
 
 
-def _verdict(verdict: Mapping[str, Any], promote: str) -> Iterator[str]:
+def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     policy = verdict["policy"]
     word = WORDS[verdict["outcome"]].text
     yield f"**{word}** by policy `{policy['name']}`, on {verdict['decided_on']}."
@@ -122,7 +128,7 @@ def _verdict(verdict: Mapping[str, Any], promote: str) -> Iterator[str]:
     yield f"Objective: {_cell(_objective(verdict))}."
 
 
-def _objective(verdict: Mapping[str, Any]) -> str:
+def _objective(verdict: Verdict) -> str:
     """Return what tells it from others that pass: the objective, beside the champion's."""
     objective = Objective(**verdict["objective"])
     if verdict["champion"]:
@@ -131,7 +137,7 @@ def _objective(verdict: Mapping[str, Any]) -> str:
     return f"{objective.name} is {value}; there was no champion to compare with"
 
 
-def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
+def _factors(bias: Bias) -> Iterator[str]:
     known = list(bias["subgroups"])
     names = ", ".join(_cell(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
@@ -140,7 +146,7 @@ def _factors(bias: Mapping[str, Any]) -> Iterator[str]:
     yield f"Each is compared with the comments that {others}."
 
 
-def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
+def _metrics(bias: Bias) -> Iterator[str]:
     yield f"Overall AUC {_number(bias['overall']['auc'])}; final score"
     yield f"{_number(bias['final_score'])}. Intervals hold for each number, not for all together."
     yield ""
@@ -150,7 +156,7 @@ def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
     shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
     for name in shown:
         cells = subgroups[name]
-        numbers = " | ".join(_number(cells[metric]) for metric in SUBGROUP_METRICS)
+        numbers = " | ".join(_number(metric_cells(cells)[one]) for one in SUBGROUP_METRICS)
         yield f"| {_cell(name)} | {cells['n']} | {cells['n_positive']} | {numbers} |"
     if len(shown) < len(subgroups):
         yield ""
@@ -160,11 +166,12 @@ def _metrics(bias: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> Iterator[str]:
+def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
     """Yield the groups with undefined numbers, or too few rows for a rule."""
     found: dict[str, list[str]] = {}
     for name, cells in bias["subgroups"].items():
-        undefined = [metric for metric in SUBGROUP_METRICS if cells[metric]["value"] is None]
+        numbers = metric_cells(cells)
+        undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric]["value"] is None]
         if undefined:
             found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
     for one in verdict["results"]:
@@ -178,7 +185,7 @@ def _without_evidence(bias: Mapping[str, Any], verdict: Mapping[str, Any]) -> It
         yield "None."
 
 
-def _data(evaluation_set: Mapping[str, Any]) -> Iterator[str]:
+def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
     yield f"- set: {_cell(evaluation_set['name'])}"
     yield f"- digest: `{evaluation_set['digest']}`"
     for key, value in evaluation_set["choices"].items():
@@ -186,7 +193,7 @@ def _data(evaluation_set: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {key}: {_cell(str(value))}"
 
 
-def _number(cell: Mapping[str, Any]) -> str:
+def _number(cell: Cell) -> str:
     if cell["value"] is None:
         return "-"
     interval = f" [{cell['low']:.3f}, {cell['high']:.3f}]" if cell.get("low") is not None else ""
@@ -212,9 +219,7 @@ def shortened(card: str, length: int = _DESCRIPTION) -> str:
 
 
 @task(name="write model card", task_run_name="write model card of {measured.folder!m}")
-def write_model_card(
-    measured: Measured, verdict: dict[str, Any], about: About, promote: str
-) -> None:
+def write_model_card(measured: Measured, verdict: Verdict, about: About, promote: str) -> None:
     """Write `model_card.md`. Safe to retry."""
     card = model_card(measured.report, verdict, about, promote)
     with whole_file(Path(measured.folder) / FILE) as temporary:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.common.prefect_task import publish_markdown, say, task
+from biasgate.tasks.records import Summary
 from biasgate.tasks.reporting.report import summary_markdown
 
 
@@ -20,7 +20,7 @@ def folder_of_this_run(output: str) -> str:
 
 
 @task(name="show summary")
-def show_summary(summary: dict[str, Any]) -> None:
+def show_summary(summary: Summary) -> None:
     """Publish the summary as a Markdown artifact; a retry adds a newer version of it."""
     key = re.sub(r"[^a-z0-9]+", "-", f"biasgate {summary['evaluation']}".lower()).strip("-")
     publish_markdown(key, summary_markdown(summary), summary["evaluation"])

@@ -16,19 +16,41 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, NotRequired, Self, TypedDict
 
 from pydantic import Field, SecretStr, model_validator
 
 from biasgate.tasks.common.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.records import Summary
 
 SECONDS = 10.0
 """How long one message may take altogether."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SENTENCES = 20
 _log = logging.getLogger("biasgate.notifying")
+
+
+class Told(TypedDict):
+    """What became of a candidate, as a message says it."""
+
+    candidate: str
+    outcome: str
+    promoted: bool
+    sentence: str
+
+
+class Message(TypedDict):
+    """What is told: of a summary its decisions and unmet checks, of a crash the kind of error."""
+
+    evaluation: str
+    outcome: Occasion
+    run_id: NotRequired[str]
+    decisions: NotRequired[list[Told]]
+    n_unmet: NotRequired[int]
+    unmet: NotRequired[list[str]]
+    error: NotRequired[str]
 
 
 class Notification(Settings):
@@ -65,7 +87,7 @@ class Notification(Settings):
             raise ValueError(msg)
         return self
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Message) -> None:
         """Send a message.
 
         Raises
@@ -92,7 +114,7 @@ class UnusableAddressError(ValueError):
     """The variable does not hold an address that starts with http:// or https://."""
 
 
-def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+def message_of(summary: Summary) -> Message:
     """Return what is told of a summary: outcome, decisions, checks that did not pass."""
     unmet = [
         f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
@@ -100,23 +122,30 @@ def message_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     ]
-    kept = ("candidate", "outcome", "promoted", "sentence")
     return {
         "evaluation": summary["evaluation"],
         "outcome": word_of(summary).occasion,
         "run_id": summary["run_id"],
-        "decisions": [{key: one[key] for key in kept} for one in summary["decisions"]],
+        "decisions": [
+            {
+                "candidate": one["candidate"],
+                "outcome": one["outcome"],
+                "promoted": one["promoted"],
+                "sentence": one["sentence"],
+            }
+            for one in summary["decisions"]
+        ],
         "n_unmet": len(unmet),
         "unmet": unmet[:_SENTENCES],
     }
 
 
-def message_of_crash(evaluation: str, error: str) -> dict[str, Any]:
+def message_of_crash(evaluation: str, error: str) -> Message:
     """Return what is told of a crash: the kind of the error, whose text may quote anything."""
     return {"evaluation": evaluation, "outcome": "error", "error": error}
 
 
-def plain_text(message: Mapping[str, Any]) -> str:
+def plain_text(message: Message) -> str:
     """Return a message as lines of text."""
     lines = [f"{one['candidate']}: {one['sentence']}" for one in message.get("decisions", [])]
     lines += [f"- {one}" for one in message.get("unmet", [])]
@@ -126,19 +155,19 @@ def plain_text(message: Mapping[str, Any]) -> str:
     return "\n".join([_subject(message), *lines])
 
 
-def slack_text(message: Mapping[str, Any]) -> str:
+def slack_text(message: Message) -> str:
     """Return a message as Slack reads it, which takes `&`, `<` and `>` for markup."""
     text = plain_text(message).replace("&", "&amp;")
     return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _subject(message: Mapping[str, Any]) -> str:
+def _subject(message: Message) -> str:
     texts = {one.occasion: one.text.lower() for one in WORDS.values()}
     return f"biasgate {message['evaluation']}: {texts[message['outcome']]}"
 
 
 def notify(
-    notifications: Sequence[Notification], message: Mapping[str, Any], seconds: float = SECONDS
+    notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
     """Tell everybody who wants to know of this outcome; never fail.
 
@@ -158,9 +187,7 @@ def notify(
     return lost
 
 
-def _attempt(
-    send: Callable[[Mapping[str, Any]], None], message: Mapping[str, Any], seconds: float
-) -> str | None:
+def _attempt(send: Callable[[Message], None], message: Message, seconds: float) -> str | None:
     """Call `send` for so long and no longer; return what went wrong, without its text."""
     problem: list[str] = []
 
@@ -182,7 +209,7 @@ def _attempt(
     return problem[0] if problem else None
 
 
-def _post(address: SecretStr, content: Mapping[str, Any]) -> None:
+def _post(address: SecretStr, content: Mapping[str, object]) -> None:
     """POST JSON. Not by httpx, whose log has the address of every request."""
     request = urllib.request.Request(  # noqa: S310 - http and https alone
         address.get_secret_value(),
@@ -195,6 +222,6 @@ def _post(address: SecretStr, content: Mapping[str, Any]) -> None:
 
 
 @task(name="notify")
-def notify_people(notifications: Sequence[Notification], summary: dict[str, Any]) -> list[str]:
+def notify_people(notifications: Sequence[Notification], summary: Summary) -> list[str]:
     """Send the notifications of an evaluation file; return what was not delivered."""
     return notify(notifications, message_of(summary))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records import Decided
+from biasgate.tasks.records import Decided, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.scored import ScoredSet
@@ -42,7 +41,7 @@ def summarise_evaluation(
     evaluation: str,
     outcome_of: Sequence[str],
     report_only: bool,
-) -> dict[str, Any]:
+) -> Summary:
     """Write every candidate's outcome to `summary.json`, and for CI to `junit.xml`.
 
     The outcome of the evaluation is the worst among the candidates in `outcome_of`, by default
@@ -51,7 +50,7 @@ def summarise_evaluation(
     decisions = decided.decisions
     counted = outcome_of or [one["candidate"] for one in decisions]
     outcomes = [one["outcome"] for one in decisions if one["candidate"] in counted]
-    summary = {
+    summary: Summary = {
         "evaluation": evaluation,
         "outcome": worst(outcomes),
         "outcome_of": list(counted),

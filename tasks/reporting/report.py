@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,22 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.records import (
+    Bias,
+    Choices,
+    Explained,
+    Report,
+    Summary,
+    Verdict,
+    bias_record,
+    error_rates,
+    metric_cells,
+)
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import ScoredSet
 
 SCHEMA_VERSION = 1
 _TOLD = 20
-COUNTS = ("n", "n_positive", "n_negative")
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 
@@ -30,11 +40,11 @@ AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 def build_report(
     bias: BiasReport,
     evaluation_set: EvaluationSet,
-    choices: Mapping[str, Any],
+    choices: Choices,
     candidate: CandidateSettings,
     candidate_digest: str,
-    explained: Mapping[str, Any],
-) -> dict[str, Any]:
+    explained: Explained,
+) -> Report:
     """Return the report of one candidate on one set as JSON-ready values.
 
     Parameters
@@ -71,14 +81,14 @@ def build_report(
             "digest": evaluation_set.digest,
             "choices": choices,
         },
-        "candidate": candidate.identity() | {"digest": candidate_digest},
-        "bias": bias.to_dict(),
+        "candidate": {**candidate.identity(), "digest": candidate_digest},
+        "bias": bias_record(bias),
         **explained,
         "warnings": cautions(bias, choices, candidate, unmatched),
     }
 
 
-def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
+def metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, pattern, error rates."""
     table = bias_table(report["bias"])
     subgroups = report["bias"]["subgroups"]
@@ -86,24 +96,25 @@ def metric_table(report: Mapping[str, Any]) -> dict[str, list[Any]]:
     table["pattern"] = [diagnoses[name]["pattern"] for name in subgroups]
     for kind, errors in report["thresholds"].items():
         for rate in ERROR_RATES:
-            cells = [errors["subgroups"][name][rate] for name in subgroups]
+            cells = [error_rates(errors["subgroups"][name])[rate] for name in subgroups]
             table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
     return table
 
 
-def bias_table(bias: Mapping[str, Any]) -> dict[str, list[Any]]:
+def bias_table(bias: Bias) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals."""
     subgroups = bias["subgroups"]
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
-    for name in COUNTS:
-        table[name] = [cells[name] for cells in subgroups.values()]
+    table["n"] = [cells["n"] for cells in subgroups.values()]
+    table["n_positive"] = [cells["n_positive"] for cells in subgroups.values()]
+    table["n_negative"] = [cells["n_negative"] for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
         for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-            table[column] = [cells[name].get(key) for cells in subgroups.values()]
+            table[column] = [metric_cells(cells)[name].get(key) for cells in subgroups.values()]
     return table
 
 
-def metric_csv(report: Mapping[str, Any]) -> str:
+def metric_csv(report: Report) -> str:
     """Return the metric table as CSV; an undefined number is an empty cell."""
     table = metric_table(report)
     stream = io.StringIO()
@@ -113,7 +124,7 @@ def metric_csv(report: Mapping[str, Any]) -> str:
     return stream.getvalue()
 
 
-def verdict_markdown(verdict: Mapping[str, Any]) -> str:
+def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = verdict["policy"]["name"]
@@ -124,7 +135,7 @@ def verdict_markdown(verdict: Mapping[str, Any]) -> str:
     return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
 
 
-def summary_markdown(summary: Mapping[str, Any]) -> str:
+def summary_markdown(summary: Summary) -> str:
     """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
     lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
     missed = []
@@ -149,7 +160,7 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
         )
 
 
-def _unmet(verdict: Mapping[str, Any]) -> list[str]:
+def _unmet(verdict: Verdict) -> list[str]:
     """Return what is not met in words, the worst first."""
     unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
     results = verdict["results"]
@@ -166,16 +177,16 @@ def _listed(sentences: Sequence[str]) -> list[str]:
 @task(name="write report", task_run_name="report {folder!m}")
 def write_report(
     bias: BiasReport,
-    explained: dict[str, Any],
+    explained: Explained,
     candidate: CandidateSettings,
     set_folder: str,
     scores_folder: str,
-    layout: str,
+    layout: Layout,
     folder: str,
-) -> dict[str, Any]:
+) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
     candidate_digest = ScoredSet.digest_of(scores_folder)
-    choices = Layout(Path(layout)).record["choices"]
+    choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
     write_json(Path(folder) / "report.json", report)

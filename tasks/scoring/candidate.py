@@ -22,6 +22,7 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Model
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
 from biasgate.tasks.store import Workplace
 
@@ -124,10 +125,12 @@ class CandidateSettings(Settings):
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})
 
-    def identity(self) -> dict[str, str]:
-        """Return what reports and verdicts call it: `name`, `kind` and, if it has one, `model`."""
-        known = {"name": self.name, "kind": self.kind}
-        return known if not self.uri else known | {"model": self.uri}
+    def identity(self) -> Model:
+        """Return what reports and verdicts call it."""
+        known: Model = {"name": self.name, "kind": self.kind}
+        if self.uri:
+            known["model"] = self.uri
+        return known
 
     @property
     def registered_model(self) -> str | None:

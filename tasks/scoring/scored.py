@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,16 @@ from biasgate.tasks.store import Workplace
 RECORD = "record.json"
 
 
+class ScoresRecord(TypedDict):
+    """`record.json`: whose scores of which set these are, and how many."""
+
+    candidate_digest: str
+    set_digest: str
+    precision: str
+    n_rows: int
+    n_shards: int
+
+
 @dataclass(frozen=True)
 class ScoredSet:
     """Scores of all rows of a set.
@@ -39,12 +49,12 @@ class ScoredSet:
     ----------
     url : str
         The folder that holds the shards and `record.json`.
-    record : dict
-        `candidate_digest`, `set_digest`, `precision`, `n_rows`, `n_shards`.
+    record : ScoresRecord
+        As in `record.json`.
     """
 
     url: str
-    record: dict[str, Any]
+    record: ScoresRecord
 
     @classmethod
     def load(cls, url: str) -> ScoredSet | None:
@@ -89,12 +99,12 @@ class ScoredSet:
     @property
     def candidate_digest(self) -> str:
         """Digest of the candidate that gave the scores."""
-        return str(self.record["candidate_digest"])
+        return self.record["candidate_digest"]
 
     @property
     def precision(self) -> str:
         """Precision of the arithmetic that made the scores, such as `float64`."""
-        return str(self.record["precision"])
+        return self.record["precision"]
 
     def is_comparable(self, other: ScoredSet) -> bool:
         """Whether a difference from the other scores is one of models, not of rounding.
@@ -126,10 +136,11 @@ class ScoredSet:
             raise InputError(msg) from error
 
     def _read(self) -> pa.Table:
-        keys = ("candidate_digest", "set_digest", "precision")
-        shards = Shards(Folder(self.url), *(self.record[key] for key in keys))
+        one = self.record
+        digests = one["candidate_digest"], one["set_digest"]
+        shards = Shards(Folder(self.url), *digests, one["precision"])
         tables = []
-        for number in range(self.record["n_shards"]):
+        for number in range(one["n_shards"]):
             table = shards.read(number)
             if table is None:
                 raise KeyError(number)
@@ -223,7 +234,7 @@ def score_shards(
 
 def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) -> ScoredSet:
     """Record that all shards are there."""
-    record = {
+    record: ScoresRecord = {
         "candidate_digest": shards.candidate_digest,
         "set_digest": shards.set_digest,
         "precision": shards.precision,
@@ -292,7 +303,8 @@ def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
         shown = " and ".join(f"{value:g}" for value in values)
         msg = (
             f"scores of candidate {candidate.name!r} must be probabilities or other graded "
-            f"scores; all are {shown}, which looks like class labels. Log the model with "
-            "`pyfunc_predict_fn='predict_proba'`, or set `allow_two_valued: true`."
+            f"scores; all are {shown}, which looks like class labels. Use the model's "
+            "probabilities (in MLflow, log it with `pyfunc_predict_fn='predict_proba'`), or set "
+            "`allow_two_valued: true`."
         )
         raise InputError(msg)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
@@ -17,6 +16,16 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import NOTE
+from biasgate.tasks.records import (
+    Bias,
+    LoggedVerdict,
+    Numbers,
+    Report,
+    Summary,
+    Value,
+    Verdict,
+    metric_cells,
+)
 from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.resume import (
@@ -31,10 +40,9 @@ from biasgate.tasks.tracking.resume import (
 # each metric, and its pages stop at some thousands.
 LOGGED = 500
 LOGGED_TAG = "biasgate.metrics_of"
-AT_A_THRESHOLD = ("equal_error_rate", "fped", "fned", "worst_group_accuracy")
 
 
-def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
+def metric_keys(report: Numbers) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
     Of the errors at a threshold only those of all identities together: the rates of each
@@ -50,16 +58,23 @@ def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
         does not store.
     """
     bias = report["bias"]
-    cells = [("auc/overall", bias["overall"]["auc"]), ("final_score", bias["final_score"])]
-    means = bias["power_mean"]
+    cells: list[tuple[str, Value]] = [
+        ("auc/overall", bias["overall"]["auc"]),
+        ("final_score", bias["final_score"]),
+    ]
+    means = metric_cells(bias["power_mean"])
     cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
     for metric in SUBGROUP_METRICS:
         cells += [
-            (f"{metric}/{metric_name(name)}", subgroup[metric])
+            (f"{metric}/{metric_name(name)}", metric_cells(subgroup)[metric])
             for name, subgroup in bias["subgroups"].items()
         ]
     for kind, errors in report["thresholds"].items():
-        cells += [(f"{name}/{kind}", errors[name]) for name in AT_A_THRESHOLD if name in errors]
+        if "equal_error_rate" in errors:
+            cells.append((f"equal_error_rate/{kind}", errors["equal_error_rate"]))
+        cells.append((f"fped/{kind}", errors["fped"]))
+        cells.append((f"fned/{kind}", errors["fned"]))
+        cells.append((f"worst_group_accuracy/{kind}", errors["worst_group_accuracy"]))
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
@@ -69,7 +84,7 @@ def metric_keys(report: Mapping[str, Any]) -> dict[str, float]:
     return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
 
 
-def logged_metrics(report: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     """Return the metrics of a run, and a tag that says so where they are of the worst alone.
 
     Raises
@@ -83,9 +98,10 @@ def logged_metrics(report: Mapping[str, Any]) -> tuple[dict[str, float], dict[st
     if len(subgroups) <= LOGGED:
         return metrics | count_keys(bias), {}
     worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
-    shown = {**bias, "subgroups": worst}
+    shown: Bias = {**bias, "subgroups": worst}
+    numbers: Numbers = {"bias": shown, "thresholds": report["thresholds"]}
     tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
-    return metric_keys({**report, "bias": shown}) | count_keys(shown), {LOGGED_TAG: tag}
+    return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
 
 
 def metric_name(subgroup: str) -> str:
@@ -129,9 +145,7 @@ def evaluation_run(
 
 
 @task(name="log candidate run", task_run_name="log {measured.folder!m}")
-def log_candidate_run(
-    measured: Measured, verdict: dict[str, Any], parent: EvaluationRun
-) -> dict[str, Any]:
+def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRun) -> LoggedVerdict:
     """Log one candidate on one set; return the verdict with its `run_id`.
 
     Safe to retry: the run is found by its key, and all that is logged overwrites itself.
@@ -160,11 +174,11 @@ def log_candidate_run(
         gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
         gateway.finish(run_id)
-    return verdict | {"run_id": run_id}
+    return {**verdict, "run_id": run_id}
 
 
 @task(name="close evaluation run")
-def close_evaluation_run(run: EvaluationRun, summary: dict[str, Any]) -> None:
+def close_evaluation_run(run: EvaluationRun, summary: Summary) -> None:
     """Write outcome and summary to the parent run and end it. Safe to retry."""
     gateway, run_id = run.workplace.gateway, run.run_id
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
@@ -188,16 +202,16 @@ def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
     return f"#/compare-runs?runs={runs}&experiments={quote(json.dumps([experiment_id]))}"
 
 
-def _params(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     """Return what runs are told apart by: no digests, which MLflow would draw as an axis."""
     candidate, evaluation_set = report["candidate"], report["evaluation_set"]
-    params = {f"candidate.{key}": candidate[key] for key in candidate if key != "digest"}
+    params = {f"candidate.{key}": value for key, value in candidate.items() if key != "digest"}
     params |= {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]}
     choices = evaluation_set["choices"]
-    return params | {f"set.{key}": choices[key] for key in choices if key != "source"}
+    return params | {f"set.{key}": value for key, value in choices.items() if key != "source"}
 
 
-def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, str]:
+def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
     return {
         NOTE: f"{verdict_markdown(verdict)}\n\n{report['look_first']['sentence']}",
         "biasgate.verdict": verdict["outcome"],
@@ -207,10 +221,13 @@ def _tags(report: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def count_keys(bias: Mapping[str, Any]) -> dict[str, float]:
+def count_keys(bias: Bias) -> dict[str, float]:
     """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
     overall = bias["overall"]
-    counts = {"n_rows/overall": overall["n"], "n_positive/overall": overall["n_positive"]}
+    counts: dict[str, float] = {
+        "n_rows/overall": overall["n"],
+        "n_positive/overall": overall["n_positive"],
+    }
     for name, subgroup in bias["subgroups"].items():
         counts[f"n_rows/{metric_name(name)}"] = subgroup["n"]
         counts[f"n_positive/{metric_name(name)}"] = subgroup["n_positive"]

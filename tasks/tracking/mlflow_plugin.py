@@ -53,6 +53,7 @@ class BiasEvaluator(ModelEvaluator):
 
         from bias_metrics import evaluate_bias  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+        from biasgate.tasks.records import bias_record  # noqa: PLC0415
         from biasgate.tasks.reporting.report import bias_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
 
@@ -77,11 +78,12 @@ class BiasEvaluator(ModelEvaluator):
                 for name in names
             },
             **options,
-        ).to_dict()
-        metrics = metric_keys({"bias": report, "thresholds": {}}) | count_keys(report)
+        )
+        bias = bias_record(report)
+        metrics = metric_keys({"bias": bias, "thresholds": {}}) | count_keys(bias)
         gateway = Gateway(mlflow.get_tracking_uri())
         gateway.log(run_id, metrics=metrics)
-        table = bias_table(report)
+        table = bias_table(bias)
         gateway.log_table(run_id, table, TABLE)
         uri = f"{gateway.client.get_run(run_id).info.artifact_uri}/{TABLE}"
         artifact = JsonEvaluationArtifact(uri=uri, content=table)

@@ -13,7 +13,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
@@ -23,7 +22,7 @@ from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Runni
 from biasgate.tasks.promoting.champion import CHAMPION
 from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
 from biasgate.tasks.promoting.ledger import Entry, Ledger
-from biasgate.tasks.records import Decided
+from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
 
 EVALUATION = "biasgate.evaluation"
@@ -114,15 +113,15 @@ def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
     return last if parents == {run} else None
 
 
-def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> dict[str, Any]:
+def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerdict:
     """Return a logged verdict; its files replace those that were made again."""
     folder = Path(measured.folder)
     key = run_key(run, measured.candidate.name, measured.source.name)
     run_id = gateway.find_run(gateway.experiment_of(run), key)
     logged = gateway.download_artifacts(str(run_id))
     shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
-    verdict: dict[str, Any] = json.loads((folder / "verdict.json").read_text("utf-8"))
-    return verdict | {"run_id": run_id}
+    verdict: Verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
+    return {**verdict, "run_id": str(run_id)}
 
 
 def run_key(run: str, candidate: str, evaluation_set: str) -> str:

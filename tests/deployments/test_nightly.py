@@ -208,7 +208,7 @@ def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
 
 
 def test_a_cron_that_is_none_is_refused(config, tmp_path):
-    with pytest.raises(InputError, match=r"must be five fields .* got 'every night'"):
+    with pytest.raises(InputError, match=r"each in its range: minute, hour.* got 'every night'"):
         nightly.serve(config, tmp_path, tmp_path, "every night")
 
 

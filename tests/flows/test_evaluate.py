@@ -7,6 +7,8 @@ import zipfile
 import pyarrow.parquet as pq
 import pytest
 from prefect import get_client
+from pydantic import ValidationError
+from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.reporting.model_card import shortened
@@ -53,6 +55,22 @@ def test_the_report_equals_one_call_of_the_library(world, first, candidate):
         power_mean_groups=["gay", "muslim"],
     )
     assert report["bias"] == alone.to_dict()
+
+
+def test_reports_verdicts_and_the_summary_have_exactly_the_keys_of_their_types(first):
+    names = check_records(first.output)
+    assert sorted(names) == sorted([*["report.json", "verdict.json"] * 2, "summary.json"])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_key_that_a_type_lacks_or_that_a_file_lacks_is_refused(first, name):
+    content = first.read(name if name == "summary.json" else f"comments/words/{name}")
+    adapter_of(name).validate_python(content)
+    with pytest.raises(ValidationError, match=r"more\n +Extra inputs are not permitted"):
+        adapter_of(name).validate_python(content | {"more": 1})
+    del content[next(iter(content))]
+    with pytest.raises(ValidationError, match="Field required"):
+        adapter_of(name).validate_python(content)
 
 
 def test_the_verdict_says_who_is_blocked_and_for_what(first):

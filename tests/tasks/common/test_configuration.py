@@ -76,6 +76,8 @@ def test_an_unset_variable_is_named_with_its_key(write, monkeypatch):
         ("number: 1\nnumber: 2", "the key 'number' is given twice .line 2"),
         ("number: [1", "must be YAML"),
         ("- 1", "must hold keys and values; got list"),
+        ("", "must hold keys and values; got nothing"),
+        ("a:\n\tnumber: 1", "a line starts with a tab; indent with spaces .line 2, column 1"),
         ("number: x", r"number: Input should be a valid integer.*; got 'x'\."),
         ("number: 1\nnumer: 2", r"numer: unknown key\. Did you mean 'number'\?"),
         ("{}", "number: must be given"),

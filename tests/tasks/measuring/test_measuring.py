@@ -54,8 +54,8 @@ def measure(tmp_path):
         candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         layout = lay_out(rows, scored, source, tmp_path / "layout")
-        measured = [measure_some(layout, part) for part in list_identities(layout.folder).values()]
-        bias = summarise_identities.fn(measured, str(layout.folder))
+        measured = [measure_some(layout, part) for part in list_identities(layout).values()]
+        bias = summarise_identities.fn(measured, layout)
         return rows, scored, layout, bias
 
     return measure
@@ -78,6 +78,13 @@ def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measu
     assert bias.to_dict() == expected(frame)
     assert layout.record["choices"]["n_rows_measured"] == 400
     assert bias.to_dict()["subgroups"] != expected(frame[frame["gay"].notna()])["subgroups"]
+
+
+def test_the_record_of_a_layout_is_read_once(frame, measure):
+    layout = measure(frame)[2]
+    before = layout.record
+    (layout.folder / "layout.json").unlink()
+    assert layout.record == before
 
 
 def test_the_choices_stand_in_the_report(frame, measure):

@@ -160,5 +160,7 @@ def test_a_version_is_found_by_uri_alias_and_tag(gateway, versions):
 
 @pytest.mark.parametrize("uri", ["models:/nobody/1", "models:/nobody@champion"])
 def test_a_model_that_is_not_registered_is_refused_with_what_to_write(gateway, uri):
-    with pytest.raises(InputError, match=r"must be in the registry.*Write models:/NAME/VERSION"):
+    with pytest.raises(
+        InputError, match=r"must be in the registry.* not found\. Write models:/NAME/VERSION"
+    ):
         gateway.resolve(uri)

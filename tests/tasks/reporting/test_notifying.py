@@ -9,7 +9,7 @@ from support.receiver import TOKEN, receiving
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.reporting import notifications as notifying
 from biasgate.tasks.reporting.notifications import (
     Notification,
@@ -187,7 +187,7 @@ notifications: [{{kind: slack, {more}}}]
 def test_an_address_stays_out_of_the_settings_until_a_message_is_sent(tmp_path, monkeypatch):
     monkeypatch.setenv("HOOK", f"https://{TOKEN}")
     (tmp_path / "a.yaml").write_text(FILE.format(more='url: "${HOOK}"'), "utf-8")
-    read = read_settings(tmp_path / "a.yaml", Evaluation)
+    read = read_settings(tmp_path / "a.yaml", EvaluationFile)
     assert read.notifications[0].url == "${HOOK}"
     assert TOKEN not in repr(read) + read.model_dump_json()
 
@@ -196,6 +196,6 @@ def test_an_address_stays_out_of_the_settings_until_a_message_is_sent(tmp_path, 
 def test_an_address_in_a_file_is_refused_without_being_repeated(tmp_path, more):
     (tmp_path / "a.yaml").write_text(FILE.format(more=more), "utf-8")
     with pytest.raises(InputError, match=r"notifications\.0") as told:
-        read_settings(tmp_path / "a.yaml", Evaluation)
+        read_settings(tmp_path / "a.yaml", EvaluationFile)
     assert TOKEN not in str(told.value)
     assert told.value.__suppress_context__

@@ -72,6 +72,14 @@ def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
         ),
         (lambda t: pd.concat([t, t.tail(1)]), r"ids must be unique; got a second c\d+ .*row 60"),
         (lambda t: t.assign(prediction=[*t.prediction[:-1], np.nan]), "got nothing .*row 59, id c"),
+        (
+            lambda t: t.assign(prediction=[*t.prediction[:-2], np.nan, np.nan]),
+            r"row 58, .* 2 of the first 60 rows have none\. Score them too, or remove them",
+        ),
+        (
+            lambda t: t.assign(prediction=[f"{x:%}" for x in t.prediction]),
+            "must be a number, true or false, without `%`",
+        ),
         (lambda t: t.assign(prediction=[np.inf, *t.prediction[1:]]), "got inf .*row 0, id c"),
         (lambda t: t.assign(prediction=["x", *t.prediction[1:]]), "must be a number.*row 0, id c"),
         (lambda t: t.assign(id=["", *t.id[1:]]), "an id must not be empty .*row 0"),

@@ -1,0 +1,32 @@
+"""The types of `tasks/records.py`, held against files that an evaluation wrote."""
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import is_typeddict
+
+from biasgate.tasks import records
+
+KINDS = {
+    "report.json": records.Report,
+    "verdict.json": records.Verdict,
+    "summary.json": records.Summary,
+}
+
+
+@cache
+def adapter_of(name: str) -> TypeAdapter:
+    """What validates a file of this name, and refuses a key that its type does not know."""
+    for one in vars(records).values():
+        if is_typeddict(one):
+            one.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    return TypeAdapter(KINDS[name])
+
+
+def check_records(output: Path) -> list[str]:
+    """Validate every report, verdict and summary below a folder; return their names."""
+    files = sorted(path for name in KINDS for path in output.rglob(name))
+    for path in files:
+        adapter_of(path.name).validate_json(path.read_bytes())
+    return [path.name for path in files]
