@@ -26,7 +26,8 @@ FILES = {
 MESSAGES = [
     {
         "id": f"m{row}",
-        "message": ("you fool" if row % 2 else "good morning") + " and more" * (row % 5),
+        # One comment in seven is not what its words are.
+        "message": ("you fool" if row % 2 != (row % 7 == 0) else "good day") + " again" * (row % 5),
         "channel": f"c{row // 4}",
         "moderators": 3,
         "removed_by": 3 * (row % 2),
@@ -87,12 +88,12 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
     monkeypatch.chdir(write(tmp_path, ["evaluation.yaml", "acme.yaml"]))
     Path("export.json").write_text(json.dumps(MESSAGES), "utf-8")
     done = CliRunner().invoke(app, ["evaluate", "evaluation.yaml", "--output", "out"])
-    assert done.exit_code == 0, done.output + done.stderr
     verdict = json.loads(Path("out/chats/list/verdict.json").read_text("utf-8"))
     assert [(one["rule"], one["outcome"]) for one in verdict["results"]] == [
         ("auc/overall", "pass"),
         ("fpr_gap/each/given", "pass"),
-    ]
+    ], [one["sentence"] for one in verdict["results"]]
+    assert done.exit_code == 0, done.output + done.stderr
     report = json.loads(Path("out/chats/list/report.json").read_text("utf-8"))
     assert report["candidate"]["kind"] == "keywords"
     assert report["evaluation_set"]["choices"]["source"]["conversion"] == "1.0"
