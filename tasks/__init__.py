@@ -2,7 +2,7 @@
 
 1. Freeze: `data` reads evaluation sets and freezes them.
 2. Score: `scoring` trains, opens and scores candidates.
-3. Measure: `measuring` computes the bias metrics.
+3. Measure: `measuring` computes the bias metrics; `analysing` does further analyses.
 4. Report: `reporting` writes what people read.
 5. Decide: `gating` judges candidates by the policy.
 6. Track: `tracking` logs MLflow runs.

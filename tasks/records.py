@@ -231,6 +231,14 @@ class Explained(TypedDict):
     look_first: LookFirst
 
 
+class AnalysisRecord(TypedDict):
+    """What a further analysis found; each kind has a result of its own."""
+
+    options: dict[str, Any]
+    sentences: list[str]
+    result: dict[str, Any]
+
+
 class Report(Explained):
     """`report.json`: one candidate on one set."""
 
@@ -239,6 +247,7 @@ class Report(Explained):
     candidate: ModelRecord
     bias: Bias
     warnings: list[str]
+    analyses: NotRequired[dict[str, AnalysisRecord]]
 
 
 class Numbers(TypedDict):
