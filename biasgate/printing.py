@@ -102,6 +102,8 @@ def explained(report: Report) -> list[str]:
     from biasgate.tasks.records import error_rates  # noqa: PLC0415 - numpy, as above
 
     lines = [report["look_first"]["sentence"]]
+    from biasgate.tasks.reporting.report import analysis_sentences  # noqa: PLC0415 - numpy
+
     for kind, errors in report["thresholds"].items():
         rates = (one["value"] for one in error_rates(errors["overall"]).values())
         flagged, missed = (f"{rate:.1%}" for rate in rates)
@@ -111,7 +113,7 @@ def explained(report: Report) -> list[str]:
             f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
             f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors['worst_group_accuracy'])}"
         )
-    return lines
+    return lines + analysis_sentences(report)
 
 
 def print_where_to_look(output: Path, store: Path) -> None:

@@ -11,6 +11,8 @@ from biasgate.flows.judge import judge_candidates, look_up_rivals
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
+from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
+from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.common.files import own_folder
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
@@ -61,11 +63,12 @@ def evaluate(
     First it checks that results can be written, and reads and checks the evaluation file, the
     policy and the inputs that they name.
 
-    1. freeze the evaluation sets; check that they can be measured, and judged by the policy
+    1. freeze the evaluation sets; check that they can be measured and analysed, and judged by
+       the policy
     2. train the candidates that are trained here; pin registered ones to a version; score
        every candidate, champion and reference on every set (kept scores are reused; on a
        cluster all workers score)
-    3. measure each identity in its own task, then the aggregates
+    3. measure each identity in its own task, then the aggregates; do further analyses
     4. write report, table and figures
     5. compare all candidates with the current champion, and decide
     6. log one MLflow run per set and candidate; publish `output/<set>/<candidate>/`
@@ -102,6 +105,7 @@ def evaluate(
     frozen = [freeze_evaluation_set(source, workplace) for source in sources]
     for source, rows in zip(sources, frozen, strict=True):
         check_policy(policy, source, rows)
+        check_analyses(evaluation.analyses_of(source.name), source, rows)
     candidates = prepare_candidates(evaluation, workplace)
     rivals = look_up_rivals(evaluation, candidates, workplace).values()
     scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
@@ -113,7 +117,15 @@ def evaluate(
         work = str(folder)
         measured = [
             [
-                measure_candidate(source, candidate, rows, workplace, work, submission=submission)
+                measure_candidate(
+                    source,
+                    candidate,
+                    rows,
+                    workplace,
+                    work,
+                    evaluation.analyses_of(source.name),
+                    submission=submission,
+                )
                 for source, rows in zip(sources, frozen, strict=True)
             ]
             for candidate in candidates
@@ -138,6 +150,7 @@ def measure_candidate(
     rows: str,
     workplace: Workplace,
     work: str,
+    analyses: list[Analysis],
     *,
     submission: bool,
 ) -> Measured:
@@ -149,6 +162,7 @@ def measure_candidate(
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
     - name each identity's pattern of bias, count errors at thresholds
+    - do the analyses that the file asks for, each in its own task
 
     Step 4: write the report and its table, draw the figures.
     """
@@ -162,7 +176,14 @@ def measure_candidate(
     ).result()
     bias = summarise_identities(measured, layout)
     explained = explain_bias(bias, candidate.threshold, layout)
-    report = write_report(bias, explained, candidate, rows, scores, layout, folder)
+    analysed = analyse_rows.map(
+        analyses,
+        layout=unmapped(layout),
+        set_folder=unmapped(rows),
+        source=unmapped(source),
+        folder=unmapped(folder),
+    ).result()
+    report = write_report(bias, explained, analysed, candidate, rows, scores, layout, folder)
     draw_figures(report, layout, folder)
     if submission:
         write_submission_file(scores, folder)

@@ -2,11 +2,12 @@
 
 1. Freeze: `data` reads evaluation sets and freezes them.
 2. Score: `scoring` trains, opens and scores candidates.
-3. Measure: `measuring` computes the bias metrics.
+3. Measure: `measuring` computes the bias metrics; `analysing` does further analyses.
 4. Report: `reporting` writes what people read.
 5. Decide: `gating` judges candidates by the policy.
 6. Track: `tracking` logs MLflow runs.
 7. Promote: `promoting` moves `champion`, and verifies the evidence of its verdicts.
 
-`evaluation_file` reads the evaluation file; `common` and `mlflow_server` serve all steps.
+`evaluation_file` reads the evaluation file; `records` has the types of the files that steps write;
+`common`, `store` and `mlflow_server` serve all steps.
 """

@@ -8,6 +8,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.analysing.analysis import Analysis
+from biasgate.tasks.analysing.catalogue import AnyAnalysis
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.settings import Name, Settings
@@ -32,6 +35,8 @@ class EvaluationFile(Settings):
         What the candidates are measured on.
     candidates : list of CandidateSettings
         What is measured and judged.
+    analyses : list of Analysis, optional
+        What else to report of every candidate and set.
     policy : str
         A shipped policy's name or a path.
     registered_model : str, optional
@@ -56,6 +61,7 @@ class EvaluationFile(Settings):
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
     candidates: Annotated[list[Candidate], Field(min_length=1)]
+    analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
     registered_model: Name | None = None
     champion: Candidate | None = None
@@ -72,6 +78,7 @@ class EvaluationFile(Settings):
             if twice:
                 msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
                 raise ValueError(msg)
+        self._refuse_unclear_analyses()
         unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
         if unknown:
             known = ", ".join(one.name for one in self.candidates)
@@ -108,6 +115,26 @@ class EvaluationFile(Settings):
             msg = "`champion` and `reference` must exist already; one of them is trained here"
             raise ValueError(msg)
         return self
+
+    def analyses_of(self, evaluation_set: str) -> list[Analysis]:
+        """Return the analyses to do on one set."""
+        return [one for one in self.analyses if one.is_for(evaluation_set)]
+
+    def _refuse_unclear_analyses(self) -> None:
+        kinds = [one.kind for one in self.analyses]
+        twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
+        if twice:
+            msg = f"kinds in `analyses` must differ; {', '.join(twice)} is given twice"
+            raise ValueError(msg)
+        known = [one.name for one in self.evaluation_sets]
+        for analysis in self.analyses:
+            unknown = [name for name in analysis.sets or () if name not in known]
+            if unknown:
+                msg = (
+                    f"`sets` of analysis {analysis.kind} must name evaluation sets; got "
+                    f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
+                )
+                raise ValueError(msg)
 
 
 class Evaluation(EvaluationFile):

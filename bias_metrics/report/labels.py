@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray, aligned, check_scores, check_subgroups
 from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.report.report import BiasReport
+from bias_metrics.report.request import Background
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def label_sensitivity(
     *,
     thresholds: Sequence[float] = (0.3, 0.4, 0.5, 0.6, 0.7),
     contested: tuple[float, float] = (0.3, 0.7),
+    background: Background = "outside_subgroup",
 ) -> LabelSensitivity:
     """Measure how the bias metrics move with what is called toxic.
 
@@ -120,6 +123,8 @@ def label_sensitivity(
         A row is toxic when its fraction is at least this; different, above 0, at most 1.
     contested : tuple of float, default=(0.3, 0.7)
         Smallest and largest fraction at which raters count as divided, inside (0, 1).
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
 
     Returns
     -------
@@ -157,8 +162,11 @@ def label_sensitivity(
     _check_options(thresholds, contested)
 
     def measure(toxic: BoolArray, rows: BoolArray) -> BiasReport:
-        members = {name: mask[rows] for name, mask in masks.items()}
-        return evaluate_bias(toxic[rows], scores[rows], members, intervals=False)
+        kept = ((name, mask[rows]) for name, mask in masks.items())
+        members = PackedMasks.of(kept, int(rows.sum()))
+        return evaluate_bias(
+            toxic[rows], scores[rows], members, intervals=False, background=background
+        )
 
     divided = (fractions >= contested[0]) & (fractions <= contested[1])
     toxic = fractions >= 0.5

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.data.terms import TermMatcher
 
 # To be raised when the same files give other rows than before: sets are then frozen anew.
 CONVERSION = 1
@@ -101,6 +102,10 @@ class SourceSettings(Settings):
     def notes(self) -> dict[str, Any]:
         """Say what was noticed in the rows, once `chunks` has yielded all; for the set's record."""
         return {}
+
+    def matcher(self) -> TermMatcher | None:
+        """Return what finds identities in the text; None where none is found like that."""
+        return None
 
     def measured_identities(self, available: list[str]) -> list[str]:
         """Return the identities to measure, of those that the frozen set has."""

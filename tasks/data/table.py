@@ -134,10 +134,13 @@ class TableSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
-        matcher = TermMatcher(self.terms, self.matching) if self.terms else None
-        self._matcher = matcher
+        matcher = self._matcher = self.matcher()
         for chunk in reading.read_chunks(self.path, self._columns(), separator=self.separator):
             yield self._part(self._converted(chunk, matcher))
+
+    def matcher(self) -> TermMatcher | None:
+        """Return what finds `terms`."""
+        return TermMatcher(self.terms, self.matching) if self.terms else None
 
     def notes(self) -> dict[str, Any]:
         """Return the terms that no text matches."""

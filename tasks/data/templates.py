@@ -120,10 +120,14 @@ class TemplatesSource(SourceSettings):
 
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the sentences of each part."""
-        self._matcher = TermMatcher(self.terms)
+        self._matcher = self.matcher()
         for part in ("train", "test"):
             if self.part in (part, "all"):
                 yield self._table(list(self._sentences(part)))
+
+    def matcher(self) -> TermMatcher:
+        """Return what finds the terms."""
+        return TermMatcher(self.terms)
 
     def notes(self) -> dict[str, Any]:
         """Return the terms that no sentence matches."""
@@ -137,7 +141,7 @@ class TemplatesSource(SourceSettings):
 
     def _table(self, sentences: list[_Sentence]) -> pa.Table:
         texts = [sentence.text for sentence in sentences]
-        matcher = self._matcher or TermMatcher(self.terms)
+        matcher = self._matcher or self.matcher()
         mentions = matcher.mentions(texts)
         labels = np.array([sentence.toxic for sentence in sentences], dtype=np.bool_)
         if self.planted_bias is not None:

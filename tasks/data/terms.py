@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 Matching = Literal["longest", "overlap"]
+_MARK = "\0"
+_ARTICLE = re.compile(rf"\ban (?={_MARK})")
 
 
 class TermMatcher:
@@ -72,6 +74,32 @@ class TermMatcher:
                 }
                 found[row] = [pattern.search(text) is not None for pattern in self._each]
         return found
+
+    def around(self, texts: Sequence[str]) -> Iterator[tuple[int, str] | None]:
+        """Yield what stands around the terms of each text that names one identity alone.
+
+        The longest term counts, whatever `matching` is. Two texts that differ only in the
+        identity have the same surroundings: upper case does not count, nor do spaces, nor *a*
+        or *an* before the term.
+
+        Parameters
+        ----------
+        texts : sequence of str, length n
+
+        Yields
+        ------
+        tuple of int and str, or None
+            The position of the identity among `identities`, and the text with a mark for each
+            term; None for a text without a term, or with terms of several identities.
+        """
+        for text in texts:
+            owners = {
+                owner
+                for match in self._any.finditer(text)
+                for owner in self._owners[(match.lastindex or 0) - 1]
+            }
+            rest = " ".join(self._any.sub(_MARK, text).lower().split())
+            yield (owners.pop(), _ARTICLE.sub("a ", rest)) if len(owners) == 1 else None
 
     def unmatched(self) -> dict[str, list[str]]:
         """Return the terms that no text so far has matched, by identity.

@@ -26,6 +26,7 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.reporting.report import analysis_sentences
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 
@@ -37,7 +38,7 @@ _DESCRIPTION = 5000  # characters that MLflow's registry keeps
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
     "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
-    "Only the factors listed are measured: nothing is said of dialect, irony or intersections.",
+    "Only the factors listed are measured: nothing is said of {unmeasured}.",
     "Compare numbers only with cards of the same data digest and the same choices.",
 )
 
@@ -86,17 +87,30 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
         "Verdict": list(_verdict(verdict, promote)),
         "Factors": list(_factors(report["bias"])),
         "Metrics": list(_metrics(report["bias"])),
+        **_analyses(report),
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
         "Evaluation data": list(_data(report["evaluation_set"])),
         "Ethical considerations": [
             about.ethical_considerations or MISSING.format("ethical_considerations")
         ],
-        "Caveats": [f"- {one}" for one in (*CAVEATS, *report.get("warnings", []))],
+        "Caveats": [f"- {one}" for one in (*_caveats(report), *report.get("warnings", []))],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
         parts.append("\n".join([f"{'##' if number else '#'} {title}", "", *lines]))
     return "\n\n".join(parts) + "\n"
+
+
+def _analyses(report: Report) -> dict[str, list[str]]:
+    """Return the section of further analyses, where there are any."""
+    lines = [f"- {_cell(sentence)}" for sentence in analysis_sentences(report)]
+    return {"Further analyses": lines} if lines else {}
+
+
+def _caveats(report: Report) -> list[str]:
+    measured = "intersections" in report.get("analyses", {})
+    left = "dialect or irony" if measured else "dialect, irony or intersections"
+    return [one.format(unmeasured=left) for one in CAVEATS]
 
 
 def _details(candidate: ModelRecord, about: About) -> list[str]:

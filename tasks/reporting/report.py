@@ -18,6 +18,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.cautions import cautions
 from biasgate.tasks.records import (
+    AnalysisRecord,
     Bias,
     Choices,
     Explained,
@@ -44,6 +45,7 @@ def build_report(
     candidate: CandidateSettings,
     candidate_digest: str,
     explained: Explained,
+    analysed: Sequence[tuple[str, AnalysisRecord]] = (),
 ) -> Report:
     """Return the report of one candidate on one set as JSON-ready values.
 
@@ -61,12 +63,14 @@ def build_report(
         SHA-256 over all that decides its scores.
     explained : mapping
         What the numbers mean, from `biasgate.tasks.measuring.diagnosis`.
+    analysed : sequence of (str, AnalysisRecord)
+        What further analyses found, each with its kind.
 
     Returns
     -------
     dict
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
-        `look_first` and `warnings`.
+        `look_first` and `warnings`; `analyses` by kind, where there are any.
     """
     choices = {
         **choices,
@@ -74,7 +78,7 @@ def build_report(
         "source": evaluation_set.record["source"],
     }
     unmatched = evaluation_set.record.get("unmatched_terms", {})
-    return {
+    report: Report = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
             "name": evaluation_set.name,
@@ -83,9 +87,19 @@ def build_report(
         },
         "candidate": {**candidate.identity(), "digest": candidate_digest},
         "bias": bias_record(bias),
-        **explained,
+        "diagnosis": explained["diagnosis"],
+        "thresholds": explained["thresholds"],
+        "look_first": explained["look_first"],
         "warnings": cautions(bias, choices, candidate, unmatched),
     }
+    if analysed:
+        report["analyses"] = dict(analysed)
+    return report
+
+
+def analysis_sentences(report: Report) -> list[str]:
+    """Return what further analyses found, in words."""
+    return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
@@ -178,6 +192,7 @@ def _listed(sentences: Sequence[str]) -> list[str]:
 def write_report(
     bias: BiasReport,
     explained: Explained,
+    analysed: list[tuple[str, AnalysisRecord]],
     candidate: CandidateSettings,
     set_folder: str,
     scores_folder: str,
@@ -188,7 +203,7 @@ def write_report(
     candidate_digest = ScoredSet.digest_of(scores_folder)
     choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained)
+    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained, analysed)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

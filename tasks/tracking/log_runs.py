@@ -26,7 +26,12 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
-from biasgate.tasks.reporting.report import metric_table, summary_markdown, verdict_markdown
+from biasgate.tasks.reporting.report import (
+    analysis_sentences,
+    metric_table,
+    summary_markdown,
+    verdict_markdown,
+)
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
@@ -212,8 +217,9 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
 
 
 def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
+    told = [report["look_first"]["sentence"], *analysis_sentences(report)]
     return {
-        NOTE: f"{verdict_markdown(verdict)}\n\n{report['look_first']['sentence']}",
+        NOTE: "\n\n".join([verdict_markdown(verdict), *told]),
         "biasgate.verdict": verdict["outcome"],
         "biasgate.candidate_digest": report["candidate"]["digest"],
         "biasgate.set_digest": report["evaluation_set"]["digest"],

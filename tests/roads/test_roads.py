@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from support.covering import all_levels, all_pairs, levels_of, pairs_of
 from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
-from support.records import KINDS, check_records
+from support.records import KINDS as RECORDS
+from support.records import check_records
 from support.road_rows import expected_report, expected_rows
 from support.roads import possible_outcomes, write_road
 from support.scorers import score
@@ -76,7 +77,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     found, expected = flat(report["bias"]), flat(expected_report(road, rows, scores))
     assert found.keys() == expected.keys()
     assert [path for path in found if not same(found[path], expected[path])] == []
-    assert set(check_records(folder / "out")) == set(KINDS)
+    assert set(check_records(folder / "out")) == set(RECORDS)
     verified(biasgate, verdict)
 
 

@@ -1,0 +1,58 @@
+"""The steps: analyses are refused or done."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.records import AnalysisRecord
+
+FOLDER = "analyses"
+
+
+@task(name="check analyses", task_run_name="check analyses of {source.name}")
+def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder: str) -> None:
+    """Refuse, before anything is trained or scored, what cannot be done on a set. Reads only."""
+    frozen = EvaluationSet.load(Path(set_folder))
+    for analysis in analyses:
+        analysis.check(frozen, source)
+
+
+@task(name="analyse", task_run_name="{analysis.kind} of {layout.folder!m}")
+def analyse_rows(
+    analysis: Analysis, layout: Layout, set_folder: str, source: SourceSettings, folder: str
+) -> tuple[str, AnalysisRecord]:
+    """Do one analysis of one candidate on one set; write its table, return what it found.
+
+    Safe to retry.
+
+    Returns
+    -------
+    tuple of str and AnalysisRecord
+        Its kind, and what it found, JSON-ready.
+    """
+    frozen = EvaluationSet.load(Path(set_folder))
+    findings = analysis.analyse(MeasuredRows(layout, frozen, source))
+    write_rows(findings.table, Path(folder) / FOLDER / f"{analysis.kind}.csv")
+    return analysis.kind, {
+        "options": analysis.model_dump(mode="json", exclude={"kind", "sets"}),
+        "sentences": list(findings.sentences),
+        "result": findings.result,
+    }
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """Write records as CSV, with the columns of all of them; an undefined number is empty."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,145 @@
+"""The seam of analyses: what each kind gets, and what it returns.
+
+A further kind is a subclass of `Analysis`: in a module beside this one, named in `KINDS` of
+`biasgate.tasks.analysing.catalogue`; or in another package, by the entry point `biasgate.analyses`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.report.request import Background
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.arrays import Layout
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class MeasuredRows:
+    """The measured rows of one set, with the scores of one candidate.
+
+    All arrays have shape (n,) for the n measured rows, in the same order.
+
+    Attributes
+    ----------
+    layout : Layout
+        The joined arrays on disk.
+    frozen : EvaluationSet
+        All rows of the set.
+    source : SourceSettings
+        The measuring choices.
+    """
+
+    layout: Layout
+    frozen: EvaluationSet
+    source: SourceSettings
+
+    @cached_property
+    def y_true(self) -> npt.NDArray[np.bool_]:
+        """True for a toxic comment."""
+        return self.layout.array("y_true")
+
+    @cached_property
+    def y_score(self) -> npt.NDArray[np.floating]:
+        """Score of each comment."""
+        return self.layout.array("y_score")
+
+    @cached_property
+    def clusters(self) -> npt.NDArray[np.intp] | None:
+        """Cluster of each comment as a number; None without clusters."""
+        return self.layout.clusters()
+
+    @cached_property
+    def masks(self) -> PackedMasks:
+        """Which comments mention each identity."""
+        return self.layout.masks()
+
+    @cached_property
+    def measured(self) -> npt.NDArray[np.bool_]:
+        """Which of all rows of the set are measured."""
+        return self.layout.array("measured")
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """The identities that the power means include."""
+        chosen = self.layout.record["power_mean_groups"]
+        return list(self.masks) if chosen is None else list(chosen)
+
+    @property
+    def background(self) -> Background:
+        """What an identity's rows are compared with."""
+        return self.layout.record["choices"]["background"]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column of the frozen set; null is NaN."""
+        return np.asarray(self.frozen.column(name).to_numpy())[self.measured]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an analysis found.
+
+    Attributes
+    ----------
+    result : dict
+        JSON-ready values for `report.json`; the number of entries has a bound.
+    sentences : tuple of str
+        The same in words, for the terminal and the model card. They hold no comment.
+    table : list of dict
+        All records, for a CSV file; the keys are its columns.
+    """
+
+    result: dict[str, Any]
+    sentences: tuple[str, ...]
+    table: list[Row]
+
+
+class Analysis(Settings):
+    """One analysis of an evaluation file; each kind adds its own options.
+
+    Attributes
+    ----------
+    kind : str
+        Which analysis; its results stand under this name.
+    sets : list of str, optional
+        Evaluation sets to do it on; default all.
+    """
+
+    kind: str
+    sets: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+
+    def is_for(self, evaluation_set: str) -> bool:
+        """Whether it is to be done on this set."""
+        return self.sets is None or evaluation_set in self.sets
+
+    def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
+        """Refuse a set on which it cannot be done, before anything is trained or scored."""
+
+    def analyse(self, rows: MeasuredRows) -> Findings:
+        """Return what it finds."""
+        raise NotImplementedError
+
+    def refuse(self, frozen: EvaluationSet, rule: str, found: str) -> NoReturn:
+        """Raise the error of a set on which this cannot be done.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        msg = (
+            f"analysis {self.kind}: evaluation set {frozen.name!r} must have {rule}; {found}. "
+            "Remove the analysis, or name the sets to do it on with `sets`."
+        )
+        raise InputError(msg)

@@ -1,0 +1,33 @@
+"""The analyses that an evaluation file can name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter, ValidationInfo
+
+from biasgate.tasks.analysing.analysis import Analysis
+from biasgate.tasks.common.catalogue import Catalogue
+
+_HERE = "biasgate.tasks.analysing"
+KINDS = Catalogue(
+    key="kind",
+    group="biasgate.analyses",
+    base=Analysis,
+    own={
+        "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
+        "label_sensitivity": f"{_HERE}.label_sensitivity:LabelSensitivityAnalysis",
+        "threshold_advice": f"{_HERE}.threshold_advice:ThresholdAdviceAnalysis",
+        "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
+        "agreement": f"{_HERE}.agreement:AgreementAnalysis",
+    },
+)
+
+
+def _read(value: Any, info: ValidationInfo) -> Analysis:
+    """Make an analysis of a section, or of a plain name, which means the default options."""
+    return KINDS.read({"kind": value} if isinstance(value, str) else value, info)
+
+
+AnyAnalysis = Annotated[SerializeAsAny[Analysis], BeforeValidator(_read)]
+ANALYSES: TypeAdapter[Analysis] = TypeAdapter(AnyAnalysis)

@@ -1,0 +1,117 @@
+"""Analyses of an evaluation file, from the command to `verify`."""
+
+import json
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from support.evaluations import COMMENT, FILE, run, write_inputs
+
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+LABELS = [0.0, 0.4, 0.6, 1.0]
+ASKED = [
+    "intersections",
+    "label_sensitivity",
+    {"kind": "threshold_advice", "min_recall": 0.3, "min_precision": 0.3},
+    {"kind": "agreement", "terms": {"gay": [COMMENT]}},
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, prefect_server):
+    """A folder in which the same evaluation was run without analyses, and with them."""
+    del prefect_server
+    folder = write_inputs(tmp_path_factory.mktemp("analyses"))
+    rows = pd.read_csv(folder / "rows.csv")
+    at = np.arange(len(rows))
+    rows["deaf"] = at // 2 % 2
+    rows["label"] = np.array(LABELS)[at % 2 + 2 * rows["label"]]
+    rows.to_csv(folder / "rows.csv", index=False)
+    content = yaml.safe_load(FILE)
+    content["evaluation_sets"][0]["identities"] = ["gay", "deaf"]
+    (folder / "plain.yaml").write_text(yaml.safe_dump(content))
+    (folder / "asked.yaml").write_text(yaml.safe_dump(content | {"analyses": ASKED}))
+    counterfactual = {"kind": "counterfactual", "sets": ["rows"]}
+    (folder / "refused.yaml").write_text(yaml.safe_dump(content | {"analyses": [counterfactual]}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+            patch.setattr(logging.getLogger(name), "disabled", True)
+        yield (
+            folder,
+            {
+                name: run("evaluate", f"{name}.yaml", "--output", name, "--store", "store")
+                for name in ("plain", "asked", "refused")
+            },
+        )
+
+
+def read(home, name, file="report.json"):
+    return (home[0] / name / "rows" / "file" / file).read_text("utf-8")
+
+
+def test_a_report_has_what_was_asked_for_and_is_otherwise_the_same(home):
+    folder, done = home
+    assert (done["plain"][0], done["asked"][0]) == (0, 0), done
+    plain, asked = (json.loads(read(home, name)) for name in ("plain", "asked"))
+    assert "analyses" not in plain
+    assert not (folder / "plain" / "rows" / "file" / "analyses").exists()
+    analyses = asked.pop("analyses")
+    assert asked == plain
+    assert list(analyses) == [one if isinstance(one, str) else one["kind"] for one in ASKED]
+    assert list(analyses["intersections"]["result"]["subgroups"]) == ["gay & deaf"]
+    assert analyses["threshold_advice"]["options"]["min_recall"] == 0.3
+
+
+def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
+    done = home[1]["asked"][1]
+    report = json.loads(read(home, "asked"))
+    sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
+    card = read(home, "asked", "model_card.md")
+    assert len(sentences) == 5
+    assert "## Further analyses" in card
+    for sentence in sentences:
+        assert " ".join(sentence.split()) in done
+        assert f"- {sentence}".replace("[", r"\[") in card
+    assert "nothing is said of dialect or irony." in card
+    plain = read(home, "plain", "model_card.md")
+    assert "Further analyses" not in plain
+    assert "nothing is said of dialect, irony or intersections." in plain
+
+
+def test_each_analysis_has_a_table_that_is_an_artifact_of_the_run_too(home):
+    folder, _ = home
+    kinds = json.loads(read(home, "asked"))["analyses"]
+    tables = sorted((folder / "asked" / "rows" / "file" / "analyses").iterdir())
+    assert [one.name for one in tables] == sorted(f"{kind}.csv" for kind in kinds)
+    summary = json.loads((folder / "asked" / "summary.json").read_text())
+    gateway = Gateway.of_store(folder / "store")
+    kept = gateway.download_artifacts(summary["verdicts"][0]["run_id"])
+    for table in tables:
+        assert (kept / "analyses" / table.name).read_bytes() == table.read_bytes()
+        assert len(table.read_text().splitlines()) > 1
+
+
+def test_no_file_holds_a_comment(home):
+    for path in (home[0] / "asked").rglob("*"):
+        if path.suffix in {".json", ".csv", ".md", ".xml"}:
+            assert f"{COMMENT} " not in path.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_verdict_on_such_a_report_is_verified():
+    code, said = run("verify", "toxicity", "--store", "store")
+    assert code == 0, said
+    assert "DOES NOT HOLD" not in said
+
+
+def test_an_analysis_that_a_set_does_not_allow_is_refused_before_anything_is_scored(home):
+    folder, done = home
+    code, said = done["refused"]
+    assert code == 2
+    assert "evaluation set 'rows' must have `terms`, by which texts are compared" in said
+    assert "scoring" not in said
+    assert not (folder / "refused").exists()

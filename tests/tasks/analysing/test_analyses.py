@@ -1,0 +1,192 @@
+"""Each analysis gives what the library gives for the same rows, and says it in words."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bias_metrics import (
+    advise_threshold,
+    counterfactual_gaps,
+    evaluate_bias,
+    intersections,
+    label_agreement,
+    label_sensitivity,
+)
+from bias_metrics.report.worst import worst_first
+from biasgate.tasks.analysing import intersections as intersecting
+from biasgate.tasks.analysing.analyse import write_rows
+from biasgate.tasks.analysing.catalogue import ANALYSES
+
+GROUPS = ("black", "female", "muslim")
+N_TOO_MANY = 9_999
+
+
+def rated(frame):
+    """The rows that are measured, with labels, scores and memberships."""
+    kept = frame[frame["black"].notna()]
+    masks = {name: (kept[name] >= 0.5).to_numpy() for name in GROUPS}
+    return (kept["label"] >= 0.5).to_numpy(), kept["prediction"].to_numpy(), masks, kept
+
+
+def analyse(kind, rows, **options):
+    found = ANALYSES.validate_python({"kind": kind} | options).analyse(rows)
+    json.dumps(found.result, allow_nan=False)
+    return found
+
+
+def test_intersections_have_the_numbers_of_the_library_the_worst_first(frame, measured):
+    y_true, y_score, masks, _ = rated(frame)
+    found = analyse("intersections", measured(frame), max_order=3, min_support=5)
+    kept = intersections(masks, max_order=3, min_support=5, y_true=y_true).masks
+    expected = evaluate_bias(y_true, y_score, kept, intervals="cells").to_dict()["subgroups"]
+    assert list(found.result["subgroups"]) == worst_first(expected)
+    assert found.result["subgroups"] == expected
+    assert found.result["subgroups"]["black & female"]["n_positive"] == int(
+        (masks["black"] & masks["female"] & y_true).sum()
+    )
+    assert [row["intersection"] for row in found.table] == worst_first(expected)
+    assert found.table[0]["bpsn_auc_low"] == expected[worst_first(expected)[0]]["bpsn_auc"]["low"]
+    assert found.sentences[0].startswith(
+        f"Worst of {len(expected)} intersections of identities with at least 5 toxic and 5 "
+        f"harmless comments: {worst_first(expected)[0]} ("
+    )
+
+
+def test_intersections_keep_clusters_and_the_background_without_identities(frame, measured):
+    y_true, y_score, masks, kept = rated(frame)
+    rows = measured(frame, background="no_identity", cluster="thread")
+    found = analyse("intersections", rows, min_support=1)
+    joined = intersections(masks, y_true=y_true).masks
+    expected = evaluate_bias(
+        y_true,
+        y_score,
+        masks | dict(joined),
+        intervals="cells",
+        clusters=kept["thread"],
+        background="no_identity",
+    ).to_dict()["subgroups"]
+    assert found.result["subgroups"] == {name: expected[name] for name in joined}
+
+
+def test_intersections_without_enough_comments_are_counted(frame, measured):
+    found = analyse("intersections", measured(frame), min_support=N_TOO_MANY)
+    assert found.result["n_measured"] == 0
+    assert found.result["n_without_support"] == 3
+    assert found.table == []
+    assert found.sentences == (
+        "No intersection of identities has at least 9,999 toxic and 9,999 harmless comments.",
+    )
+
+
+def test_a_long_list_of_intersections_is_cut_with_a_word(frame, measured, monkeypatch):
+    rows = measured(frame)
+    listed = analyse("intersections", rows, most=1)
+    assert (len(listed.result["subgroups"]), len(listed.table)) == (1, 3)
+    assert listed.sentences[0].endswith("The report lists the worst 1; the table has all.")
+    monkeypatch.setattr(intersecting, "MEASURED", 2)
+    largest = analyse("intersections", rows)
+    assert (largest.result["n_measured"], largest.result["n_with_support"]) == (2, 3)
+    assert "Of 3 with enough comments only the 2 largest were measured." in largest.sentences[0]
+
+
+def test_label_sensitivity_has_the_numbers_of_the_library(frame, measured):
+    _, y_score, masks, kept = rated(frame)
+    found = analyse("label_sensitivity", measured(frame), thresholds=[0.2, 0.6])
+    expected = label_sensitivity(kept["label"].to_numpy(), y_score, masks, thresholds=(0.2, 0.6))
+    told = expected.to_dict()
+    assert found.result["spread"] == told["spread"]
+    for part, report in {"contested": told["contested"], "agreed": told["agreed"]}.items():
+        assert found.result[part]["overall"] == report["overall"]
+    assert (
+        found.result["by_threshold"]["0.2"]["final_score"]
+        == (told["by_threshold"]["0.2"]["final_score"])
+    )
+    worst = expected.by_threshold[0.6].worst["bpsn_auc"]
+    assert found.result["by_threshold"]["0.6"]["worst"]["bpsn_auc"] == {
+        "subgroup": worst.subgroup,
+        "value": worst.value.value,
+    }
+    assert found.table == expected.rows()
+    auc = expected.by_threshold[0.2].overall.auc.value
+    assert f"at 0.2 and at 0.6: overall AUC {auc:.3f} and " in found.sentences[0]
+    assert "moves most: by 0." in found.sentences[1]
+
+
+def test_label_sensitivity_keeps_the_background_of_the_set(frame, measured):
+    _, y_score, masks, kept = rated(frame)
+    found = analyse("label_sensitivity", measured(frame, background="no_identity"))
+    labels = kept["label"].to_numpy()
+    expected = label_sensitivity(labels, y_score, masks, background="no_identity").to_dict()
+    assert found.result["spread"] == expected["spread"]
+    assert found.result["spread"] != label_sensitivity(labels, y_score, masks).to_dict()["spread"]
+
+
+def test_threshold_advice_is_that_of_the_library_for_the_groups_of_the_power_means(frame, measured):
+    y_true, y_score, masks, _ = rated(frame)
+    two = {name: masks[name] for name in ("black", "muslim")}
+    asked = {"min_recall": 0.5, "min_precision": 0.4}
+    found = analyse("threshold_advice", measured(frame, power_mean_groups=list(two)), **asked)
+    expected = advise_threshold(y_true, y_score, two, **asked)
+    assert found.result["advised"] == expected.to_dict()["advised"]
+    assert found.result["frontier"] == expected.to_dict()["frontier"]
+    assert found.result["n_frontier"] == len(expected.frontier)
+    assert found.table == expected.rows()
+    assert f"{expected.advised.threshold:.4g} has the smallest gap" in found.sentences[0]
+
+
+def test_a_threshold_that_nothing_reaches_is_not_advised(frame, measured):
+    found = analyse("threshold_advice", measured(frame), min_recall=1, min_precision=1)
+    assert found.result["advised"] is None
+    assert found.sentences == (f"No threshold is advised: {found.result['reason']}.",)
+
+
+def test_counterfactual_gaps_are_those_of_the_library_for_sentences_that_match(phrases, measured):
+    rows = measured(phrases, identities=[], text="text", terms=["gay", "muslim", "old"])
+    found = analyse("counterfactual", rows)
+    sentence = np.repeat(np.arange(6), 3)
+    expected = counterfactual_gaps(
+        sentence, np.array(["gay", "muslim", "old"] * 6), phrases["prediction"][:18]
+    )
+    assert found.result == expected.to_dict()
+    assert found.result["n_sentences"] == 6
+    assert found.result["terms"]["gay"]["mean_gap"]["value"] == pytest.approx(0.25)
+    assert found.table == expected.rows()
+    assert found.sentences[0].startswith(
+        "In 6 sentences that differ only in the identity, gay moves the score most: by +0.250"
+    )
+
+
+def test_a_sentence_that_occurs_several_times_counts_by_the_mean_of_its_scores(phrases, measured):
+    again = phrases.iloc[[0]].assign(id=99, prediction=phrases["prediction"][0] + 0.6)
+    rows = measured(
+        pd.concat([phrases, again]), identities=[], text="text", terms=["gay", "muslim", "old"]
+    )
+    found = analyse("counterfactual", rows)
+    assert found.result["terms"]["gay"]["n"] == 6
+    assert found.result["terms"]["gay"]["mean_gap"]["value"] == pytest.approx(0.25 + 0.3 / 6)
+
+
+def test_agreement_is_that_of_the_library_on_rated_comments(frame, measured):
+    rows = measured(frame, text="text", identity_rows="all")
+    found = analyse("agreement", rows, terms={"muslim": ["muslim", "muslims"]})
+    _, _, masks, kept = rated(frame)
+    matched = kept["text"].str.startswith("Muslims").to_numpy()
+    expected = label_agreement({"muslim": masks["muslim"]}, {"muslim": matched})
+    assert found.result == expected.to_dict()
+    assert found.table == expected.rows()
+    recall = expected.identities["muslim"].recall.value
+    assert f"terms find {recall:.1%} of the comments that raters say" in found.sentences[0]
+
+
+def test_agreement_without_any_mention_is_undefined_in_words(frame, measured):
+    rows = measured(frame.assign(muslim=0.0), text="text")
+    found = analyse("agreement", rows, terms={"muslim": ["nobody"]})
+    assert found.result["identities"]["muslim"]["kappa"]["value"] is None
+    assert found.sentences[0].startswith("Raters and terms cannot be compared on the 514 ")
+
+
+def test_a_table_has_the_columns_of_all_records(tmp_path):
+    write_rows([{"a": 1}, {"a": None, "b": "x, y"}], tmp_path / "deep" / "t.csv")
+    assert (tmp_path / "deep" / "t.csv").read_text() == 'a,b\n1,\n,"x, y"\n'

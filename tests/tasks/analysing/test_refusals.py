@@ -1,0 +1,143 @@
+"""What cannot be done is refused: in the evaluation file, or on a set before it is scored."""
+
+import pytest
+import yaml
+
+from biasgate.tasks.analysing import intersections as intersecting
+from biasgate.tasks.analysing.analyse import check_analyses
+from biasgate.tasks.analysing.catalogue import ANALYSES
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_file import read_evaluation
+
+TWO = {"identities": ["black", "female"]}
+ADVICE = {"kind": "threshold_advice", "min_recall": 0.5, "min_precision": 0.5}
+
+
+def refused(made, **asked):
+    source, rows = made
+    analysis = ANALYSES.validate_python(asked)
+    with pytest.raises(InputError) as error:
+        check_analyses.fn([analysis], source, str(rows.folder))
+    told = str(error.value)
+    assert told.startswith(f"analysis {asked['kind']}: ")
+    assert "`sets`" in told
+    return told
+
+
+def test_one_identity_has_no_intersections(frame, frozen):
+    told = refused(frozen(frame, identities=["black"]), kind="intersections")
+    assert "'rows' must have two identities or more; it has black." in told
+
+
+def test_names_that_cannot_be_joined_have_no_intersections(frame, frozen):
+    names = {"black & white": "black", "female": "female"}
+    told = refused(frozen(frame, identities=names), kind="intersections")
+    assert "must have identities without ' & ' in their names; got 'black & white'." in told
+
+
+def test_more_intersections_than_can_be_counted_are_refused(frame, frozen, monkeypatch):
+    monkeypatch.setattr(intersecting, "COUNTED", 3)
+    made = frozen(frame, identities=["black", "female", "muslim"])
+    source, rows = made
+    ANALYSES.validate_python("intersections").check(rows, source)
+    told = refused(made, kind="intersections", max_order=3)
+    assert "`max_order` must give at most 3 intersections; 3 of the 3 identities" in told
+    assert "give 4." in told
+
+
+def test_labels_of_0_and_1_have_no_label_sensitivity(frame, frozen):
+    made = frozen(frame.assign(label=frame["label"] >= 0.5), **TWO)
+    told = refused(made, kind="label_sensitivity")
+    assert "must have labels that are fractions of raters; all of its labels are 0 or 1." in told
+
+
+def test_counterfactual_needs_terms(frame, frozen):
+    told = refused(frozen(frame, text="text", **TWO), kind="counterfactual")
+    assert "must have `terms`, by which texts are compared; it has none." in told
+
+
+def test_counterfactual_needs_texts_that_differ_only_in_the_term(phrases, frozen):
+    terms = {"terms": ["gay", "muslim", "old"], "text": "text"}
+    source, rows = frozen(phrases, **terms)
+    ANALYSES.validate_python("counterfactual").check(rows, source)
+    told = refused(frozen(phrases.iloc[::4], **terms), kind="counterfactual")
+    assert "must have texts that differ only in an identity's term; no two of its 5 texts" in told
+
+
+def test_generated_phrases_have_texts_that_differ_only_in_the_term(frozen):
+    source, rows = frozen(source="templates", terms=["gay", "deaf"], rows_per_term=240)
+    ANALYSES.validate_python("counterfactual").check(rows, source)
+
+
+def test_agreement_needs_text(frame, frozen):
+    told = refused(frozen(frame, **TWO), kind="agreement", terms=["black"])
+    assert "must have text; it has none." in told
+
+
+def test_agreement_needs_labels_of_raters_for_every_identity(frame, frozen):
+    made = frozen(frame, text="text", terms=["muslim"], **TWO)
+    told = refused(made, kind="agreement", terms=["blak"])
+    assert "got 'blak' (known: black, female). Did you mean 'black'?" in told
+    assert "got 'muslim' (known: black, female)." in refused(
+        made, kind="agreement", terms=["muslim"]
+    )
+
+
+@pytest.fixture
+def read(frame, tmp_path):
+    """Read an evaluation file with these analyses."""
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    rows = {"name": "rows", "source": "table", "path": "rows.csv"} | TWO
+    candidate = {"name": "file", "kind": "scores", "path": "rows.csv"}
+
+    def read(*analyses):
+        content = {"name": "asked", "evaluation_sets": [rows, rows | {"name": "others"}]}
+        content |= {"candidates": [candidate], "analyses": list(analyses)}
+        (tmp_path / "file.yaml").write_text(yaml.safe_dump(content))
+        return read_evaluation(tmp_path / "file.yaml")
+
+    return read
+
+
+def test_a_plain_name_means_the_default_options(read):
+    assert read("intersections").analyses == read({"kind": "intersections"}).analyses
+    assert read("intersections").analyses[0].max_order == 2
+
+
+def test_an_analysis_is_done_on_all_sets_or_on_those_that_it_names(read):
+    evaluation = read("intersections", ADVICE | {"sets": ["others"]})
+    kinds = {
+        name: [one.kind for one in evaluation.analyses_of(name)] for name in ("rows", "others")
+    }
+    assert kinds == {
+        "rows": ["intersections"],
+        "others": ["intersections", "threshold_advice"],
+    }
+
+
+WRONG = {
+    "unknown": (["intersection"], "got 'intersection'. Did you mean 'intersections'?"),
+    "misspelt option": ([{"kind": "intersections", "max_ordr": 3}], "Did you mean 'max_order'?"),
+    "without its needs": (["threshold_advice"], "analyses.0: `min_recall` must be given, since"),
+    "twice": (["intersections", "intersections"], "kinds in `analyses` must differ; intersections"),
+    "on no such set": (
+        [ADVICE | {"sets": ["other"]}],
+        "must name evaluation sets; got other (known: rows, others). Did you mean 'others'?",
+    ),
+    "the same threshold twice": (
+        [{"kind": "label_sensitivity", "thresholds": [0.5, 0.5]}],
+        "`thresholds` must differ",
+    ),
+    "bounds upside down": (
+        [{"kind": "label_sensitivity", "contested": [0.7, 0.3]}],
+        "`contested` must have the smaller number first",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_wrong_analysis_is_refused_when_the_file_is_read(read, name):
+    analyses, told = WRONG[name]
+    with pytest.raises(InputError) as error:
+        read(*analyses)
+    assert told in str(error.value)
