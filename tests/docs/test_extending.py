@@ -77,7 +77,7 @@ def installed(package, tmp_path_factory):
 
 def test_the_tests_of_the_page_s_package_pass_where_it_is_installed(package, installed):
     told = python("-m", "pytest", "-q", package / "tests", cwd=package, path=installed)
-    assert "5 passed" in told
+    assert "6 passed" in told
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -94,8 +94,10 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
         ("fpr_gap/each/given", "pass"),
     ], [one["sentence"] for one in verdict["results"]]
     assert done.exit_code == 0, done.output + done.stderr
+    without = sum("gay" in one["mentions"] and "fool" not in one["message"] for one in MESSAGES)
     report = json.loads(Path("out/chats/list/report.json").read_text("utf-8"))
     assert report["candidate"]["kind"] == "keywords"
+    assert report["analyses"]["saturation"]["result"] == {"shares": {"gay": without / 200}}
     assert report["evaluation_set"]["choices"]["source"]["conversion"] == "1.0"
 
 
