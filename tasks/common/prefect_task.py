@@ -15,7 +15,6 @@ import inspect
 import json
 import logging
 import os
-import re
 import string
 import sys
 import threading
@@ -23,8 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, update_wrapper
+from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 from uuid import UUID
 
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError
@@ -161,8 +161,8 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     name : str
         A verb and its object, as Prefect shows it.
     task_run_name : str, optional
-        Name of one run, with parameters in braces, as in `measure {identity}`; folders as
-        `run_name` writes them.
+        Name of one run, with parameters in braces, as in `measure {identity}` or
+        `freeze {source.name}`; folders as `run_name` writes them.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     Raises
     ------
     TypeError
-        When the function is decorated, if the name of a run has no such parameter.
+        When the function is decorated, if it has no such parameter, or that no such attribute.
     """
     options = {
         "name": name,
@@ -192,11 +192,22 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
 
 def _refuse_unknown_parameters(template: str | None, function: Callable[..., Any]) -> None:
     fields = [field for _, field, _, _ in string.Formatter().parse(template or "") if field]
-    named = {re.split(r"[.\[]", field)[0] for field in fields}
-    unknown = named - inspect.signature(function).parameters.keys()
+    unknown = sorted({field for field in fields if not _is_of(field, function)})
     if unknown:
-        msg = f"`task_run_name` must use parameters of {function.__name__}; got {sorted(unknown)}."
+        msg = f"`task_run_name` must use parameters of {function.__name__}; got {unknown}."
         raise TypeError(msg)
+
+
+def _is_of(field: str, function: Callable[..., Any]) -> bool:
+    """Whether a field such as `part.first` is a parameter, and an attribute of its class."""
+    name, _, attribute = field.partition(".")
+    if name not in inspect.signature(function).parameters:
+        return False
+    if not attribute:
+        return True
+    kind = get_type_hints(function)[name]
+    fields = (getattr(kind, known, ()) for known in ("model_fields", "__dataclass_fields__"))
+    return attribute in {*dir(kind), *chain(*fields)}
 
 
 def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.columns import conformed
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.store import Workplace
@@ -55,7 +56,7 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         if folder.exists():
             return EvaluationSet.load(folder)
         return freeze_rows(
-            source.chunks(),
+            (conformed(chunk, source.name) for chunk in source.chunks()),
             folder,
             name=source.name,
             split=source.split_name(),

@@ -141,8 +141,41 @@ def test_a_worker_of_dask_gets_an_equal_object_of_the_same_class():
 
 
 def test_the_name_of_a_task_run_may_use_only_parameters_that_the_task_has():
-    with pytest.raises(TypeError, match=r"must use parameters of hand_over; got \['candidate'\]"):
+    with pytest.raises(
+        TypeError, match=r"must use parameters of hand_over; got \['candidate.name'\]"
+    ):
 
-        @task(name="hand over", task_run_name="hand over {candidate[name]}")
+        @task(name="hand over", task_run_name="hand over {candidate.name}")
         def hand_over(candidates: list[str]) -> list[str]:
             return candidates
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "unknown"), [(Rules, "name", "nam"), (Measured, "identity", "identities")]
+)
+def test_the_name_of_a_task_run_may_use_only_attributes_that_a_parameter_has(kind, known, unknown):
+    def hand_over(value):
+        return value
+
+    hand_over.__annotations__["value"] = kind
+    task(name="hand over", task_run_name=f"hand over {{value.{known}}}")(hand_over)
+    with pytest.raises(
+        TypeError, match=rf"must use parameters of hand_over; got \['value.{unknown}"
+    ):
+        task(name="hand over", task_run_name=f"hand over {{value.{unknown}}}")(hand_over)
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_the_name_of_a_task_run_has_the_value_of_the_attribute():
+    @task(name="name it", task_run_name="name {rules.name}")
+    def name_it(rules: Rules) -> str:
+        context = TaskRunContext.get()
+        assert context is not None
+        assert rules is RULES
+        return context.task_run.name
+
+    @flow
+    def names() -> str:
+        return name_it(RULES)
+
+    assert names() == "name mine"

@@ -19,7 +19,7 @@ from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
 
 from biasgate.tasks.common.outcomes import word_of
-from biasgate.tasks.scoring.kinds.catalogue import KINDS
+from biasgate.tasks.scoring.kinds import catalogue
 
 SALTS = {"scores": "a", "python": "python", "http": "http"}
 
@@ -38,7 +38,9 @@ def test_on_all_roads_every_two_options_meet():
 
 def test_every_source_meets_every_kind_of_candidate():
     sources = {source for family in SOURCES for source in family["source"]}
-    assert {(road["source"], road["kind"]) for road in ALL} == set(product(sources, KINDS.own))
+    assert {(road["source"], road["kind"]) for road in ALL} == set(
+        product(sources, catalogue.KINDS.own)
+    )
 
 
 def roads():

@@ -1,4 +1,4 @@
-"""The types of `tasks/records.py`, held against files that an evaluation wrote."""
+"""The types of `tasks/records`, held against files that an evaluation wrote."""
 
 from functools import cache
 from pathlib import Path

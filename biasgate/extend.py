@@ -1,0 +1,40 @@
+"""What packages that extend biasgate import: these names stay, wherever the modules move.
+
+docs/extending.md shows how to use them.
+"""
+
+from bias_metrics.gate.decide import decide
+from bias_metrics.gate.verdict import Evidence
+from biasgate.tasks.analysing.analysis import Analysis, Findings
+from biasgate.tasks.analysing.catalogue import ANALYSES
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest, folder_digest, json_digest
+from biasgate.tasks.common.settings import ConfigPath
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.store import Workplace
+
+__all__ = [
+    "ANALYSES",
+    "CANDIDATES",
+    "SOURCES",
+    "Analysis",
+    "CandidateSettings",
+    "ConfigPath",
+    "EvaluationSet",
+    "Evidence",
+    "Findings",
+    "InputError",
+    "Scorer",
+    "SourceSettings",
+    "Workplace",
+    "decide",
+    "file_digest",
+    "folder_digest",
+    "json_digest",
+    "read_policy",
+]

@@ -1,0 +1,79 @@
+"""The columns of frozen rows: what every source must yield, whoever wrote it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+
+_NEEDED = {"id": pa.string(), "label": pa.float64()}
+_OPTIONAL = {"text": pa.large_string(), "cluster": pa.string()}
+_BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
+
+
+def conformed(chunk: pa.Table, name: str) -> pa.Table:
+    """Return a chunk of rows with the types that frozen rows have.
+
+    Parameters
+    ----------
+    chunk : pyarrow.Table
+        What a source yields.
+    name : str
+        Of the evaluation set, for messages.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, unknown or of another type, a value is missing where there must
+        be one, or a fraction is outside [0, 1].
+    """
+    of = f"the source of evaluation set {name!r}"
+    missing = sorted(_NEEDED.keys() - set(chunk.column_names))
+    if missing:
+        found = ", ".join(map(repr, chunk.column_names))
+        msg = f"{of} must yield the column {missing[0]!r}; it yields {found}."
+        raise InputError(msg)
+    columns = {column: _column(chunk, column, of) for column in chunk.column_names}
+    return pa.table(columns)
+
+
+def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
+    wanted, values = _type(column, of), chunk[column]
+    fits = _is_text(values.type) == _is_text(wanted)
+    try:
+        values = values.cast(wanted) if fits else values
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        fits = False
+    if not fits:
+        msg = f"{of} must yield {column!r} as {wanted}; it yields {values.type}."
+        raise InputError(msg)
+    if values.null_count and not column.startswith(IDENTITY):
+        msg = f"{of} must yield a {column!r} for every row; {values.null_count} rows have none."
+        raise InputError(msg)
+    if pa.types.is_floating(wanted) and len(values) > values.null_count:
+        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, 1.0)))
+        if pc.any(outside).as_py():
+            msg = f"{of} must yield {column!r} between 0 and 1; it yields another number."
+            raise InputError(msg)
+    return values
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _type(column: str, of: str) -> pa.DataType:
+    """Return the type of a column."""
+    for prefix, kind in _BY_PREFIX.items():
+        if column.startswith(prefix) and column != prefix:
+            return kind
+    known = _NEEDED | _OPTIONAL
+    if column not in known:
+        names = [*known, *(f"{prefix}NAME" for prefix in _BY_PREFIX)]
+        hint = did_you_mean(column, known) or f" Known columns: {', '.join(names)}."
+        msg = f"{of} must yield known columns; it yields {column!r}.{hint}"
+        raise InputError(msg)
+    return known[column]

@@ -1,0 +1,93 @@
+"""The numbers of a report: values, cells with intervals, metrics by identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NotRequired, cast
+
+from typing_extensions import TypedDict  # Pydantic reads that of `typing` from Python 3.12 on
+
+from bias_metrics import BiasReport
+
+
+class Value(TypedDict):
+    """A number; None with the reason why it is undefined."""
+
+    value: float | None
+    reason: NotRequired[str]
+
+
+class Cell(Value):
+    """A number with its uncertainty, as `MetricValue.to_dict(interval=True)` gives it."""
+
+    std_error: float | None
+    low: float | None
+    high: float | None
+    row_std_error: NotRequired[float]
+    n_clusters: NotRequired[int]
+
+
+class Subgroup(TypedDict):
+    """Counts and the five metrics of one identity."""
+
+    n: int
+    n_positive: int
+    n_negative: int
+    subgroup_auc: Cell
+    bpsn_auc: Cell
+    bnsp_auc: Cell
+    positive_aeg: Cell
+    negative_aeg: Cell
+
+
+class Overall(TypedDict):
+    """What is measured over all rows."""
+
+    n: int
+    n_positive: int
+    auc: Cell
+
+
+class PowerMean(TypedDict):
+    """The power means over the identities in `groups`."""
+
+    power: float
+    groups: list[str]
+    subgroup_auc: Cell
+    bpsn_auc: Cell
+    bnsp_auc: Cell
+
+
+class Worst(Cell):
+    """The identity that is treated worst by one metric."""
+
+    metric: str
+    subgroup: str | None
+    n_positive: int | None
+    n_negative: int | None
+    tied: list[str]
+    undefined: dict[str, str]
+
+
+class Bias(TypedDict):
+    """`BiasReport.to_dict()`."""
+
+    background: str
+    overall: Overall
+    subgroups: dict[str, Subgroup]
+    power_mean: PowerMean
+    final_score: Cell
+    worst: dict[str, Worst]
+
+
+def bias_record(bias: BiasReport) -> Bias:
+    """Return a report of the library as a record."""
+    return cast("Bias", bias.to_dict())
+
+
+def metric_cells(measured: Subgroup | PowerMean) -> Mapping[str, Cell]:
+    """Return the numbers of an identity, or the power means, by the name of their metric.
+
+    Other keys hold counts, and are not to be read here.
+    """
+    return cast("Mapping[str, Cell]", measured)

@@ -1,0 +1,170 @@
+"""`report.json`: one candidate on one set."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from biasgate.tasks.records.numbers import Bias, Cell, Value
+
+
+class Choices(TypedDict):
+    """How the rows of a set were chosen and measured, and how many there are."""
+
+    label_threshold: float
+    identity_threshold: float
+    identity_rows: Literal["rated", "all"]
+    background: Literal["outside_subgroup", "no_identity"]
+    n_rows: int
+    n_rows_rated: int
+    n_rows_measured: int
+    confidence: NotRequired[float]
+    n_clusters: NotRequired[int | None]
+    split: NotRequired[str]
+    source: NotRequired[dict[str, Any]]
+
+
+class EvaluationSetRecord(TypedDict):
+    """The set of a report."""
+
+    name: str
+    digest: str
+    choices: Choices
+
+
+class Model(TypedDict):
+    """What a model is called; `model` is its version in the registry."""
+
+    name: str
+    kind: str
+    model: NotRequired[str]
+
+
+class ModelRecord(Model):
+    """A model, and the digest of all that decides its scores."""
+
+    digest: str
+
+
+class DiagnosisRecord(TypedDict):
+    """Which pattern of bias an identity shows, and the numbers that decided."""
+
+    pattern: str
+    name: str
+    sentence: str
+    evidence: dict[str, Cell]
+
+
+class Diagnoses(TypedDict):
+    """The patterns of all identities, with the confidence that holds for them together."""
+
+    confidence: float
+    rows_taken_as_independent: bool
+    subgroups: dict[str, DiagnosisRecord]
+
+
+class Errors(TypedDict):
+    """Counts and rates of decisions at a threshold."""
+
+    threshold: float
+    n_true_positive: int
+    n_false_positive: int
+    n_true_negative: int
+    n_false_negative: int
+    false_positive_rate: Value
+    false_negative_rate: Value
+    precision: Value
+    recall: Value
+    accuracy: Value
+
+
+class BesideChance(Value):
+    """A sum of absolute differences, and what chance alone makes of it."""
+
+    mean: Value
+    quantiles: dict[str, Value]
+    n_permutations: int
+
+
+class CellAccuracy(TypedDict):
+    """How many rows of an identity and a label are decided rightly."""
+
+    subgroup: str
+    label: bool
+    n: int
+    n_correct: int
+    accuracy: Value
+
+
+class WorstAccuracy(Value):
+    """The identity and label with the lowest accuracy."""
+
+    threshold: float
+    worst: list[CellAccuracy]
+    undefined: list[CellAccuracy]
+
+
+class AtThreshold(TypedDict):
+    """What happens once a threshold turns scores into decisions."""
+
+    threshold: float
+    overall: Errors
+    subgroups: dict[str, Errors]
+    groups: list[str]
+    fped: BesideChance
+    fned: BesideChance
+    worst_group_accuracy: WorstAccuracy
+    seed: int
+    gaps: dict[str, dict[str, Cell]]
+    equal_error_rate: NotRequired[Value]
+
+
+class LookFirst(TypedDict):
+    """The identity to look at first."""
+
+    subgroup: str | None
+    metric: str | None
+    sentence: str
+
+
+class Explained(TypedDict):
+    """What the numbers of a report mean."""
+
+    diagnosis: Diagnoses
+    thresholds: dict[str, AtThreshold]
+    look_first: LookFirst
+
+
+class AnalysisRecord(TypedDict):
+    """What a further analysis found; each kind has a result of its own."""
+
+    options: dict[str, Any]
+    sentences: list[str]
+    result: dict[str, Any]
+
+
+class Report(Explained):
+    """`report.json`: one candidate on one set."""
+
+    schema_version: int
+    evaluation_set: EvaluationSetRecord
+    candidate: ModelRecord
+    bias: Bias
+    warnings: list[str]
+    analyses: NotRequired[dict[str, AnalysisRecord]]
+
+
+class Numbers(TypedDict):
+    """The numbers of a report."""
+
+    bias: Bias
+    thresholds: dict[str, AtThreshold]
+
+
+def error_rates(errors: Errors) -> dict[str, Value]:
+    """Return the two rates of errors by their names."""
+    return {
+        "false_positive_rate": errors["false_positive_rate"],
+        "false_negative_rate": errors["false_negative_rate"],
+    }

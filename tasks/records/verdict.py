@@ -1,0 +1,131 @@
+"""`verdict.json`: what a policy says of one candidate on one set."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from bias_metrics.gate.judging import Outcome
+from biasgate.tasks.records.report import Model, ModelRecord
+
+
+class PolicyRecord(TypedDict):
+    """The policy that decided."""
+
+    name: str
+    digest: str
+    report_only: bool
+
+
+class JudgedSet(TypedDict):
+    """The set of a verdict, and whether a pass on it is needed for promotion."""
+
+    name: str
+    digest: str
+    required: bool
+
+
+class Compared(Model):
+    """Whom a candidate is compared with; `threshold` is the one it is used with."""
+
+    threshold: NotRequired[float]
+
+
+class Rival(Compared):
+    """Whom a candidate was compared with, and the digest of its scores' origin."""
+
+    digest: str
+
+
+class Code(TypedDict):
+    """What code decided: the version, and a digest of the metric library."""
+
+    version: str
+    bias_metrics: str
+
+
+class Result(TypedDict):
+    """What one rule says about one number and one limit: `RuleResult.to_dict()`."""
+
+    rule: str
+    kind: str
+    metric: str
+    scope: str
+    group: str | None
+    slice: str | None
+    mode: str
+    confidence: float
+    limit: float
+    n_positive: int
+    n_negative: int
+    outcome: Outcome | Literal["skipped"]
+    action: str
+    sentence: str
+    value: float | None
+    rival: float | None
+    low: float | None
+    high: float | None
+    bound: float | None
+    n_clusters: int | None
+    waived_by: str | None
+    threshold: NotRequired[str]
+    at: NotRequired[float | None]
+    rival_at: NotRequired[float | None]
+
+
+class ObjectiveRecord(TypedDict):
+    """The candidate's objective beside the champion's: `Objective.to_dict()`."""
+
+    metric: str
+    confidence: float
+    value: float | None
+    rival: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+class Worsened(TypedDict):
+    """A number that is shown to be worse than the champion's."""
+
+    metric: str
+    group: str
+    first: float
+    second: float
+    worse_by: float
+    worse_by_at_least: float
+
+
+class Verdict(TypedDict):
+    """`verdict.json`: what a policy says of one candidate on one set (schema 3)."""
+
+    schema_version: int
+    policy: PolicyRecord
+    evaluation_set: JudgedSet
+    candidate: ModelRecord
+    champion: Rival | None
+    reference: Rival | None
+    n_candidates: int
+    report_digest: str
+    evidence_digest: str
+    code: Code
+    decided_on: str
+    outcome: Outcome
+    results: list[Result]
+    objective: ObjectiveRecord
+    worsened: list[Worsened]
+    signature: NotRequired[str]
+
+
+class LoggedVerdict(Verdict):
+    """A verdict, and the MLflow run that it is logged in."""
+
+    run_id: str
+
+
+def champion_of(verdict: Verdict) -> str | None:
+    """Return the version that a verdict compares with; None without a registered champion."""
+    champion = verdict["champion"]
+    return None if champion is None else champion.get("model")

@@ -1,0 +1,44 @@
+"""Which candidates are trained: those that have a training set, and no version yet."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from biasgate.flows import train
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+TRAINING = {"name": "training", "source": "templates"}
+WORDS = {"name": "words", "kind": "tfidf", "train_on": TRAINING}
+NAMED = {"model": "models:/toxicity/3"}
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What was done, in place of doing it."""
+    done = []
+
+    def step(name):
+        def call(one, *_):
+            done.append((name, one.name))
+            return one
+
+        monkeypatch.setattr(train, name, call)
+
+    for name in ("freeze_evaluation_set", "train_candidate", "pin_candidate"):
+        step(name)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (WORDS, [("freeze_evaluation_set", "training"), ("train_candidate", "words")]),
+        (WORDS | NAMED, [("pin_candidate", "words")]),
+        ({"name": "words", "kind": "mlflow"} | NAMED, [("pin_candidate", "words")]),
+    ],
+)
+def test_only_a_candidate_without_a_version_is_trained(steps, settings, expected):
+    candidate = CANDIDATES.validate_python(settings)
+    evaluation = SimpleNamespace(candidates=[candidate], name="e", registered_model="toxicity")
+    assert train.prepare_candidates(evaluation, None) == [candidate]
+    assert steps == expected

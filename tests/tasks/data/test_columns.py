@@ -1,0 +1,44 @@
+"""What a source yields is checked, so that no source goes wrong in silence."""
+
+import pyarrow as pa
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.columns import conformed
+
+ROWS = {"id": ["a", "b"], "text": ["x", "y"], "label": [0, 1], "identity/gay": [None, 1]}
+
+
+def test_plain_lists_get_the_types_of_frozen_rows():
+    found = conformed(pa.table(ROWS | {"slice/short": [True, False]}), "chats")
+    types = {field.name: str(field.type) for field in found.schema}
+    assert types == {
+        "id": "string",
+        "text": "large_string",
+        "label": "double",
+        "identity/gay": "double",
+        "slice/short": "bool",
+    }
+    assert found["identity/gay"].to_pylist() == [None, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"label": None}, r"must yield the column 'label'; it yields 'id', 'text', 'identity/gay'"),
+        ({"texts": ["x", "y"]}, r"yields 'texts'\. Did you mean 'text'\?"),
+        ({"gay": [0, 1]}, "yields 'gay'. Known columns: id, label, text, cluster, identity/NAME"),
+        ({"identity/": [0, 1]}, "yields 'identity/'"),
+        ({"id": [1, 2]}, "must yield 'id' as string; it yields int64"),
+        ({"label": ["0", "1"]}, "must yield 'label' as double; it yields string"),
+        ({"label": [0.0, 1.5]}, "must yield 'label' between 0 and 1"),
+        ({"label": [0.0, float("nan")]}, "must yield 'label' between 0 and 1"),
+        ({"identity/gay": [None, -0.5]}, "must yield 'identity/gay' between 0 and 1"),
+        ({"text": ["x", None]}, "must yield a 'text' for every row; 1 rows have none"),
+        ({"label": [[0], [1]]}, "must yield 'label' as double; it yields list"),
+    ],
+)
+def test_other_columns_are_refused(changed, message):
+    rows = {key: value for key, value in (ROWS | changed).items() if value is not None}
+    with pytest.raises(InputError, match=rf"^the source of evaluation set 'chats' .*{message}"):
+        conformed(pa.table(rows), "chats")
