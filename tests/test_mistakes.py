@@ -38,7 +38,7 @@ WRONG_FILES = {
     "unknown key": ("evaluation_sets:", "evaluation_set:", "Did you mean 'evaluation_sets'?"),
     "unknown key of a set": ("identities:", "identites:", "Did you mean 'identities'?"),
     "unknown source": ("source: table", "source: tabel", "Did you mean 'table'?"),
-    "misspelt source": ("source: table", "sorce: table", "Is it meant by 'sorce'?"),
+    "misspelt source": ("source: table", "sorce: table", "Did you write 'sorce' instead?"),
     "unknown kind": ("kind: scores", "kind: score", "Did you mean 'scores'?"),
     "unknown option": ("text: text", "identity_rows: rate", "Did you mean 'rated'?"),
     "unknown policy": ("own.yaml", "defualt", "Did you mean 'default'?"),
