@@ -2,7 +2,8 @@
 
 An alternative to the intervals of `evaluate_bias`, for those who want to see the same thing
 without an asymptotic argument. The scores are ranked once; a replicate only counts how often
-each row was drawn, so that no replicate sorts or searches anything.
+each row was drawn, so that no replicate sorts or searches anything. For Python users; no
+command calls it.
 """
 
 from __future__ import annotations
