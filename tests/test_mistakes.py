@@ -138,7 +138,7 @@ def test_a_link_to_nothing_is_named(home, begun):
     (home / "rows.csv").unlink()
     (home / "rows.csv").symlink_to("nowhere.csv")
     code, said = evaluate()
-    assert "rows.csv does not exist. It is a link to nowhere.csv." in said
+    assert "rows.csv does not exist. It is a broken link to nowhere.csv." in said
     assert (code, begun) == (2, [])
 
 
