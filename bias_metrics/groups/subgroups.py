@@ -80,7 +80,7 @@ class RollUp(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a category."""
+        """Return one record per category."""
         return [
             {
                 "category": name,
@@ -121,7 +121,7 @@ def roll_up(
     ValueError
         If a length differs or a membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -185,7 +185,7 @@ def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, Boo
     ValueError
         If a length differs or a membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------

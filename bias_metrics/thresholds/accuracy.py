@@ -55,7 +55,7 @@ class WorstGroupAccuracy(Tabular):
     threshold : float
         Scores at or above it are flagged.
     cells : tuple of CellAccuracy
-        Two a subgroup, in the order given, those without rows included.
+        Two per subgroup, in the order given, those without rows included.
     """
 
     threshold: float
@@ -88,7 +88,7 @@ class WorstGroupAccuracy(Tabular):
         return {"threshold": self.threshold, **self.value.to_dict(), **plain}
 
     def rows(self) -> list[Row]:
-        """Return one record a cell, and whether it is among the worst."""
+        """Return one record per cell, and whether it is among the worst."""
         worst = self.worst
         return [{"worst": cell in worst} | row for cell in self.cells for row in cell.rows()]
 

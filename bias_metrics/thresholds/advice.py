@@ -86,7 +86,7 @@ class ThresholdAdvice(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a point of the frontier, and whether it is advised."""
+        """Return one record per point of the frontier, and whether it is advised."""
         return [{"advised": point == self.advised} | vars(point) for point in self.frontier]
 
     def _table(self) -> Table:

@@ -48,7 +48,7 @@ class EqualityCurve(Tabular):
         return gaps | {name: getattr(self, name).tolist() for name in arrays}
 
     def rows(self) -> list[Row]:
-        """Return one record a point; the first, above every score, has no threshold."""
+        """Return one record per point; the first, above every score, has no threshold."""
         names = ("threshold", "background_rate", "subgroup_rate")
         rates = self.background_rate.tolist(), self.subgroup_rate.tolist()
         points = zip([None, *self.thresholds.tolist()], *rates, strict=False)
@@ -99,7 +99,7 @@ def equality_curve(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `of` is none of the two.
+        As `evaluate_bias`; and if `of` is neither of the two.
 
     References
     ----------

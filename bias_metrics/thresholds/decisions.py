@@ -82,7 +82,7 @@ class ThresholdReport(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a subgroup, and one of all rows, without a name."""
+        """Return one record per subgroup, and one of all rows, without a name."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
     def _table(self) -> Table:
@@ -140,7 +140,7 @@ def threshold_report(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `threshold` is not finite, `rng` is no Generator,
+        As `evaluate_bias`; and if `threshold` is not finite, `rng` is not a Generator,
         `n_permutations` is under 1 or `groups` names an unknown subgroup.
 
     References

@@ -74,7 +74,7 @@ class EqualityDifference(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a subgroup: its metric and its term of the sum."""
+        """Return one record per subgroup: its metric and its term of the sum."""
         terms = self.terms
         both = {
             name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]

@@ -165,7 +165,7 @@ class ErrorCurve(Tabular):
         return totals | {name: self.rate(name).tolist() for name in RATES}
 
     def rows(self) -> list[Row]:
-        """Return one record a threshold."""
+        """Return one record per threshold."""
         columns = {"threshold": self.thresholds.tolist()}
         columns |= {name: self.rate(name).tolist() for name in RATES}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -104,7 +104,7 @@ def permuted_reference(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `rng` is no Generator, `n_permutations` is under 1 or a
+        As `evaluate_bias`; and if `rng` is not a Generator, `n_permutations` is under 1 or a
         quantile is not from 0 to 1.
 
     References

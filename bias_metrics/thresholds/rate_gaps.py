@@ -47,7 +47,7 @@ class RateGaps(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a gap, by `subgroup` and `metric`."""
+        """Return one record per gap, by `subgroup` and `metric`."""
         return labelled(
             "subgroup",
             {
@@ -85,7 +85,7 @@ class RateGapComparison(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a difference, by `subgroup` and `metric`."""
+        """Return one record per difference, by `subgroup` and `metric`."""
         return labelled(
             "subgroup",
             {

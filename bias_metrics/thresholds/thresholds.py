@@ -87,7 +87,7 @@ class ThresholdTable(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a threshold for all rows, without a name, then for each subgroup."""
+        """Return one record per threshold for all rows, without a name, then for each subgroup."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
@@ -128,7 +128,7 @@ def equal_error_rate(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `method` is none of the two.
+        As `evaluate_bias`; and if `method` is neither of the two.
 
     References
     ----------
