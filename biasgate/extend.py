@@ -5,6 +5,8 @@ docs/extending.md shows how to use them.
 
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.verdict import Evidence
+from biasgate.tasks.analysing.analysis import Analysis, Findings
+from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, folder_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath
@@ -17,12 +19,15 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.store import Workplace
 
 __all__ = [
+    "ANALYSES",
     "CANDIDATES",
     "SOURCES",
+    "Analysis",
     "CandidateSettings",
     "ConfigPath",
     "EvaluationSet",
     "Evidence",
+    "Findings",
     "InputError",
     "Scorer",
     "SourceSettings",

@@ -1,7 +1,7 @@
 """What a data set would teach a model: how often toxic comments mention which identity.
 
 Descriptions of labels and memberships, without any score. Every share stands beside the
-counts that it is made of; rows count once each.
+counts that it is made of; rows count once each. For Python users; no command calls them.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def intersections(
     can be given to `evaluate_bias` as further subgroups; the background of an intersection
     is all rows outside it, those with only one of its identities included. To cross
     subgroups with a slice, give the slice as one more subgroup; to measure within a slice,
-    use `within_slice`.
+    use `evaluate_slices`.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 An alternative to the intervals of `evaluate_bias` that needs no asymptotic argument. The scores
 are ranked once; a replicate only counts how often each row was drawn, so that no replicate sorts
-or searches anything.
+or searches anything. For Python users: no command calls it.
 """
 
 from __future__ import annotations

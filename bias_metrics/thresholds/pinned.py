@@ -1,4 +1,7 @@
-"""Pinned AUC of Dixon et al. (2018): report it, never gate on it."""
+"""Pinned AUC of Dixon et al. (2018): report it, never gate on it.
+
+For Python users; no command calls it. docs/reproduce uses it for published numbers.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ FILES = {
 MESSAGES = [
     {
         "id": f"m{row}",
-        "message": ("you fool" if row % 2 else "good morning") + " and more" * (row % 5),
+        # One comment in seven is not what its words are.
+        "message": ("you fool" if row % 2 != (row % 7 == 0) else "good day") + " again" * (row % 5),
         "channel": f"c{row // 4}",
         "moderators": 3,
         "removed_by": 3 * (row % 2),
@@ -76,7 +77,7 @@ def installed(package, tmp_path_factory):
 
 def test_the_tests_of_the_page_s_package_pass_where_it_is_installed(package, installed):
     told = python("-m", "pytest", "-q", package / "tests", cwd=package, path=installed)
-    assert "5 passed" in told
+    assert "6 passed" in told
 
 
 @pytest.mark.usefixtures("prefect_server")
@@ -87,14 +88,16 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
     monkeypatch.chdir(write(tmp_path, ["evaluation.yaml", "acme.yaml"]))
     Path("export.json").write_text(json.dumps(MESSAGES), "utf-8")
     done = CliRunner().invoke(app, ["evaluate", "evaluation.yaml", "--output", "out"])
-    assert done.exit_code == 0, done.output + done.stderr
     verdict = json.loads(Path("out/chats/list/verdict.json").read_text("utf-8"))
     assert [(one["rule"], one["outcome"]) for one in verdict["results"]] == [
         ("auc/overall", "pass"),
         ("fpr_gap/each/given", "pass"),
-    ]
+    ], [one["sentence"] for one in verdict["results"]]
+    assert done.exit_code == 0, done.output + done.stderr
+    without = sum("gay" in one["mentions"] and "fool" not in one["message"] for one in MESSAGES)
     report = json.loads(Path("out/chats/list/report.json").read_text("utf-8"))
     assert report["candidate"]["kind"] == "keywords"
+    assert report["analyses"]["saturation"]["result"] == {"shares": {"gay": without / 200}}
     assert report["evaluation_set"]["choices"]["source"]["conversion"] == "1.0"
 
 
