@@ -20,7 +20,7 @@ class BootstrapValue:
         Standard deviation and percentile interval over the replicates in which the number
         is defined; None if there are fewer than two.
     n_undefined : int
-        Replicates in which it is not, for want of rows: they are counted, not made up.
+        Replicates in which it is undefined for lack of rows; they are not replaced.
     """
 
     std_error: float | None
@@ -36,17 +36,17 @@ class BootstrapReport(Tabular):
     Attributes
     ----------
     overall : Named of BootstrapValue
-        Of the ROC AUC over all rows: `auc`.
+        The ROC AUC over all rows: `auc`.
     subgroups : dict of str to Named of BootstrapValue
         By subgroup and metric.
     power_mean : Named of BootstrapValue
         By metric.
     final_score : BootstrapValue
-        Of the Jigsaw final score.
+        The Jigsaw final score.
     n_replicates : int
-        How often rows were drawn.
+        Number of replicates.
     confidence : float
-        Of each interval.
+        Confidence of each interval.
     """
 
     overall: Named[BootstrapValue]
@@ -68,7 +68,7 @@ class BootstrapReport(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a number: those of each subgroup, then those of all rows."""
+        """Return one record per number: first each subgroup's, then those of all rows."""
         others = {"auc": self.overall.auc}
         others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
         others |= {"final_score": self.final_score}
