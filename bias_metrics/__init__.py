@@ -31,7 +31,7 @@ from bias_metrics.groups.counts import (
 )
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
-from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up, within_slice
+from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.comparison import BiasComparison, compare_bias
@@ -159,7 +159,6 @@ __all__ = [
     "threshold_report",
     "threshold_table",
     "toxicity_by_length",
-    "within_slice",
     "worst_group_accuracy",
     "worst_subgroup",
 ]

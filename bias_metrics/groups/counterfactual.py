@@ -1,7 +1,8 @@
 """The same sentence with another identity: how far does the score move?
 
 Gaps are differences of scores, on the scale of the scores: unlike the AUCs they change when
-the scores are transformed, and two models compare only if their scores mean the same.
+the scores are transformed, and two models compare only if their scores mean the same. The
+analysis `counterfactual` reports `counterfactual_gaps`; `paired_gaps` is for Python users.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class CounterfactualGaps(Tabular):
         return counts | {"terms": as_dicts(self.terms)}
 
     def rows(self) -> list[Row]:
-        """Return one record a term."""
+        """Return one record per term."""
         return labelled("term", rows_of(self.terms))
 
 

@@ -1,4 +1,4 @@
-"""Subgroups made of other rows or other subgroups: slices and the identity hierarchy."""
+"""Subgroups joined into the categories of a hierarchy. For Python users; no command calls it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._core.checks import BoolArray, aligned, check_subgroups
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
@@ -80,7 +79,7 @@ class RollUp(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a category."""
+        """Return one record per category."""
         return [
             {
                 "category": name,
@@ -121,7 +120,7 @@ def roll_up(
     ValueError
         If a length differs or a membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -155,49 +154,3 @@ def roll_up(
         missing={category: names for category, names in missing.items() if names},
         unassigned=tuple(name for name in given if name not in assigned),
     )
-
-
-@aligned
-def within_slice(subgroups: Subgroups, in_slice: npt.ArrayLike) -> dict[str, BoolArray]:
-    """Restrict memberships to the rows of a slice, such as comments of under 100 characters.
-
-    For `evaluate_bias` restrict labels and scores to the same rows: then subgroup *and*
-    background are short comments, as in Borkan et al. (2019), Table 6. That differs from
-    `intersections` of a subgroup with the slice, whose background has comments of any
-    length: there a model that scores short comments higher seems biased against every
-    identity.
-
-    Parameters
-    ----------
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup.
-    in_slice : bool array of shape (n,)
-        True for the m rows of the slice: any column of 0 and 1, or a rule on one, such as
-        `lengths < 100`.
-
-    Returns
-    -------
-    dict of str to bool array of shape (m,)
-        The memberships of the slice's rows, in their order; without rows, empty arrays.
-
-    Raises
-    ------
-    ValueError
-        If a length differs or a membership is not 0 or 1.
-    TypeError
-        If an argument has the wrong type altogether.
-
-    References
-    ----------
-    Borkan et al. (2019), Table 6.
-
-    Examples
-    --------
-    >>> y_true, lengths = np.array([0, 1, 1]), np.array([40, 250, 99])
-    >>> short = lengths < 100
-    >>> within_slice({"muslim": [1, 1, 0]}, short), y_true[short]
-    ({'muslim': array([ True, False])}, array([0, 1]))
-    """
-    rows = check_mask("in_slice", in_slice)
-    masks = check_subgroups(subgroups, rows.size, like="in_slice")
-    return {name: mask[rows] for name, mask in masks.items()}

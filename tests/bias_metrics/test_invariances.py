@@ -112,7 +112,7 @@ OF_TWO_MODELS = {"compare_bias"}
 OF_DATA = {
     *("counterfactual_gaps", "identity_counts", "intersections", "label_agreement"),
     *("label_sensitivity", "paired_gaps", "roll_up", "term_frequencies", "toxicity_by_length"),
-    *("within_slice", "worst_subgroup"),
+    "worst_subgroup",
 }
 # Errors at a threshold have theirs in test_invariances_of_thresholds.py, resamples in
 # test_bootstrap.py.

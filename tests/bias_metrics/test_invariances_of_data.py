@@ -59,11 +59,6 @@ def worst_of_each_metric(rows):
     return {name: bias_metrics.worst_subgroup(report, name).to_dict() for name in metrics}
 
 
-def slice_of_short(rows):
-    inside = bias_metrics.within_slice(rows.subgroups, rows.lengths < 100)
-    return {name: [mask.size, int(mask.sum())] for name, mask in inside.items()}
-
-
 # Every public function of MODULES, as plain values made from some rows.
 REGISTRY = {
     "counterfactual_gaps": lambda rows: bias_metrics.counterfactual_gaps(
@@ -91,7 +86,6 @@ REGISTRY = {
     "toxicity_by_length": lambda rows: bias_metrics.toxicity_by_length(
         rows.y_true, rows.lengths, rows.subgroups, edges=(20, 60)
     ).to_dict(),
-    "within_slice": slice_of_short,
     "worst_subgroup": worst_of_each_metric,
 }
 every_function = pytest.mark.parametrize("describe", REGISTRY.values(), ids=REGISTRY)

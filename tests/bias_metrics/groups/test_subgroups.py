@@ -11,9 +11,9 @@ from bias_metrics import (
     IDENTITY_HIERARCHY,
     MetricValue,
     evaluate_bias,
+    evaluate_slices,
     intersections,
     roll_up,
-    within_slice,
     worst_subgroup,
 )
 
@@ -104,34 +104,15 @@ def test_a_rolled_up_hierarchy_passes_through_strict_json_unchanged():
 
 def test_within_a_slice_the_background_is_in_the_slice_too():
     short = np.array([50, 30, 99, 100, 20, 10, 500, 60]) < 100
-    groups = within_slice(GROUPS, short)
-    assert groups["muslim"].tolist() == [False, False, True, False, True, False]
-    bias = evaluate_bias(Y_TRUE[short], Y_SCORE[short], groups).subgroups["muslim"]
+    found = evaluate_slices(Y_TRUE, Y_SCORE, GROUPS, {"short": short})
+    bias = found["short"].subgroups["muslim"]
+    assert bias.n == 2
     # Negative .6 against background positives .8 and .5 of the slice.
     assert bias.bpsn_auc.value == 1 / 2
     crossed = intersections(GROUPS | {"short": short}).masks["muslim & short"]
     # The same negative against all other positives: .7, .8, .5.
     crossed_auc = evaluate_bias(Y_TRUE, Y_SCORE, {"g": crossed}).subgroups["g"].bpsn_auc
     assert crossed_auc.value == 2 / 3
-
-
-def test_a_slice_of_all_rows_changes_nothing_and_one_of_no_rows_leaves_none():
-    everything, nothing = within_slice(GROUPS, [1] * 8), within_slice(GROUPS, [0] * 8)
-    for name, mask in GROUPS.items():
-        np.testing.assert_array_equal(everything[name], mask)
-        assert nothing[name].shape == (0,)
-
-
-def test_a_slice_must_have_the_rows_of_the_subgroups():
-    message = r"^`subgroups\['muslim'\]` must have 2 rows like `in_slice`; got 8\.$"
-    with pytest.raises(ValueError, match=message):
-        within_slice(GROUPS, [1, 0])
-
-
-def test_lengths_given_for_a_slice_are_refused():
-    message = r"^`in_slice` must be boolean \(or 0 and 1\); got 50 \(row 0\)\."
-    with pytest.raises(ValueError, match=message):
-        within_slice({"g": [1, 1]}, [50, 300])
 
 
 # BPSN, BNSP and AEGs of the public toxic-bert scores on the 2019 Jigsaw test set, at six

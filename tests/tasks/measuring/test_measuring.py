@@ -90,10 +90,12 @@ def test_the_record_of_a_layout_is_read_once(frame, measure):
 def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
+    explained = explain(layout, bias)
     report = build_report(
-        bias, rows, layout.record["choices"], candidate, scored.candidate_digest, {"more": 1}
+        bias, rows, layout.record["choices"], candidate, scored.candidate_digest, explained
     )
-    assert report["more"] == 1
+    assert {key: report[key] for key in explained} == explained
+    assert "analyses" not in report
     choices = report["evaluation_set"]["choices"]
     assert choices["identity_rows"] == "all"
     assert choices["identity_threshold"] == 0.4
