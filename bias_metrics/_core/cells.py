@@ -1,10 +1,10 @@
 r"""The five Borkan metrics of one subgroup, from pair counts that are shared between them.
 
 Each metric is P(x > y), or P(y > x), for a class x of the subgroup and a class y of the
-subgroup or the background. With D the rows of all, Dg those of the subgroup and D \\ Dg the
-background, the insertion points of x in D+ \\ Dg+ are those in D+ less those in Dg+: only
-the subgroup's scores are ever searched, and the background is never sorted. A background
-without any identity is D less the rows of all subgroups in the same way.
+subgroup or the background. Let D be all rows, Dg the subgroup's rows and D \\ Dg the
+background. The insertion points of x in D+ \\ Dg+ are those in D+ minus those in Dg+, so only
+the subgroup's scores are ever searched, and the background is never sorted. In the same way,
+a background without any identity is D minus the rows of all subgroups.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bias_metrics._core.ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
 
-# Below this share of its class's weight, the background is lost in the subtraction above.
+# Below this share of its class's weight, the background is lost to rounding in the subtraction.
 ROUNDING = 1e-9
 WEIGHTED = "no interval for weighted rows"
 
@@ -45,11 +45,11 @@ class Comparison:
     base : SortedScores
         The class y, with the rows of `excluded` that do not belong to it.
     excluded : SortedScores or None
-        The rows in `base` that are to be taken out.
+        The rows in `base` that are to be removed.
     searched : SortedScores
         The class x.
     base_name, searched_name : str
-        What they are called where one is empty.
+        What they are called in the reason, if one is empty.
     flip : bool
         Whether the metric is P(y > x).
     """
@@ -67,12 +67,12 @@ class Comparison:
         return self.base.n - (0 if self.excluded is None else self.excluded.n)
 
     def lack(self) -> str | None:
-        """Say which class is empty, or too light to be left after a subtraction."""
+        """Say which class is empty, or has too little weight left after the subtraction."""
         empty = lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
         if empty or self.excluded is None:
             return empty
         if self.base.total - self.excluded.total < ROUNDING * self.base.total:
-            return f"{self.base_name.replace('_', ' ')} without weight to speak of"
+            return f"{self.base_name.replace('_', ' ')} with negligible weight"
         return None
 
     @cached_property
@@ -82,7 +82,7 @@ class Comparison:
 
     @cached_property
     def among_all(self) -> Placed:
-        """X among the y and the rows to be taken out."""
+        """X among the y and the rows to be removed."""
         return place(self.base.scores, self.runs)
 
     @cached_property
@@ -113,7 +113,7 @@ class Comparison:
             wins -= doubled_wins(self.excluded, self.searched)
             total -= self.excluded.total
         pairs = total * self.searched.total
-        # Sums of fractional weights may pass the end by a rounding error.
+        # Sums of fractional weights may exceed the range by a rounding error.
         share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
         return min(max(share, 0.0), 1.0)
 
@@ -123,7 +123,7 @@ def comparisons(
 ) -> dict[str, Comparison]:
     """Return what each of the five metrics compares.
 
-    The background is everyone without the excluded rows; default without the subgroup's.
+    The background is everyone except the excluded rows; by default, except the subgroup's.
     """
     rows = everyone, excluded or subgroup, subgroup
     return {name: _comparison(PAIRS[name], *rows) for name in SUBGROUP_METRICS}
@@ -165,7 +165,7 @@ def pair_auc(
 
 
 def lacks(**counts: int) -> str | None:
-    """Say which of the named counts are 0, as in `no background positives`; None if none is."""
+    """Say which of the named counts are 0, as in `no background positives`; None if none are."""
     empty = [name.replace("_", " ") for name, count in counts.items() if count == 0]
     return f"no {' and no '.join(empty)}" if empty else None
 
@@ -179,7 +179,7 @@ def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> Metric
 
 
 def _centred(share: MetricValue, centre: float) -> MetricValue:
-    """Turn a probability and its interval into a gap around 0, where that is what is measured."""
+    """Turn a probability and its interval into a gap around 0, if the metric is one."""
     value, low, high = (
         None if one is None else one - centre for one in (share.value, share.low, share.high)
     )

@@ -1,4 +1,4 @@
-"""Input checks shared by every metric: refuse early, say which argument and where."""
+"""Input checks shared by every metric: refuse early, and say which argument is wrong and where."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse inputs whose rows have different labels.
 
     Inputs with an `index` (a pandas Series) must all have the same one: rows are never matched by
-    position where their labels say otherwise. Arrays and lists have no labels: their rows are
+    position if their labels say otherwise. Arrays and lists have no labels; their rows are
     taken in order. Mappings are checked value by value.
     """
     known = signature(function)
@@ -42,7 +42,7 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _labelled(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
-    """Yield the labels of the rows of every input that has some."""
+    """Yield the row labels of every input that has them."""
     for name, values in given.items():
         index = getattr(values, "index", None)
         if isinstance(values, PackedMasks):
@@ -57,7 +57,7 @@ def _labelled(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
 
 
 def _refuse_other_index(name: str, index: Any, like: str, other: Any) -> None:
-    if index is other or len(index) != len(other):  # other lengths are refused with their numbers
+    if index is other or len(index) != len(other):  # different lengths get an error of their own
         return
     labels, others = np.asarray(index), np.asarray(other)
     wrong = np.flatnonzero(labels != others)
@@ -156,8 +156,7 @@ def check_subgroups(
 ) -> Mapping[str, BoolArray]:
     """Return the masks as boolean arrays of shape (n,), in the order given.
 
-    Without `n`, the first mask says how many rows the others must have. Packed masks stay
-    packed.
+    Without `n`, all masks must be as long as the first. Packed masks stay packed.
     """
     given = by_name(subgroups, name)
     if isinstance(given, PackedMasks):
@@ -167,7 +166,7 @@ def check_subgroups(
         return given
     for key in given:
         if not isinstance(key, str):
-            msg = f"`{name}` must have strings for names; got {key!r}."
+            msg = f"`{name}` must have strings as names; got {key!r}."
             raise TypeError(msg)
     masks: dict[str, BoolArray] = {}
     for key, mask in given.items():

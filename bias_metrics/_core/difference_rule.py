@@ -10,29 +10,29 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import quantile, two_sided_p
 from bias_metrics._core.values import MetricValue
 
-# Variances of a difference below this share of the estimates' own are rounding.
+# A variance of a difference below this share of the estimates' own variances is rounding error.
 _ROUNDING = 1e-12
-# How much more skewed a difference counts than it is: Hall's transformation is exact but for
-# terms that are not small where few rows are out of order. With 1, claims of being not worse
-# are false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this, in 5.
+# The skewness of a difference is multiplied by this. Hall's transformation ignores terms that
+# are not small when few rows are out of order: with a factor of 1, claims of being not worse are
+# false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this one, in 5.
 _CAUTION = 1.5
-# Standard errors from 0 beyond which the sign of a gap is taken for sure.
+# The sign of a gap is taken as certain if it is more than this many standard errors from 0.
 _SURE = 3.0
 
 
 def less(a: MetricValue, b: MetricValue) -> float | None:
-    """Return a - b, where both are defined."""
+    """Return a - b if both are defined."""
     return None if a.value is None or b.value is None else a.value - b.value
 
 
 def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
-    """Return a difference without uncertainty, and the reason why."""
+    """Return a difference without uncertainty, with the reason."""
     reason = a.reason or b.reason or "one of the two has no standard error"
     return Difference(a.value, b.value, less(a, b), reason=reason)
 
 
 def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Difference:
-    """Return a difference whose interval reaches `z` standard errors to both sides."""
+    """Return a difference whose interval reaches `z` standard errors on both sides."""
     value = less(a, b)
     assert value is not None  # noqa: S101
     return Difference(
@@ -54,18 +54,18 @@ def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: 
     a, b : MetricValue
         The two estimates.
     together : Joint
-        What they share.
+        How they vary together.
     z : float
         Normal quantile of the intervals.
     small : bool
-        Whether a class has few rows. Then, and where an estimate has no error of its own, the
-        interval is made of the estimates' own intervals (see `_reach`); else of the error of
-        the difference, stretched where that is skewed (see `skewed_reach`).
+        Whether a class has few rows. If so, or if an estimate has no error of its own, the
+        interval is computed from the estimates' own intervals (see `_reach`); otherwise from
+        the error of the difference, stretched if the difference is skewed (see `skewed_reach`).
 
     Returns
     -------
     Difference
-        Of zero width where the two ranked their rows alike.
+        Its interval has zero width if both models rank the rows alike.
     """
     assert a.std_error is not None  # noqa: S101
     assert b.std_error is not None  # noqa: S101
@@ -73,7 +73,7 @@ def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: 
     variance = max(a.std_error**2 + b.std_error**2 - 2 * together.covariance, 0.0)
     value = less(a, b)
     assert value is not None  # noqa: S101
-    if product > 0 and variance <= _ROUNDING * product:  # the same ranks but for rounding
+    if product > 0 and variance <= _ROUNDING * product:  # the same ranks, apart from rounding
         return symmetric(a, b, 0.0, z)
     std_error = math.sqrt(variance)
     if small or product == 0:
@@ -89,17 +89,17 @@ def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: 
 def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
     """Return how many standard errors an interval reaches down and up from its estimate.
 
-    Where an estimate is skewed, so is its distance from the truth over its standard error, the
-    other way: with a long tail of high values it is low too often by more than it seems. Hall's
-    transformation removes that. Where it would reach less far than `z` it is not followed,
-    since the skewness itself is estimated, from the same few rows.
+    If an estimate is skewed, its distance from the truth in standard errors is skewed in the
+    opposite direction: with a long tail of high values, it is too low by a large amount more
+    often than it seems. Hall's transformation corrects this. It never makes the interval shorter
+    than `z`, because the skewness itself is estimated from the same few rows.
 
     Parameters
     ----------
     z : float
         Normal quantile.
     skewness : float
-        Of the estimate.
+        Skewness of the estimate.
 
     Returns
     -------
@@ -131,15 +131,15 @@ def sized(
     """Return the difference of two gaps with bounds on how much larger the first one's size is.
 
     Upper bound: whatever the sign s, |first| - |second| is at most the larger of
-    s (first - second) and -s (first + second). With s the sign of the second gap's estimate, the
-    bound is the larger of theirs. It is never more than |first - second| either: where that
-    bounds it more closely (nearly equal gaps around zero, whose sign is unclear), that counts.
-    Unless the sign of the second gap is sure, both signs had their chance, and each has half of
-    the error that `confidence` allows.
+    s (first - second) and -s (first + second). We take the sign of the second gap's estimate as
+    s, and the larger of these two upper bounds. Nor is it ever more than |first - second|: if
+    that gives a tighter bound (nearly equal gaps around zero, whose sign is unclear), we use it.
+    Unless the sign of the second gap is certain, the estimate could have picked either sign, so
+    each sign gets half of the error that `confidence` allows.
 
-    Lower bound: |first| is larger than |second| only where first - second and first + second
+    Lower bound: |first| is larger than |second| only if first - second and first + second
     are both above 0, or both below it, so both must be shown (an intersection-union test, which
-    needs no wider intervals). The sign of an estimate does not count: two gaps of the same size
+    needs no wider intervals). The signs of the estimates are not used: two gaps of the same size
     and opposite sign may both have been estimated on the same side of 0.
 
     Parameters
@@ -149,12 +149,12 @@ def sized(
     second : MetricValue
         The second gap.
     confidence : float
-        Of the intervals.
+        Confidence of the intervals.
 
     Returns
     -------
     Difference
-        The difference with `size_low` and `size_high`, where it has an interval.
+        The difference, with `size_low` and `size_high` if it has an interval.
 
     References
     ----------
@@ -178,7 +178,7 @@ def sized(
 
 
 def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float, float]:
-    """Return the ends of a wider interval, or of that of the opposite number."""
+    """Return the ends of a widened interval; if `turned`, those for the negated number."""
     assert difference.value is not None  # noqa: S101
     assert difference.low is not None  # noqa: S101
     assert difference.high is not None  # noqa: S101
@@ -192,11 +192,11 @@ def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float,
 def _reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
     """Return how far the interval of `a - b` reaches from the estimate.
 
-    With no correlation, Zou's: the distances of `a` to its one end and of `b` to its other
-    one, as a hypotenuse. With correlation 1 both are at the same end of their intervals, the
-    end that moves their difference farther this way: 0 for the same scores. In between, in
-    proportion. In large cells, where intervals are symmetric, this is the usual paired
-    interval whatever the correlation.
+    With correlation 0 this is Zou's rule: the hypotenuse of the distance of `a` to one end of
+    its interval and of `b` to the opposite end of its own. With correlation 1 both are at the
+    same end of their intervals, the end that moves their difference farther in this direction:
+    0 for the same scores. Values in between are interpolated. In large cells, where intervals
+    are symmetric, this is the usual paired interval whatever the correlation.
     """
     to_a = _distance(a, upwards=upwards)
     to_b = _distance(b, upwards=not upwards)

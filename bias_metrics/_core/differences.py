@@ -12,27 +12,27 @@ _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
 @dataclass(frozen=True)
 class Difference(Tabular):
-    """One metric of two models on the same rows, and the first less the second.
+    """One metric of two models on the same rows, and the first minus the second.
 
     Attributes
     ----------
     first, second : float or None
         The metric under each model.
     value : float or None
-        `first - second`; None where either is undefined.
+        `first - second`; None if either is undefined.
     std_error, low, high : float or None
         Standard error and confidence interval of `value`, the two models paired.
     p_value : float or None
-        Two-sided, of no difference.
+        Two-sided p-value for no difference.
     reason : str or None
         Why something is None.
     p_holm, p_bh : float or None
-        `p_value` adjusted for all cells of the comparison, by Holm (any error among all) and
-        by Benjamini and Hochberg (share of errors among findings).
+        `p_value` adjusted for all cells of the comparison: Holm controls the chance of any
+        error, Benjamini and Hochberg the share of errors among the findings.
     n_clusters : int or None
-        Clusters of the rows that the metric is of, where the error allows for them.
+        Number of clusters behind the metric, if the error allows for clusters.
     size_low, size_high : float or None
-        For a gap (AEG): bounds on `|first| - |second|`, how much wider the first is than the
+        For a gap (AEG): bounds on `|first| - |second|`, how much wider the first gap is than the
         second, at the same confidence whatever the signs; 0 or less for identical scores.
     """
 
@@ -74,8 +74,8 @@ class Difference(Tabular):
     def gap_not_wider_by(self, margin: float) -> bool | None:
         """Say whether the first gap is shown not to be wider than the second by `margin`.
 
-        Of an AEG, where 0 is best and both signs are harm. True: shown, as for any gap that
-        shrinks clearly and for identical scores; False: shown to be wider by more; None:
+        Only for an AEG, where 0 is best and either sign is harm. True: shown, as for any gap
+        that clearly shrinks and for identical scores; False: shown to be wider by more; None:
         neither, or not a gap.
         """
         if self.size_low is None or self.size_high is None:
@@ -89,7 +89,7 @@ class Difference(Tabular):
         return self.p_holm <= 1 - confidence and not self.low <= 0 <= self.high
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; reason, clusters and sizes only where there are any."""
+        """Return plain values; reason, clusters and sizes only if they exist."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             key: value for key, value in found.items() if key not in _IF_ANY or value is not None

@@ -1,12 +1,13 @@
-"""How much each row moves a metric: the variance of anything smooth that is made of AUCs.
+"""How much each row moves a metric: the variance of any smooth function of AUCs.
 
-An AUC is P(x > y) over a searched class x and a base class y. Its influence on a row of x is
-how far that row's placement among the y lies from the mean, over the number of x; on a row of
-y likewise with the opposite sign. A smooth function of several AUCs has the same combination
-of their influences, and its variance is the sum of the squares (within clusters: the sum of
-squares of the clusters' sums). On one AUC alone this is DeLong's variance.
+An AUC is P(x > y) over a searched class x and a base class y. The influence of a row of x is
+how far its placement among the y lies from the mean, divided by the number of x; for a row of
+y it is the same with the opposite sign. The influence on a smooth function of several AUCs is
+the combination of their influences weighted by its derivatives, and its variance is the sum of
+their squares (with clusters: of the squared sums within clusters). For a single AUC this is
+DeLong's variance.
 
-Background rows are many, but their placements are step functions: they are added up as
+There are many background rows, but their placements are step functions: they are added up as
 differences at the steps, and one cumulative sum per class gives every row's value.
 """
 
@@ -28,7 +29,7 @@ from bias_metrics.metrics import PAIRS
 
 @dataclass(frozen=True, eq=False)
 class RankedRows:
-    """All rows sorted by class, and where each row went.
+    """All rows sorted by class, and the place of each row.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class RankedRows:
     def members(self, rows: npt.NDArray[np.intp], excluded: Members | None = None) -> Members:
         """Return a subgroup's rows by class, in score order.
 
-        Its background is all rows without the excluded ones; default without its own.
+        Its background is all rows except the excluded ones; by default, except its own.
         """
         labels = self.y_true[rows]
         positive = self._class_members(rows[labels], self.everyone.positive)
@@ -96,7 +97,7 @@ class Members:
     compared : mapping of str to Comparison
         By metric.
     others : Members or None
-        The rows that are not its background; None where these are its own.
+        The rows excluded from its background; None if these are its own.
     """
 
     positive: ClassMembers
@@ -106,7 +107,7 @@ class Members:
 
     @property
     def excluded(self) -> Members:
-        """The rows that are not its background."""
+        """The rows excluded from its background."""
         return self if self.others is None else self.others
 
     @property
@@ -125,7 +126,7 @@ class Members:
 
 
 def rank_rows(y_true: BoolArray, y_score: FloatArray) -> RankedRows:
-    """Sort all rows by class, keeping where each went."""
+    """Sort all rows by class, keeping the place of each."""
     order = np.argsort(y_score)
     labels = y_true[order]
     position = np.empty(y_true.size, dtype=np.int32)
@@ -152,7 +153,7 @@ class Influence:
     _values: dict[bool, Floats] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start from no influence at all."""
+        """Start with no influence."""
         sizes = {True: self.n_positive, False: self.n_negative}
         self._values = {label: np.zeros(n + 1) for label, n in sizes.items()}
 
@@ -164,7 +165,7 @@ class Influence:
         Parameters
         ----------
         metric : str
-            Which of the metrics it is; decides the classes of x and y.
+            Name of the metric; it decides the classes of x and y.
         comparison : Comparison
             What it compares.
         members : Members or None
@@ -208,12 +209,12 @@ class Influence:
         differences[positions + 1] -= each
 
     def clear(self) -> None:
-        """Start again from no influence."""
+        """Reset to no influence."""
         for differences in self._values.values():
             differences[:] = 0.0
 
     def add(self, other: Influence, weight: float) -> None:
-        """Add `weight` times the settled influence on another number."""
+        """Add `weight` times the influence on another number, which must be settled."""
         for label in (True, False):
             own, more = self._values[label], other._values[label]
             for start in range(0, own.size, BLOCK):  # no second array of this size
@@ -233,10 +234,10 @@ class Influence:
         return self._values[True][:-1], self._values[False][:-1]
 
     def settle(self) -> None:
-        """Sum the differences up, after the last `add_auc` and before anything is read."""
+        """Sum the differences; call it after the last `add_auc` and before reading anything."""
         for differences in self._values.values():
             np.cumsum(differences, out=differences)
 
 
 CLASSES = {name: (one.x == "positive", one.y == "positive") for name, one in PAIRS.items()}
-"""Whether x, the class that is searched, and y, the one that it is searched in, are positive."""
+"""Whether x, the searched class, and y, the class it is searched in, are positive."""

@@ -1,9 +1,9 @@
 """Confidence intervals: the rules for one AUC, and the normal quantiles behind them.
 
-An AUC's interval is symmetric on the logit scale around the estimate, with DeLong's standard
-error. Alone it covers too little in small or nearly perfect cells (and has zero width at an
-AUC of 1), so below `SMALL` rows in either class, or without a usable standard error, the
-interval is the union with Newcombe's method 5.
+An AUC's interval is symmetric around the estimate on the logit scale, with DeLong's standard
+error. In small or nearly perfect cells its coverage is too low (and it has zero width at an
+AUC of 1), so with fewer than `SMALL` rows in either class, or without a usable standard error,
+we take its union with Newcombe's method 5.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 SMALL = 200
 MIN_CLUSTERS = 20
-_FEWEST = 4  # degrees of freedom; below them the expansion of Student's quantile is poor
+_FEWEST = 4  # degrees of freedom; with fewer the expansion of Student's quantile is poor
 _NORMAL = NormalDist()
 _BISECTIONS = 60
 
@@ -28,10 +28,10 @@ def check_confidence(confidence: float) -> float:
 
 
 def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
-    """Return the two-sided quantile: 1.96 for 0.95; with few degrees of freedom Student's.
+    """Return the two-sided quantile: 1.96 for 0.95; Student's if degrees of freedom are given.
 
-    Student's quantile by the expansion of Abramowitz and Stegun (1964), 26.7.5; its error
-    is below 0.001 from 10 degrees of freedom on at 0.99. Fewer than 4 count as 4.
+    Student's quantile uses the expansion of Abramowitz and Stegun (1964), 26.7.5; at 0.99 its
+    error is below 0.001 for 10 or more degrees of freedom. Fewer than 4 count as 4.
     """
     z = _NORMAL.inv_cdf(0.5 + confidence / 2)
     if math.isinf(degrees_of_freedom):
@@ -47,7 +47,7 @@ def quantile(confidence: float, degrees_of_freedom: float = math.inf) -> float:
 
 
 def two_sided_p(difference: float, std_error: float) -> float:
-    """Return P(|Z| >= |difference| / std_error); 1 where both are 0."""
+    """Return P(|Z| >= |difference| / std_error); 1 if both are 0."""
     if std_error == 0:
         return 1.0 if difference == 0 else 0.0
     return math.erfc(abs(difference) / std_error / math.sqrt(2))
@@ -72,7 +72,7 @@ def auc_interval(
     Returns
     -------
     (float, float)
-        Within [0, 1]; of zero width only where every score is tied and both classes large.
+        Within [0, 1]; has zero width only if every score is tied and both classes are large.
 
     References
     ----------

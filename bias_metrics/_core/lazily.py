@@ -1,4 +1,4 @@
-"""A mapping whose values are made when they are asked for."""
+"""A mapping whose values are computed on demand."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
-# Values that are kept: all of them in everyday evaluations, few of thousands.
+# Values that are cached: enough for all subgroups of most evaluations, but not for thousands.
 KEPT = 64
 
 
 class Lazily(Mapping[str, T]):
-    """Values by name, made by a function; the last ones used are kept.
+    """Values by name, computed by a function; the most recently used ones are cached.
 
     Parameters
     ----------
     names : iterable of str
         The keys.
     make : callable
-        Makes the value of a name.
+        Computes the value for a name.
     """
 
     def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
@@ -27,13 +27,13 @@ class Lazily(Mapping[str, T]):
         self._made = lru_cache(maxsize=KEPT)(make)
 
     def __getitem__(self, name: str) -> T:
-        """Return a value, made where it is not kept."""
+        """Return a value; compute it if it is not cached."""
         if name not in self._names:
             raise KeyError(name)
         return self._made(name)
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names."""
+        """Iterate over the names."""
         return iter(self._names)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ V = TypeVar("V")
 class Named(dict[str, V], Generic[V]):
     """Numbers by the name of their metric: `found["bpsn_auc"]` is `found.bpsn_auc`.
 
-    So that a result has one path to each number, as attributes and in `to_dict()`.
+    This way the path to a number is the same through attributes and in `to_dict()`.
     """
 
     def __getattr__(self, name: str) -> V:

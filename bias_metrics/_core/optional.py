@@ -1,4 +1,4 @@
-"""Libraries that are used only when a user asks for them; numpy alone must be installed."""
+"""Libraries that are imported only when needed; only numpy is required."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def optional(module: str, what: str) -> Any:
-    """Import a module now, or say which package `what` needs.
+    """Import a module, or say which package `what` needs.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def check_share(name: str, share: float) -> float:
 
 
 def check_choice(name: str, choice: str, allowed: Iterable[str] | Mapping[str, object]) -> str:
-    """Return one of the names allowed."""
+    """Return `choice`, which must be one of the allowed names."""
     names = tuple(allowed)
     if choice not in names:
         msg = f"`{name}` must be one of {', '.join(names)}; got {choice!r}."
@@ -36,7 +36,7 @@ def check_choice(name: str, choice: str, allowed: Iterable[str] | Mapping[str, o
 
 
 def check_rng(rng: np.random.Generator | None) -> np.random.Generator:
-    """Return the generator: nothing here draws from a hidden one."""
+    """Return the generator; the caller must pass one, there is no hidden default."""
     if not isinstance(rng, np.random.Generator):
         msg = (
             "`rng` must be a numpy Generator, as in `numpy.random.default_rng(0)`; "

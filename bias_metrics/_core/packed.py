@@ -1,4 +1,4 @@
-"""Memberships of many subgroups in little memory: one bit for each row and subgroup."""
+"""Memberships of many subgroups in little memory: one bit per row and subgroup."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class PackedMasks(Mapping[str, BoolArray]):
-    """A mapping of subgroup to mask whose masks are unpacked when they are asked for.
+    """A mapping of subgroup to mask whose masks are unpacked on access.
 
-    It stands wherever a mapping of masks is taken. 5,000 subgroups of 1.8 million rows take
-    1.1 GB where masks of bytes take 9 GB.
+    It can be used wherever a mapping of masks is expected. 5,000 subgroups of 1.8 million rows
+    take 1.1 GB, while one byte per row would take 9 GB.
 
     Parameters
     ----------
     names : sequence of str
         Names of the subgroups, all different.
     bits : uint8 array of shape (len(names), ceil(n_rows / 8))
-        A row of `numpy.packbits` for each; may be mapped from a file.
+        One row of `numpy.packbits` per subgroup; may be memory-mapped from a file.
     n_rows : int
-        Rows that each mask has.
+        Number of rows of each mask.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class PackedMasks(Mapping[str, BoolArray]):
 
     @classmethod
     def of(cls, masks: Iterable[tuple[str, npt.ArrayLike]], n_rows: int) -> PackedMasks:
-        """Pack masks, given one by one as pairs of name and boolean array."""
+        """Pack masks from pairs of name and boolean array, one at a time."""
         names, packed = [], []
         for name, mask in masks:
             names.append(name)
@@ -57,7 +57,7 @@ class PackedMasks(Mapping[str, BoolArray]):
         return np.unpackbits(packed, count=self.n_rows).view(np.bool_)
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names."""
+        """Iterate over the names."""
         return iter(self._at)
 
     def __len__(self) -> int:
@@ -72,10 +72,10 @@ class PackedMasks(Mapping[str, BoolArray]):
         return np.unpackbits(found, count=self.n_rows).view(np.bool_)
 
     def within(self, rows: BoolArray) -> PackedMasks:
-        """Keep some rows."""
+        """Return the masks of some rows only."""
         return PackedMasks.of(((name, mask[rows]) for name, mask in self.items()), int(rows.sum()))
 
 
 def bytes_of(n_rows: int) -> int:
-    """Return the bytes that a packed mask takes."""
+    """Return the number of bytes of a packed mask."""
     return -(-n_rows // 8)

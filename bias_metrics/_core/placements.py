@@ -1,13 +1,13 @@
-"""Where few scores stand among many: wins, and DeLong's variance, from insertion points.
+"""How a few scores rank among many: wins, and DeLong's variance, from insertion points.
 
-The distinct scores x of a small set are searched in a large sorted class y once. From the
-insertion points follow, exactly and without touching y again,
+The distinct scores x of a small set are searched once in a large sorted class y. The insertion
+points give, exactly and without touching y again,
 
 - the placement of each x, the share of y below it (a tie counts one half), and
 - the placement of every y among the x, which is a step function of y with one step at each
-  distinct x: few values, each taken by many y.
+  distinct x: few values, each shared by many y.
 
-DeLong's variance needs no more than the spread of these two (Sun and Xu 2014).
+DeLong's variance needs only the variance of these two (Sun and Xu 2014).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-# Rows that are worked on at once: they stay in the processor's cache.
+# Rows processed at once: they fit into the processor's cache.
 BLOCK = 1 << 14
 Indices = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ class Runs:
     values : float array of shape (d,)
         Ascending, distinct.
     starts : int array of shape (d + 1,)
-        Position in the sorted scores at which each value begins; the last is their number.
+        Position in the sorted scores at which each value begins; the last is the number of scores.
     """
 
     values: npt.NDArray[np.floating]
@@ -51,7 +51,7 @@ class Runs:
         return np.diff(self.starts)
 
     def among_themselves(self) -> Placed:
-        """Place the scores in their own class: no search is needed."""
+        """Place the scores in their own class, which needs no search."""
         return Placed(self.starts[:-1], self.starts[1:], self.n)
 
 
@@ -62,7 +62,7 @@ class Placed:
     Attributes
     ----------
     left, right : int arrays of shape (d,)
-        Number of y below each x, and below or equal to it.
+        Number of y below each x, and at or below it.
     n : int
         Number of y.
     """
@@ -72,7 +72,7 @@ class Placed:
     n: int
 
     def without(self, own: Placed) -> Placed:
-        """Return the placement among the y that remain when `own`'s y are taken out."""
+        """Return the placement among the y that remain when `own`'s y are removed."""
         return Placed(self.left - own.left, self.right - own.right, self.n - own.n)
 
     def doubled_wins(self, runs: Runs) -> int:
@@ -97,11 +97,11 @@ class Steps:
 
     @property
     def counts(self) -> Floats:
-        """Number of y on each step; floats, which numpy multiplies far faster than ints."""
+        """Number of y on each step, as floats, which numpy multiplies far faster than ints."""
         return np.diff(self.bounds).astype(np.float64)
 
     def deviations(self) -> Floats:
-        """Return the shares less their mean over all y, shape (s,)."""
+        """Return the shares minus their mean over all y, shape (s,)."""
         return self.shares - inner(self.counts, self.shares) / float(self.bounds[-1])
 
 
@@ -132,7 +132,7 @@ def steps_of(placed: Placed, runs: Runs) -> Steps:
 
 
 def deviations_of(placed: Placed, runs: Runs) -> Floats:
-    """Return the placement of each distinct x less the mean over all x, shape (d,)."""
+    """Return the placement of each distinct x minus the mean over all x, shape (d,)."""
     shares = (placed.left + placed.right) / (2.0 * placed.n)
     return np.asarray(shares - inner(runs.counts.astype(np.float64), shares) / runs.n)
 
@@ -148,10 +148,10 @@ def delong_variance(placed: Placed, runs: Runs) -> float:
 
 
 def squares_of(parts: Iterable[Floats]) -> tuple[float, float]:
-    """Return a sum of squares and its degrees of freedom: few where few of them make it up.
+    """Return a sum of squares and its degrees of freedom: few if a few terms dominate it.
 
-    The relative variance of one with nu degrees of freedom is 2 / nu; of a sum of squares, the
-    sum of fourth powers by its square.
+    A variance with nu degrees of freedom has the relative variance 2 / nu; a sum of squares, the
+    sum of fourth powers divided by its square.
     """
     squares = fourths = 0.0
     for one in parts:
@@ -163,5 +163,5 @@ def squares_of(parts: Iterable[Floats]) -> tuple[float, float]:
 
 
 def inner(a: Floats, b: Floats) -> float:
-    """Return the sum of a * b, in one thread: waking more takes longer than these arrays."""
+    """Return the sum of a * b in one thread: for these arrays, waking more takes too long."""
     return float(np.einsum("i,i->", a, b))

@@ -1,4 +1,4 @@
-"""Intervals of shares and of differences of shares, good for few rows and for shares near 0."""
+"""Intervals of shares and of their differences that hold for few rows and for shares near 0."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def wilson_interval(share: float, n: int, z: float) -> tuple[float, float]:
 def paired_change(first_only: int, second_only: int, n: int) -> tuple[float, float]:
     """Return the difference of two models' shares on the same rows, and its variance.
 
-    One row is added to each kind of row on which they disagree, so that few such rows do not
-    make the difference look sure.
+    One row is added to each kind of disagreement, so that the difference does not look certain
+    when the models disagree on few rows.
 
     References
     ----------
@@ -35,27 +35,28 @@ def paired_change(first_only: int, second_only: int, n: int) -> tuple[float, flo
 def share_difference_interval(
     k: int, n: int, k_other: int, n_other: int, z: float
 ) -> tuple[float, float]:
-    """Return an interval of the difference of two shares of different rows, `k / n` and the other.
+    """Return an interval of `k / n - k_other / n_other`, two shares of different rows.
 
-    The union of two: Newcombe's hybrid score interval (his method 10) and that of Agresti and
-    Caffo. Each alone misses on one side more often than it says, and they miss on opposite sides:
-    of 25 rows against 500 at 5 %, Newcombe's misses 7.7 % and the other 6.3 % in the worst case
-    of a grid of shares, the union 5.6 %; from 50 rows against 1,000 on the union misses at most
-    5.3 %, and 5.5 % of 200 against 200 (exact sums over both binomials).
+    It is the union of Newcombe's hybrid score interval (his method 10) and that of Agresti and
+    Caffo. Each alone misses on one side more often than its level allows, and they miss on
+    opposite sides: for 25 rows against 500 at 5 %, Newcombe's misses in 7.7 % and the other in
+    6.3 % in the worst case of a grid of shares, the union in 5.6 %; for 50 or more rows against
+    1,000 or more the union misses in at most 5.3 %, and for 200 against 200 in 5.5 % (exact sums
+    over both binomials).
 
     Parameters
     ----------
     k, n : int
         Rows with the event, and all rows.
     k_other, n_other : int
-        The same of the rows that are subtracted.
+        The same for the share that is subtracted.
     z : float
         Normal quantile.
 
     Returns
     -------
     (float, float)
-        Within [-1, 1], never of zero width.
+        Within [-1, 1]; never has zero width.
 
     References
     ----------

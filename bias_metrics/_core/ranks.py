@@ -53,7 +53,7 @@ class SortedClasses:
 
 
 def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) -> SortedScores:
-    """Sort one class. Rows of weight 0 are as good as absent and are left out."""
+    """Sort one class. Rows of weight 0 have no effect and are left out."""
     if sample_weight is None:
         return SortedScores(np.sort(y_score))
     present = sample_weight > 0
@@ -65,7 +65,7 @@ def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) ->
 def sort_classes(
     y_true: BoolArray, y_score: FloatArray, sample_weight: FloatArray | None = None
 ) -> SortedClasses:
-    """Sort positives and negatives apart."""
+    """Sort positives and negatives separately."""
     masks = (y_true, ~y_true)
     if sample_weight is None:
         return SortedClasses(*(_sort_in_place(y_score[of_class]) for of_class in masks))
@@ -73,7 +73,7 @@ def sort_classes(
 
 
 def _sort_in_place(scores: FloatArray) -> SortedScores:
-    """Sort scores that nobody else holds: a second copy would double the memory."""
+    """Sort in place scores that nobody else uses: a copy would double the memory."""
     scores.sort()
     return SortedScores(scores)
 
@@ -81,7 +81,7 @@ def _sort_in_place(scores: FloatArray) -> SortedScores:
 def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
     """Twice the (weighted) number of pairs in which `upper` scores above `lower`.
 
-    A tie counts one half, hence 1 here. Without weights the result is an exact integer.
+    A tie counts one half, and so 1 here. Without weights the result is an exact integer.
     """
     left = np.searchsorted(lower.scores, upper.scores, side="left")
     right = np.searchsorted(lower.scores, upper.scores, side="right")
@@ -102,7 +102,7 @@ def _check_class(name: str, everyone: SortedScores, own: SortedScores) -> None:
     if own.n > everyone.n:
         msg = f"`y_true` must hold at most the {everyone.n} ranked {name}; got {own.n}."
         raise ValueError(msg)
-    # The float64 0.1 is not the float32 0.1: between dtypes no tie would be found.
+    # The float64 0.1 is not the float32 0.1: ties between dtypes would not be found.
     if own.n and own.scores.dtype != everyone.scores.dtype:
         msg = f"`y_score` must be {everyone.scores.dtype} as ranked; got {own.scores.dtype}."
         raise TypeError(msg)

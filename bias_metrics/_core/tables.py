@@ -1,4 +1,4 @@
-"""What every result can do: flat records, a table as text and as HTML, a data frame."""
+"""What every result offers: flat records, a table as text and as HTML, a data frame."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Table:
 
     @classmethod
     def of(cls, rows: Sequence[Row], title: str = "") -> Table:
-        """Make a table of flat records; columns that are empty in every row are left out."""
+        """Make a table from flat records; columns that are empty in every row are left out."""
         known = list(rows[0]) if rows else []
         names = [name for name in known if any(row[name] is not None for row in rows)]
         return cls(names, [[_text(row[name]) for name in names] for row in rows], title)
@@ -82,8 +82,8 @@ class Table:
 class Tabular(ABC):
     """A result that can be read as rows.
 
-    `print(result)` prints a table, a notebook shows one, `rows()` has all numbers and
-    `to_frame()` puts them into a data frame.
+    `print(result)` prints a table and a notebook shows one; `rows()` returns all numbers, and
+    `to_frame()` returns them as a data frame.
     """
 
     @abstractmethod
@@ -91,12 +91,12 @@ class Tabular(ABC):
         """Return plain values."""
 
     def rows(self) -> list[Row]:
-        """Return flat records, all with the same keys; what is undefined is None.
+        """Return flat records, all with the same keys; undefined values are None.
 
         Returns
         -------
         list of dict
-            Strings, numbers, booleans and None alone, for any data frame or a CSV file.
+            Only strings, numbers, booleans and None, ready for any data frame or a CSV file.
         """
         return [flat(self.to_dict())]
 
@@ -111,7 +111,7 @@ class Tabular(ABC):
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            What is undefined is the library's own missing value.
+            Undefined values become the library's own missing value.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class Tabular(ABC):
 
 
 def flat(plain: Mapping[str, Any]) -> Row:
-    """Flatten what a `to_dict()` gave: a number for each value, and one column of reasons."""
+    """Flatten the output of a `to_dict()`: one number per value, and one column of reasons."""
     found: Row = {}
     reasons: list[str] = []
     _flatten(plain, "", found, reasons)
@@ -145,12 +145,12 @@ def flat(plain: Mapping[str, Any]) -> Row:
 
 
 def labelled(column: str, rows_of: Mapping[Any, Iterable[Row]]) -> list[Row]:
-    """Put the rows of several parts below each other, each with the name of its part."""
+    """Stack the rows of several parts, each with the name of its part."""
     return [{column: name} | row for name, rows in rows_of.items() for row in rows]
 
 
 def rows_of(named: Mapping[str, Tabular], overall: Tabular | None = None) -> dict[Any, list[Row]]:
-    """Return the records of each by name, before them those of all rows, which have no name."""
+    """Return the records by name, preceded by those of all rows, whose name is None."""
     first = {} if overall is None else {None: overall.rows()}
     return first | {name: value.rows() for name, value in named.items()}
 

@@ -20,23 +20,23 @@ class MetricValue:
     interval of its own: see `compare_bias`.
 
     An undefined value is not a number, not even NaN. `float()`, `round()` and `<` raise
-    ValueError with the reason, so that `auc < 0.8` cannot pass over a group in silence. It
-    equals no number, and in text it is `undefined`.
+    ValueError with the reason, so that `auc < 0.8` cannot silently skip a group. It
+    equals no number, and is printed as `undefined`.
 
     Attributes
     ----------
     value : float or None
         None when the metric is undefined; never NaN or infinite.
     reason : str or None
-        Why `value`, or else the interval, is None.
+        Why `value`, or only the interval, is None.
     std_error : float or None
         Standard error of `value`.
     low, high : float or None
-        Confidence interval; both None where there is none.
+        Confidence interval; both None if there is none.
     row_std_error : float or None
-        Where `std_error` allows for clusters: what it would be if rows were independent.
+        If `std_error` allows for clusters: what it would be if rows were independent.
     n_clusters : int or None
-        Where it does: how many clusters the rows fall into.
+        If `std_error` allows for clusters: how many clusters the rows fall into.
     """
 
     value: float | None
@@ -74,7 +74,7 @@ class MetricValue:
         return bool(self.value == other) if isinstance(other, Real) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.value)  # that of the number it equals
+        return hash(self.value)  # the same as of the number it equals
 
     def __lt__(self, other: Any) -> Any:
         return _ordered(self, other, float.__lt__)
@@ -89,7 +89,7 @@ class MetricValue:
         return _ordered(self, other, float.__ge__)
 
     def to_dict(self, *, interval: bool = False) -> dict[str, float | str | None]:
-        """Return `value`, with `interval` also its uncertainty; `reason` where there is one."""
+        """Return `value`, with `interval` also its uncertainty, and `reason` if there is one."""
         if not interval:
             short: dict[str, float | str | None] = {"value": self.value}
             return short if self.reason is None else short | {"reason": self.reason}

@@ -44,7 +44,7 @@ def power_mean(values: Iterable[float], power: float = -5.0) -> float:
     -------
     float
         Between the smallest and the largest value; ideal value 1 for AUCs. With a negative
-        power, 0 as soon as one value is 0.
+        power, 0 if any value is 0.
 
     Raises
     ------
@@ -76,14 +76,14 @@ def power_mean(values: Iterable[float], power: float = -5.0) -> float:
         return 0.0
     if largest == 0:
         return 0.0
-    # Scaled by the value that dominates, so that no power over- or underflows.
+    # Scaled by the dominant value, so that no power over- or underflows.
     scale = smallest if power < 0 else largest
     mean = math.fsum((number / scale) ** power for number in numbers) / len(numbers)
     return min(max(scale * float(mean ** (1 / power)), smallest), largest)
 
 
 def power_mean_of(values: Mapping[str, MetricValue], power: float) -> MetricValue:
-    """Power mean over named subgroups; undefined as soon as one of them is."""
+    """Power mean over named subgroups; undefined if any of them is."""
     if not values:
         return undefined("no subgroups")
     missing = [name for name, value in values.items() if value.value is None]

@@ -36,7 +36,7 @@ def roc_auc(
     sample_weight : float array of shape (n,), optional
         At least 0; weighted rows have no interval.
     confidence : float, default=0.95
-        Of the interval.
+        Confidence of the interval.
 
     Returns
     -------

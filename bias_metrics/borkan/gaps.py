@@ -18,8 +18,8 @@ def positive_aeg(cells: Cells) -> MetricValue:
 
     Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
     The sign is that of definitions 3 and 4 and of Table 2; the integral of definition 2,
-    taken literally, has the opposite one. 0 means P = 1/2, not equal means or equal
-    distributions: a subgroup that is only spread wider has an AEG of 0.
+    taken literally, has the opposite sign. 0 means P = 1/2, not equal means or equal
+    distributions: a subgroup whose scores are only spread wider has an AEG of 0.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One function per metric of one subgroup: what the five have in common, said once."""
+"""One function per metric of one subgroup: what the five have in common."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ in_subgroup : bool array of shape (n,)
 sample_weight : float array of shape (n,), optional
     At least 0; weighted rows have no interval.
 confidence : float, default=0.95
-    Of the interval.
+    Confidence of the interval.
 
 Returns
 """
@@ -39,7 +39,7 @@ References
 
 
 class SubgroupFunction(Protocol):
-    """How a metric of one subgroup is called."""
+    """The call signature of a metric of one subgroup."""
 
     def __call__(
         self,
@@ -54,9 +54,10 @@ class SubgroupFunction(Protocol):
 
 
 def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
-    """Make the function of one metric, given which cell it is.
+    """Make the function of one metric, given the cell to pick.
 
-    Parameters and errors, the same for all, join the docstring before `Returns` and `References`.
+    The shared parameters and errors are inserted into the docstring before `Returns` and
+    `References`.
     """
 
     @aligned

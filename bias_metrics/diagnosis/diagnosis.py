@@ -70,7 +70,7 @@ class Diagnosis(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a number that decided."""
+        """Return one record per number that decided."""
         return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
 
 
@@ -82,7 +82,7 @@ class Diagnoses(dict[str, Diagnosis], Tabular):
         return as_dicts(self)
 
     def rows(self) -> list[Row]:
-        """Return one record a subgroup: the pattern, its name and the sentence."""
+        """Return one record per subgroup: the pattern, its name and the sentence."""
         return [
             {"subgroup": name, "pattern": one.pattern, "name": one.name, "sentence": one.sentence}
             for name, one in self.items()

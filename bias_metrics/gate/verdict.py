@@ -136,7 +136,7 @@ class Verdict(Tabular):
         return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
 
     def rows(self) -> list[Row]:
-        """Return one record a result of a rule."""
+        """Return one record per result of a rule."""
         return [result.to_dict() for result in self.results]
 
     def _table(self) -> Table:

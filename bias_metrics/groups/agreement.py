@@ -82,7 +82,7 @@ class LabelAgreement(Tabular):
         return {"n": self.n, "identities": as_dicts(self.identities)}
 
     def rows(self) -> list[Row]:
-        """Return one record an identity."""
+        """Return one record per identity."""
         return labelled("identity", rows_of(self.identities))
 
 
@@ -116,7 +116,7 @@ def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
     ValueError
         If a length differs, a membership is not 0 or 1, or the identities are not the same.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------

@@ -77,7 +77,7 @@ class CounterfactualGaps(Tabular):
         return counts | {"terms": as_dicts(self.terms)}
 
     def rows(self) -> list[Row]:
-        """Return one record a term."""
+        """Return one record per term."""
         return labelled("term", rows_of(self.terms))
 
 

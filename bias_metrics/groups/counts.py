@@ -56,7 +56,7 @@ class IdentityCounts(Tabular):
         return {"overall": self.overall.to_dict(), "identities": as_dicts(self.identities)}
 
     def rows(self) -> list[Row]:
-        """Return one record an identity, and one of all rows, without a name."""
+        """Return one record per identity, and one of all rows, without a name."""
         return labelled("identity", rows_of(self.identities, self.overall))
 
 
@@ -99,7 +99,7 @@ class TermFrequencies(Tabular):
         return {"overall": self.overall.to_dict(), "terms": as_dicts(self.terms)}
 
     def rows(self) -> list[Row]:
-        """Return one record a term."""
+        """Return one record per term."""
         return labelled("term", rows_of(self.terms))
 
 
@@ -130,7 +130,7 @@ class LengthBucket(Tabular):
         return {"start": self.start, "stop": self.stop} | rows
 
     def rows(self) -> list[Row]:
-        """Return one record a term, and one of all rows, without a name."""
+        """Return one record per term, and one of all rows, without a name."""
         of_terms = labelled("term", rows_of(self.terms, self.overall))
         return [{"start": self.start, "stop": self.stop} | row for row in of_terms]
 

@@ -53,7 +53,7 @@ def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCoun
     ValueError
         If a length differs, or a label or membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -100,7 +100,7 @@ def term_frequencies(y_true: npt.ArrayLike, mentions: Subgroups) -> TermFrequenc
     ValueError
         If a length differs, or a label or membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -161,7 +161,7 @@ def toxicity_by_length(
         If an array's length differs, a label or membership is not 0 or 1, a length is
         negative or not whole, or `edges` do not ascend.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------

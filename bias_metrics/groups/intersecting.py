@@ -1,6 +1,6 @@
 """Intersections of subgroups: which there are, and which have too few rows to be measured.
 
-Memberships are packed, eight rows a byte, and an intersection is counted only if every
+Memberships are packed, eight rows per byte, and an intersection is counted only if every
 smaller one inside it has support (Agrawal and Srikant 1994), so that three at a time of 24
 identities stay cheap on millions of rows.
 """
@@ -114,7 +114,7 @@ class Intersections(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record an intersection that was counted, and whether it was kept."""
+        """Return one record per intersection that was counted, and whether it was kept."""
         counted = self.kept | self.left_out
         return [
             {"intersection": name, "kept": name in self.kept} | row
@@ -164,7 +164,7 @@ def intersections(
         If a length differs, a membership or label is not 0 or 1, a name contains ` & `,
         `max_order` is below 2 or `min_support` below 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -256,7 +256,7 @@ def _count(bits: _Bits) -> int:
 
 
 def _packed(mask: BoolArray) -> _Bits:
-    """Pack eight rows a byte, in whole words of 64 rows."""
+    """Pack eight rows per byte, in whole words of 64 rows."""
     octets = np.packbits(mask)
     words = np.zeros(math.ceil(octets.size / 8), dtype=np.uint64)
     words.view(np.uint8)[: octets.size] = octets

@@ -79,7 +79,7 @@ class RollUp(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a category."""
+        """Return one record per category."""
         return [
             {
                 "category": name,
@@ -120,7 +120,7 @@ def roll_up(
     ValueError
         If a length differs or a membership is not 0 or 1.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Two models on the same rows: differences of every metric, and what they show."""
+"""Two models on the same rows: the difference in every metric, and what it shows."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class BiasComparison(Tabular):
     first, second : BiasReport
         The two models' reports on the same rows.
     overall : Overall
-        Of the ROC AUC over all rows.
+        The ROC AUC over all rows.
     subgroups : dict of str to Named of Difference
         By subgroup and metric: `comparison.subgroups["gay"].bpsn_auc`.
     power_mean : Named of Difference
         By metric.
     final_score : Difference
-        Of the Jigsaw final score.
+        The Jigsaw final score.
     confidence : float
-        Of each interval.
+        Confidence of each interval.
     """
 
     first: BiasReport
@@ -75,12 +75,12 @@ class BiasComparison(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a difference: five a subgroup, then those of all rows.
+        """Return one record per difference: five a subgroup, then those of all rows.
 
         Returns
         -------
         list of dict
-            `subgroup` (None for all rows), `metric`, and everything that a Difference holds.
+            `subgroup` (None for all rows), `metric`, and all attributes of the Difference.
         """
         others = {"auc": self.overall.auc}
         others |= {f"power_mean_{name}": one for name, one in self.power_mean.items()}
@@ -103,7 +103,7 @@ class BiasComparison(Tabular):
         return Table(
             ["subgroup", *metrics],
             body,
-            f"first less second: AUC {self.overall.auc}, final score {self.final_score}",
+            f"first minus second: AUC {self.overall.auc}, final score {self.final_score}",
             [f"* shown at {self.confidence:.0%} confidence after Holm's adjustment"],
         )
 
@@ -126,8 +126,8 @@ def compare_bias(
 ) -> BiasComparison:
     """Compare the bias of two models' scores on the same rows.
 
-    Every metric of `evaluate_bias` as the first model's less the second's. The models are
-    paired: what makes a row hard for both does not widen the interval.
+    Every metric of `evaluate_bias`, as the first model's value minus the second's. The models
+    are paired: rows that are hard for both do not widen the interval.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def compare_bias(
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
-        Of each interval. For a one-sided statement at 5 % take 0.90.
+        Confidence of each interval. For a one-sided test at 5 %, use 0.90.
     clusters : array of shape (n,), optional
         As in `evaluate_bias`.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
@@ -152,8 +152,8 @@ def compare_bias(
     Returns
     -------
     BiasComparison
-        Differences with paired intervals and p-values. Identical scores differ by 0 with
-        zero width.
+        Differences with paired intervals and p-values. For identical scores the difference is 0
+        and its interval has zero width.
 
     Raises
     ------
@@ -163,12 +163,12 @@ def compare_bias(
     Notes
     -----
     The variance of a difference is DeLong's, with the covariance of the two estimates. Near an
-    AUC of 1 it rests on the few rows that are out of order, and is too small most often when
-    the difference is overestimated. So in classes of at least 200 rows the interval reaches
-    farther on the side to which the difference is skewed, as far as Hall's transformation
-    says; in smaller ones it is made of the two estimates' own intervals (see
-    `auc_interval`). Intervals of aggregates use Student's quantile; the degrees of freedom are
-    few where few rows make up the variance.
+    AUC of 1 it depends on the few rows that are out of order, and tends to be too small when
+    the difference is overestimated. With at least 200 rows in each class, the interval therefore
+    reaches farther on the side to which the difference is skewed, by Hall's transformation; with
+    fewer rows it is computed from the two estimates' own intervals (see `auc_interval`).
+    Intervals of aggregates use Student's quantile, with few degrees of freedom if a few rows
+    dominate the variance.
 
     References
     ----------

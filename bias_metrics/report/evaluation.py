@@ -69,33 +69,33 @@ def evaluate_bias(
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     intervals : {True, "cells", False}, default=True
-        Confidence intervals of every number, of the AUCs and AEGs alone, or of none. Weighted
-        rows have none.
+        Confidence intervals for every number, only for AUCs and AEGs, or for none. Weighted
+        rows have no intervals.
     confidence : float, default=0.95
-        Confidence of each interval, not of all together.
+        Confidence of each interval on its own, not of all together.
     clusters : array of shape (n,), optional
         Article, thread or template of each row: rows of one cluster are not independent.
         With fewer than 20 clusters there are no intervals.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         Which rows a subgroup is compared with: all outside it, or those in none of the
-        `subgroups`. The two give different numbers and are never to be compared; the report
-        records which it was. The overall AUC covers all rows in either case.
+        `subgroups`. Never compare numbers from one with numbers from the other; the report
+        records which was used. The overall AUC covers all rows in either case.
 
     Returns
     -------
     BiasReport
         AUCs in [0, 1], ideal 1; AEGs in [-1/2, 1/2], ideal 0, positive when the subgroup's
         scores are higher. A metric without the rows it needs has the value None and a
-        reason; so has a power mean over a subgroup without that metric.
+        reason; so does a power mean over a subgroup without that metric.
 
     Raises
     ------
     ValueError
         If a length differs, a score is not finite, a label or membership is not 0 or 1, a
         weight is negative, `power` is 0, `power_mean_groups` names an unknown subgroup or
-        `background` is none of the two.
+        `background` is neither of the two.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------
@@ -129,7 +129,7 @@ def evaluate_bias(
 
 
 class SliceReports(dict[str, BiasReport], Tabular):
-    """The report of each slice by its name."""
+    """The report of each slice, by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -153,7 +153,7 @@ def evaluate_slices(
     Each report is that of `evaluate_bias` on the slice's rows alone: subgroup *and*
     background are short comments. That differs from a slice among the `subgroups`, whose
     background has comments of any length. The arguments are checked once; each slice is ranked
-    anew, which takes no longer than picking its rows out of the ranks of all.
+    separately, which takes no longer than picking its rows out of the ranking of all rows.
 
     Parameters
     ----------
@@ -163,12 +163,12 @@ def evaluate_slices(
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
     **options
-        As in `evaluate_bias`, among all rows: weights and clusters have shape (n,).
+        As in `evaluate_bias`, for all rows: weights and clusters have shape (n,).
 
     Returns
     -------
     SliceReports
-        A dict of str to BiasReport, one a slice in the order given, that prints as a table.
+        A dict of str to BiasReport, one per slice in the order given, that prints as a table.
         A slice without positives or negatives has undefined metrics.
 
     Raises

@@ -1,4 +1,4 @@
-"""How far the bias metrics depend on what is called toxic."""
+"""How much the bias metrics depend on what is called toxic."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LabelSensitivity(Tabular):
     by_threshold : dict of float to BiasReport
         Over all rows, toxic at or above each threshold.
     contested, agreed, unanimous : BiasReport
-        Over rows whose fraction lies between the two bounds or on one of them; over all
-        other rows; and over those of the latter with fraction 0 or 1. Toxic at >= 0.5.
+        Over rows whose fraction lies between the two bounds, bounds included; over all
+        other rows; and over those with fraction 0 or 1. Toxic at >= 0.5.
     """
 
     by_threshold: dict[float, BiasReport]
@@ -51,7 +51,7 @@ class LabelSensitivity(Tabular):
         Returns
         -------
         MetricValue
-            At least 0, ideal 0; undefined when the metric is, at any threshold.
+            At least 0, ideal 0; undefined if the metric is undefined at any threshold.
         """
         found = {
             threshold: getattr(report.subgroups[subgroup], metric).value
@@ -76,7 +76,7 @@ class LabelSensitivity(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return the records of every report, each with the part of the rows it is of."""
+        """Return the records of every report, each with the part of the rows it covers."""
         parts = {f"toxic at {t:g}": report for t, report in self.by_threshold.items()}
         parts |= {"contested": self.contested, "agreed": self.agreed, "unanimous": self.unanimous}
         return labelled("part", rows_of(parts))
@@ -90,7 +90,7 @@ class LabelSensitivity(Tabular):
         }
         thresholds = ", ".join(f"{t:g}" for t in self.by_threshold)
         return Table.of(
-            labelled("subgroup", spreads), f"largest less smallest value, toxic at {thresholds}"
+            labelled("subgroup", spreads), f"largest minus smallest value, toxic at {thresholds}"
         )
 
 
@@ -104,23 +104,23 @@ def label_sensitivity(
     contested: tuple[float, float] = (0.3, 0.7),
     background: Background = "outside_subgroup",
 ) -> LabelSensitivity:
-    """Measure how the bias metrics move with what is called toxic.
+    """Measure how the bias metrics change with what is called toxic.
 
-    A gap that is there at one threshold only, or only where raters disagree, says as much
-    about the labels as about the model. Contested rows are harder: lower AUCs on them are
-    no sign of bias; a *subgroup* that falls further than the others is. Each part is
-    measured within itself, its background included.
+    A gap that appears at one threshold only, or only where raters disagree, says as much
+    about the labels as about the model. Contested rows are harder, so lower AUCs on them are
+    no sign of bias; a *subgroup* whose AUC falls further than the others' is. Each part is
+    measured on its own rows only, background included.
 
     Parameters
     ----------
     label_fraction : float array of shape (n,)
-        Fraction of raters who say toxic, from 0 to 1.
+        Fraction of raters who called the comment toxic, from 0 to 1.
     y_score : float array of shape (n,)
         Finite scores.
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     thresholds : sequence of float
-        A row is toxic when its fraction is at least this; different, above 0, at most 1.
+        A row is toxic if its fraction is at least this; all different, above 0, at most 1.
     contested : tuple of float, default=(0.3, 0.7)
         Smallest and largest fraction at which raters count as divided, inside (0, 1).
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
@@ -129,7 +129,7 @@ def label_sensitivity(
     Returns
     -------
     LabelSensitivity
-        A report for each threshold and each part, and how far each metric moves; undefined
+        A report for each threshold and each part, and how far each metric changes; undefined
         values keep their reasons.
 
     Raises
@@ -138,7 +138,7 @@ def label_sensitivity(
         If a length differs, a fraction is outside [0, 1], a score is not finite, a
         membership is not 0 or 1, or an option breaks its rule.
     TypeError
-        If an argument has the wrong type altogether.
+        If an argument has the wrong type.
 
     References
     ----------

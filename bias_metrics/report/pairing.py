@@ -48,7 +48,7 @@ class Model:
     members : mapping of str to Members
         The subgroups' rows.
     report : BiasReport
-        With intervals of its cells for independent rows.
+        Its cells have intervals for independent rows.
     """
 
     ranked: RankedRows
@@ -180,7 +180,7 @@ class Pairing:
     def _clustered(
         self, a: MetricValue, b: MetricValue, by_row: Floats, n_clusters: int
     ) -> Difference:
-        """Return a difference when the rows of a cluster move together."""
+        """Return a difference whose error allows for correlation within clusters."""
         std_error = self.spreads[0].clustered_error(by_row, n_clusters)
         if n_clusters < MIN_CLUSTERS:
             reason = f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"

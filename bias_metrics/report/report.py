@@ -1,4 +1,4 @@
-"""What `evaluate_bias` returns: every number of one evaluation, and its plain form."""
+"""What `evaluate_bias` returns: every number of one evaluation, also as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKGROUNDS = ("outside_subgroup", "no_identity")
 
 
 def cell_of(value: MetricValue) -> Row:
-    """Return a number with its uncertainty as the end of a record."""
+    """Return a number with its uncertainty as the last columns of a record."""
     names = ("value", "std_error", "low", "high", "reason")
     return {name: getattr(value, name) for name in names}
 
@@ -30,7 +30,7 @@ class SubgroupBias(Cells, Tabular):
     Attributes
     ----------
     n, n_positive, n_negative : int
-        Rows of the subgroup with a weight above 0, in all and by class.
+        Rows of the subgroup with a weight above 0, in total and by class.
     subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
         The five metrics.
     """
@@ -56,7 +56,7 @@ class SubgroupBias(Cells, Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a metric."""
+        """Return one record per metric."""
         counts = {"n": self.n, "n_positive": self.n_positive}
         return [{"metric": f.name} | counts | cell_of(getattr(self, f.name)) for f in fields(Cells)]
 
@@ -87,7 +87,7 @@ class PowerMeans:
     power : float
         Their exponent.
     groups : tuple of str
-        The subgroups that they cover.
+        The subgroups they cover.
     subgroup_auc, bpsn_auc, bnsp_auc : MetricValue
         The means.
     """
@@ -127,7 +127,7 @@ class BiasReport(Tabular):
     final_score : MetricValue
         Jigsaw final score.
     background : {"outside_subgroup", "no_identity"}
-        Which rows each subgroup was compared with: all outside it, or those in none.
+        Which rows each subgroup was compared with: all outside it, or those in no subgroup.
     """
 
     overall: Overall[MetricValue]
@@ -138,7 +138,7 @@ class BiasReport(Tabular):
 
     @property
     def worst(self) -> dict[str, WorstSubgroup]:
-        """Which subgroup is treated worst, by metric."""
+        """The subgroup that is treated worst, by metric."""
         plain = {"subgroups": as_dicts(self.subgroups)}
         return {name: worst_subgroup(plain, name) for name in SUBGROUP_METRICS}
 
@@ -158,13 +158,13 @@ class BiasReport(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a number: five a subgroup, then those of all rows.
+        """Return one record per number: five a subgroup, then those of all rows.
 
         Returns
         -------
         list of dict
             `subgroup` (None for a number of all rows), `metric`, `n` and `n_positive` of the
-            rows, `value`, `std_error`, `low`, `high` and, where one is None, the `reason`.
+            rows, `value`, `std_error`, `low`, `high` and, if one of these is None, the `reason`.
         """
         counts = {"n": self.overall.n, "n_positive": self.overall.n_positive}
         others = {"auc": self.overall.auc}

@@ -1,4 +1,4 @@
-"""What was asked of `evaluate_bias`, checked once, and the way to its report."""
+"""The arguments of `evaluate_bias`, checked once, and how they become a report."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Request:
     Attributes
     ----------
     labels, scores, weights, masks, clusters
-        Of the rows; weights and cluster codes may be None.
+        One value per row; weights and cluster codes may be None.
     power : float
         Exponent of the power means.
     groups : tuple of str
-        The subgroups that they cover.
+        The subgroups they cover.
     confidence : float or None
-        Of the intervals; None without intervals.
+        Confidence of the intervals; None without intervals.
     aggregates : bool
         Whether aggregates have intervals too.
     background : {"outside_subgroup", "no_identity"}
@@ -143,7 +143,7 @@ class Request:
         excluded = None if outside is None else sort_classes(*self._of(outside))
         found = {}
         for name, mask in self.masks.items():
-            # Row numbers, because picking few rows by number is faster than by mask.
+            # Picking a few rows by number is faster than by mask.
             labels, scores, weights = self._of(np.flatnonzero(mask))
             found[name] = measure_subgroup(
                 everyone,
@@ -172,22 +172,22 @@ def ranked_members(
 def members_of(
     ranked: RankedRows, masks: Mapping[str, BoolArray], others: Members | None
 ) -> Mapping[str, Members]:
-    """Return each subgroup's ranked rows; of many subgroups they are made when needed.
+    """Return each subgroup's ranked rows, computed on demand.
 
-    They take more memory than anything else: of all subgroups at once only where these are few.
+    They take more memory than anything else, so all are kept at once only if there are few.
     """
     return Lazily(masks, lambda name: ranked.members(np.flatnonzero(masks[name]), others))
 
 
 def excluded_rows(background: str, masks: Mapping[str, BoolArray]) -> Rows | None:
-    """Return the rows that no background has; None where each subgroup leaves out its own."""
+    """Return the rows excluded from every background; None if each excludes only its own."""
     if background == BACKGROUNDS[0] or not masks:
         return None
     return np.flatnonzero(any_of(masks))
 
 
 def any_of(masks: Mapping[str, BoolArray]) -> BoolArray:
-    """Say which rows belong to any subgroup; there must be one at least."""
+    """Say which rows belong to any subgroup; there must be at least one subgroup."""
     if isinstance(masks, PackedMasks):
         return masks.any()
     return np.asarray(np.logical_or.reduce(list(masks.values())))

@@ -1,6 +1,6 @@
-"""The three steps of `evaluate_bias`, for callers that run them apart.
+"""The three steps of `evaluate_bias`, for callers that run them separately.
 
-One process or thread per subgroup, say: the report is the same to the last bit.
+For example with one process or thread per subgroup: the report is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def measure_subgroup(
     sample_weight : float array of shape (m,), optional
         Their weights; given if and only if `rank_scores` had weights.
     confidence : float, optional
-        Of the intervals; default no intervals.
+        Confidence of the intervals; default no intervals.
     excluded : SortedClasses, optional
-        The rows that are not its background, its own included, from `rank_scores`: those of
+        The rows excluded from its background, its own included, from `rank_scores`: those of
         all subgroups for a background without identities. Default its own rows.
 
     Returns
@@ -95,7 +95,7 @@ def measure_subgroup(
 
 
 def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
-    """Measure one subgroup of ranked rows."""
+    """Measure one subgroup, given its ranked rows."""
     cells = measure_cells(members.compared, confidence)
     return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells)
 

@@ -1,4 +1,4 @@
-"""Uncertainty beyond single AUCs of independent rows: aggregates and clusters."""
+"""Uncertainty of aggregates, and of any number when rows come in clusters."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def with_intervals(
     clusters: Codes | None = None,
     aggregates: bool = True,
 ) -> BiasReport:
-    """Return a report with intervals of its aggregates, and all of them by cluster if asked.
+    """Return a report with intervals of its aggregates; given clusters, all intervals use them.
 
     Parameters
     ----------
     report : BiasReport
-        With intervals of its cells for independent rows.
+        Its cells have intervals for independent rows.
     ranked : RankedRows
         All rows.
     members : mapping of str to Members
@@ -82,7 +82,7 @@ class Spread:
     confidence: float
 
     def empty(self) -> Influence:
-        """Return no influence."""
+        """Return an influence of 0 on every row."""
         everyone = self.ranked.everyone
         return Influence(everyone.positive.n, everyone.negative.n)
 
@@ -102,9 +102,9 @@ class Spread:
     def describe(
         self, value: MetricValue, influence: Influence | str, members: Members | None = None
     ) -> MetricValue:
-        """Return a value in (0, 1) with standard error and an interval on the logit scale.
+        """Return a value in (0, 1) with its standard error and an interval on the logit scale.
 
-        Without an influence, return it with the reason.
+        If `influence` is a reason instead, return the value with that reason.
         """
         if value.value is None:
             return value
@@ -136,14 +136,14 @@ class Spread:
         return replace(described, low=low, high=high)
 
     def count(self, members: Members | None) -> int:
-        """Count the clusters of a subgroup's rows; of all rows where there is no subgroup."""
+        """Count the clusters of a subgroup's rows, or of all rows if `members` is None."""
         assert self.clusters is not None  # noqa: S101
         if members is None:
             return int(self.clusters.max()) + 1
         return int(np.unique(self.clusters[members.rows]).size)
 
     def clustered_error(self, by_row: Floats, n_clusters: int) -> float:
-        """Return the standard error when the rows of a cluster move together."""
+        """Return the standard error that allows for correlation within clusters."""
         assert self.clusters is not None  # noqa: S101
         sums = np.bincount(self.clusters, weights=by_row)
         inflation = n_clusters / max(n_clusters - 1, 1)
@@ -151,7 +151,7 @@ class Spread:
 
 
 def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Spread) -> BiasReport:
-    """Return a report whose cells allow for clusters, where there are any."""
+    """Return a report whose cells allow for clusters, if there are any."""
     if spread.clusters is None:
         return report
     overall = report.overall.auc
@@ -202,8 +202,8 @@ def aggregate_influences(
 ) -> Iterator[tuple[str, Influence | str]]:
     """Yield the influence on the overall AUC, each power mean and the final score.
 
-    In place of an influence stands the reason where there is none. Each is valid until the
-    next is asked for: they are as large as the rows, and share their memory.
+    If there is no influence, yield the reason instead. An influence is valid only until the
+    next one is requested: each has a number per row, and they share their memory.
     """
     final, scratch = spread.empty(), spread.empty()
     lacking: str | None = None
@@ -228,7 +228,7 @@ def _add_power_mean(
     influence: Influence, report: BiasReport, metric: str, members: Mapping[str, Members]
 ) -> None:
     mean = getattr(report.power_mean, metric).value
-    assert mean is not None  # noqa: S101 - `_no_derivative` has seen to it
+    assert mean is not None  # noqa: S101 - `_no_derivative` checks it
     power, groups = report.power_mean.power, report.power_mean.groups
     for name in groups:
         value = getattr(report.subgroups[name], metric).value
@@ -237,7 +237,7 @@ def _add_power_mean(
 
 
 def aggregate_of(report: BiasReport, name: str) -> MetricValue:
-    """Return the number that `aggregate_influences` calls by this name."""
+    """Return the number to which `aggregate_influences` gives this name."""
     if name == "overall":
         return report.overall.auc
     found: MetricValue = getattr(report if name == "final_score" else report.power_mean, name)
@@ -245,7 +245,7 @@ def aggregate_of(report: BiasReport, name: str) -> MetricValue:
 
 
 def replace_aggregates(report: BiasReport, described: Mapping[str, MetricValue]) -> BiasReport:
-    """Return a report with power means and final score as described."""
+    """Return a report with the given power means and final score."""
     means: dict[str, Any] = {name: described[name] for name in FINAL_SCORE_PARTS}
     power_mean = replace(report.power_mean, **means)
     return replace(report, final_score=described["final_score"], power_mean=power_mean)

@@ -1,4 +1,4 @@
-"""What a comparison shows to be worse, over all of its cells together."""
+"""Which cells of a comparison are shown to be worse, corrected for looking at all of them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ ALPHA = 0.05
 
 
 def joint_confidence(n_subgroups: int, alpha: float = ALPHA) -> float:
-    """Return the two-sided confidence at which to compare, so that `worsened` errs seldom.
+    """Return the two-sided confidence at which to compare, so that `worsened` rarely errs.
 
-    The error is shared out to all cells (Bonferroni). It counts on one side only: what got
-    better is no error here.
+    The error is divided among all cells (Bonferroni). It is one-sided: `worsened` lists no
+    cells that got better.
 
     Parameters
     ----------
     n_subgroups : int
-        Subgroups of the comparison; each has five metrics.
+        Number of subgroups compared; each has five metrics.
     alpha : float, default=0.05
-        Chance that anything is listed where nothing got worse.
+        Chance that anything is listed when nothing got worse.
 
     Returns
     -------
@@ -40,8 +40,8 @@ def joint_confidence(n_subgroups: int, alpha: float = ALPHA) -> float:
 def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the cells in which the first model is shown to be worse than the second.
 
-    The bounds are those that the gate holds against a margin: of an AUC the difference, of
-    a gap (AEG) the growth of its size. A gap that only changes its sign has not got worse.
+    The bounds are those that the gate compares with a margin: for an AUC the difference, for
+    a gap (AEG) the growth of its size. A gap that only changes its sign did not get worse.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     -------
     list of dict
         `metric`, `group`, `first`, `second`; `worse_by`, above 0, and `worse_by_at_least`, its
-        lower bound. Nothing without an interval is listed.
+        lower bound. Cells without an interval are not listed.
     """
     found: list[dict[str, Any]] = []
     for group, cells in comparison["subgroups"].items():

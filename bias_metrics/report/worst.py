@@ -1,4 +1,4 @@
-"""Which subgroup a metric says is treated worst."""
+"""Which subgroup is treated worst, according to a metric."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class WorstSubgroup(Tabular):
     metric : str
         The metric.
     subgroup : str or None
-        Its name; None when the metric is defined for no subgroup.
+        Its name; None if the metric is not defined for any subgroup.
     value : MetricValue
         Its value, signed for an AEG, and the interval of the worst of all: from the worst
         lower bound to the worst upper bound over all subgroups, on the side of the value's
         sign for an AEG. The interval of that subgroup alone would be far too narrow: the
-        worst of many is bad by chance too.
+        worst of many is bad partly by chance.
     n_positive, n_negative : int
         Its rows by class; 0 without a subgroup.
     tied : tuple of str
-        Further subgroups with a value as bad.
+        Other subgroups with an equally bad value.
     undefined : dict of str to str
         The subgroups that cannot be compared, each with its reason.
     """
@@ -66,30 +66,30 @@ class Reported(Protocol):
 
 
 def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSubgroup:
-    """Name the subgroup, or intersection, that a metric says is treated worst.
+    """Return the subgroup, or intersection, that is treated worst according to a metric.
 
-    The lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates is
-    too bad an estimate, the more so the smaller the subgroups are: look at the counts.
+    It has the lowest AUC, or the AEG farthest from 0 on either side. The worst of many estimates
+    looks worse than it is, especially if subgroups are small: look at the counts.
 
     Parameters
     ----------
     report : BiasReport or mapping
-        A report, or what its `to_dict()` gave, also when read from JSON. `report.worst` has
-        the worst of every metric.
+        A report, or the output of its `to_dict()`, also as read from JSON. `report.worst` has
+        the worst subgroup of every metric.
     metric : str
         One of `subgroup_auc`, `bpsn_auc`, `bnsp_auc`, `positive_aeg`, `negative_aeg`.
 
     Returns
     -------
     WorstSubgroup
-        Its name, value and counts; the first in the report when several are equal, with the
-        others in `tied`; undefined when the metric is defined for none. Without an interval
-        where a subgroup has none.
+        Its name, value and counts; if several are equal, the first in the report, with the
+        others in `tied`; undefined if the metric is defined for none. It has no interval if
+        any subgroup has none.
 
     Raises
     ------
     ValueError
-        If `metric` is none of the five.
+        If `metric` is not one of the five.
 
     References
     ----------
@@ -128,9 +128,9 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
 def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
     """Order subgroups by how bad their worst AUC is shown to be, the worst first.
 
-    What counts is the upper bound of an interval, so that a few unlucky rows do not come before a
-    subgroup with evidence. Then come subgroups without any interval, by their lowest AUC,
-    then those without any AUC.
+    They are ordered by the upper bound of an interval, so that a few unlucky rows do not come
+    before a subgroup with evidence. Subgroups without any interval come next, by their lowest
+    AUC, then those without any AUC.
 
     Parameters
     ----------

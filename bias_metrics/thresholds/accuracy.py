@@ -28,7 +28,7 @@ class CellAccuracy(Tabular):
     label : bool
         True for the subgroup's positives, False for its negatives.
     n, n_correct : int
-        The rows, and those of them on the right side of the threshold.
+        The rows, and how many of them are on the correct side of the threshold.
     """
 
     subgroup: str
@@ -48,14 +48,14 @@ class CellAccuracy(Tabular):
 
 @dataclass(frozen=True)
 class WorstGroupAccuracy(Tabular):
-    """The cell of the lowest accuracy, among all cells.
+    """The cell with the lowest accuracy, and all cells.
 
     Attributes
     ----------
     threshold : float
         Scores at or above it are flagged.
     cells : tuple of CellAccuracy
-        Two a subgroup, in the order given, those without rows included.
+        Two per subgroup, in the order given, those without rows included.
     """
 
     threshold: float
@@ -63,14 +63,14 @@ class WorstGroupAccuracy(Tabular):
 
     @property
     def value(self) -> MetricValue:
-        """The lowest accuracy of the cells that have rows; undefined when none has."""
+        """The lowest accuracy of the cells that have rows; undefined if none has."""
         if not self.worst:
             return MetricValue(None, "no cell has rows" if self.cells else "no subgroups")
         return self.worst[0].accuracy
 
     @property
     def worst(self) -> tuple[CellAccuracy, ...]:
-        """The cells of that accuracy: one, unless several tie."""
+        """The cells with the lowest accuracy: one, unless several tie."""
         values = [cell.accuracy.value for cell in self.cells]
         lowest = min((value for value in values if value is not None), default=None)
         pairs = zip(self.cells, values, strict=True)
@@ -88,7 +88,7 @@ class WorstGroupAccuracy(Tabular):
         return {"threshold": self.threshold, **self.value.to_dict(), **plain}
 
     def rows(self) -> list[Row]:
-        """Return one record a cell, and whether it is among the worst."""
+        """Return one record per cell, and whether it is among the worst."""
         worst = self.worst
         return [{"worst": cell in worst} | row for cell in self.cells for row in cell.rows()]
 
@@ -104,10 +104,10 @@ def worst_group_accuracy(
     """Lowest accuracy among the cells of an identity and a label, at a threshold.
 
     A low value for toxic rows: toxic mentions of that identity are missed; for non-toxic
-    rows: harmless mentions are flagged. It depends on the threshold, unlike an AUC, and as
-    the least of many estimates it is too low an estimate, the more so the smaller the cells:
-    look at their counts. Not to be confused with `worst_subgroup`, which compares the
-    Borkan metrics.
+    rows: harmless mentions are flagged. Unlike an AUC it depends on the threshold. As the
+    lowest of many estimates it is biased downwards, especially if cells are small: look at
+    their counts. Not to be confused with `worst_subgroup`, which compares the Borkan
+    metrics.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def worst_group_accuracy(
     Returns
     -------
     WorstGroupAccuracy
-        Its value, in [0, 1] with ideal 1; the worst cell, or cells, with counts; all cells.
-        Cells without rows have no accuracy: they are listed as undefined, and the value is
-        that of the others.
+        The value, in [0, 1] with ideal 1; the worst cell, or cells, with counts; all cells.
+        Cells without rows have no accuracy: they are listed as undefined, and the value
+        ignores them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which threshold to choose when subgroups should suffer alike."""
+"""Which threshold to choose so that errors are spread evenly over subgroups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMPARED = tuple(name for name in RATES if name != "precision")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """What one threshold does.
+    """The effect of one threshold.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class OperatingPoint:
     gap : float
         Largest abs(rate of a subgroup - rate of all rows), from 0 to 1, ideal 0.
     subgroup, rate : str
-        Where that gap is.
+        The subgroup and the rate that have this gap.
     """
 
     threshold: float
@@ -59,18 +59,18 @@ class OperatingPoint:
 
 @dataclass(frozen=True)
 class ThresholdAdvice(Tabular):
-    """The threshold advised, and what else could be had.
+    """The advised threshold, and the alternatives.
 
     Attributes
     ----------
     advised : OperatingPoint or None
-        The smallest gap that meets both demands; None when nothing does.
+        The smallest gap that meets both minimums; None if nothing does.
     reason : str or None
         Why nothing is advised; None otherwise.
     frontier : tuple of OperatingPoint
-        Among thresholds that meet the demand on recall, those for which no other has a
-        smaller gap without less precision, nor more precision without a larger gap; from
-        high precision to small gap. Empty when the gap is undefined.
+        Among thresholds with the required recall, those for which no other has a
+        smaller gap without less precision, or more precision without a larger gap; from
+        high precision to small gap. Empty if the gap is undefined.
     """
 
     advised: OperatingPoint | None
@@ -86,7 +86,7 @@ class ThresholdAdvice(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a point of the frontier, and whether it is advised."""
+        """Return one record per point of the frontier, and whether it is advised."""
         return [{"advised": point == self.advised} | vars(point) for point in self.frontier]
 
     def _table(self) -> Table:
@@ -104,17 +104,17 @@ def advise_threshold(
     rates: Sequence[str] = ("false_positive_rate", "false_negative_rate"),
     sample_weight: npt.ArrayLike | None = None,
 ) -> ThresholdAdvice:
-    """Find the threshold of the smallest gap between subgroups that is still good enough.
+    """Find the threshold with the smallest gap between subgroups among those good enough.
 
     The gap of a threshold is the largest abs(rate of a subgroup - rate of all rows), over
     subgroups and over `rates`: the largest term of `fped` and `fned`. Every distinct score
-    is tried; a row is flagged when its score >= the threshold.
+    is tried; a row is flagged if its score >= the threshold.
 
-    Both demands are needed. Flagging every row has recall 1 and gap 0, and flagging next to
-    none has precision and next to no gap either: with one demand alone the advice would be
-    useless. A demand of 0 waives it.
+    Both minimums are needed: flagging every row gives recall 1 and gap 0, and flagging almost
+    none gives high precision and almost no gap, so with one minimum alone the advice would be
+    useless. A minimum of 0 turns it off.
 
-    The threshold is chosen on these rows, hence its gap on other rows is larger as a rule.
+    The threshold is chosen on these rows, so its gap on other rows is usually larger.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def advise_threshold(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     min_recall, min_precision : float
-        Demands on all rows together, from 0 to 1.
+        Required of all rows together, from 0 to 1.
     rates : sequence of str
         Rates to compare; default false positive and false negative rate. Also `recall` and
         `accuracy`.
@@ -135,15 +135,15 @@ def advise_threshold(
     Returns
     -------
     ThresholdAdvice
-        The threshold with its recall, precision and gap (of equal gaps the highest
+        The threshold with its recall, precision and gap (among equal gaps the highest
         precision, then the lowest threshold), and the frontier of precision against gap.
-        None, with a reason, if no threshold meets both demands or if a rate is undefined
+        None, with a reason, if no threshold meets both minimums or if a rate is undefined
         for all rows or for a subgroup.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if a demand is not from 0 to 1 or a rate is unknown.
+        As `evaluate_bias`; and if a minimum is not from 0 to 1 or a rate is unknown.
 
     References
     ----------
@@ -203,7 +203,7 @@ def _check_rates(rates: Sequence[str]) -> tuple[str, ...]:
 def _why_undefined(
     everyone: SortedClasses, groups: Mapping[str, SortedClasses], names: tuple[str, ...]
 ) -> str | None:
-    """Name those that lack the rows of a rate, which they lack at every threshold."""
+    """List who lacks the rows that a rate needs, which then are lacking at every threshold."""
     if not groups:
         return "no subgroups"
     missing = []
@@ -221,7 +221,7 @@ def _why_undefined(
 def _gaps(
     overall: ErrorCurve, groups: Mapping[str, SortedClasses], names: tuple[str, ...]
 ) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Return the largest gap at each threshold, and the number of its subgroup and rate."""
+    """Return the largest gap at each threshold, and the index of its subgroup and rate."""
     gaps: FloatArray = np.full(overall.thresholds.size, -1.0)
     widest = np.zeros(overall.thresholds.size, dtype=np.intp)
     base = {name: overall.rate(name).filled(0) for name in names}
@@ -239,7 +239,7 @@ def _gaps(
 def _frontier(
     candidates: npt.NDArray[np.intp], precision: FloatArray, gaps: FloatArray
 ) -> npt.NDArray[np.intp]:
-    """Return the candidates that no other beats, from high precision to small gap."""
+    """Return the candidates that no other dominates, from high precision to small gap."""
     order = candidates[np.lexsort((candidates, gaps[candidates], -precision[candidates]))]
     before = np.concatenate(([np.inf], np.minimum.accumulate(gaps[order])[:-1]))
     return order[gaps[order] < before]

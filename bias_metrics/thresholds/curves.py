@@ -20,14 +20,14 @@ from bias_metrics.thresholds.errors import weight_below
 
 @dataclass(frozen=True, eq=False)
 class EqualityCurve(Tabular):
-    """Shares of background and subgroup that score at or above each threshold.
+    """The shares of background and subgroup that score at or above each threshold.
 
     Attributes
     ----------
     thresholds : float array of shape (k,)
         The distinct scores of the class, descending.
     background_rate, subgroup_rate : float array of shape (k + 1,)
-        From 0, above every score, to 1; place i + 1 belongs to threshold i. Empty when the
+        From 0, above every score, to 1; element i + 1 belongs to threshold i. Empty if the
         curve is undefined.
     gap : MetricValue
         Area under the curve minus 1/2: the AEG, from -1/2 to 1/2, ideal 0.
@@ -48,7 +48,7 @@ class EqualityCurve(Tabular):
         return gaps | {name: getattr(self, name).tolist() for name in arrays}
 
     def rows(self) -> list[Row]:
-        """Return one record a point; the first, above every score, has no threshold."""
+        """Return one record per point; the first, above every score, has no threshold."""
         names = ("threshold", "background_rate", "subgroup_rate")
         rates = self.background_rate.tolist(), self.subgroup_rate.tolist()
         points = zip([None, *self.thresholds.tolist()], *rates, strict=False)
@@ -67,14 +67,15 @@ def equality_curve(
     """Compare, at every threshold, how much of the subgroup and of the background is flagged.
 
     For the rows of one class, x is the share of the background with score >= t and y that of
-    the subgroup. A subgroup treated like the background lies on the diagonal; above it, the
-    subgroup is flagged more. Scores that both hold make a diagonal segment.
+    the subgroup. The curve of a subgroup that is treated like the background lies on the
+    diagonal; above it, the subgroup is flagged more. Scores that occur in both make a diagonal
+    segment.
 
-    The area under the curve is P(subgroup > background) + P(equal) / 2, so that the `gap` is
-    `positive_aeg` or `negative_aeg`. A subgroup whose scores are as high on the whole but
-    spread wider crosses the diagonal; its AEG is about 0, and only the `unsigned_gap` shows
-    it. That one is 0 for equal samples only: chance keeps it above 0, by about
-    0.31 * sqrt(1 / m + 1 / n) for m and n rows alike.
+    The area under the curve is P(subgroup > background) + P(equal) / 2, so the `gap` is
+    `positive_aeg` or `negative_aeg`. If the subgroup's scores are equally high on average but
+    spread wider, the curve crosses the diagonal; the AEG is about 0, and only the `unsigned_gap`
+    shows the difference. It is 0 only for equal samples: for m and n rows from the same
+    distribution, chance makes it about 0.31 * sqrt(1 / m + 1 / n).
 
     Parameters
     ----------
@@ -93,18 +94,18 @@ def equality_curve(
     -------
     EqualityCurve
         The curve and its two areas; `gap` in [-1/2, 1/2] and `unsigned_gap` in [0, 1/2] with
-        abs(gap) <= unsigned_gap, both ideal 0 and undefined when the subgroup or the
+        abs(gap) <= unsigned_gap, both ideal 0 and undefined if the subgroup or the
         background has no rows of the class.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `of` is none of the two.
+        As `evaluate_bias`; and if `of` is neither of the two.
 
     References
     ----------
     Borkan et al. (2019), Figure 2 and definitions 2 to 4; column F of Table 2 is a subgroup
-    spread wider. The unsigned area is ours.
+    with wider spread. The unsigned area is our own.
 
     Examples
     --------
@@ -138,14 +139,14 @@ def equality_curve(
 
 
 class Corners(NamedTuple):
-    """A curve by its corners alone, between which it is straight.
+    """A curve given by its corners; it is straight between them.
 
     Attributes
     ----------
     background_rate, subgroup_rate : float array of shape (k,)
         From 0 to 1.
     unsigned_gap : MetricValue
-        As in `EqualityCurve`, but for rounding.
+        As in `EqualityCurve`, apart from rounding.
     """
 
     background_rate: FloatArray
@@ -154,10 +155,10 @@ class Corners(NamedTuple):
 
 
 def corners(placed: Placed, runs: Runs) -> Corners:
-    """Return the corners of the curve of a class, whose ranks are known; neither may be empty.
+    """Return the corners of a class's curve from its ranks; neither side may be empty.
 
-    Between two scores of the subgroup the background's share alone grows: corners are above and
-    at each of the subgroup's scores. No score is sorted or searched again.
+    Between two scores of the subgroup only the background's share grows, so there is a corner
+    above and at each of the subgroup's scores. No score is sorted or searched again.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def corners(placed: Placed, runs: Runs) -> Corners:
 
 
 def _areas(x: FloatArray, y: FloatArray) -> tuple[MetricValue, MetricValue]:
-    """Return the areas between curve and diagonal, with and without its sign, by trapezoids."""
+    """Return the signed and the unsigned area between curve and diagonal, by trapezoids."""
     width = np.diff(x)
     start, stop = (y - x)[:-1], (y - x)[1:]
     signed = width * (start + stop) / 2

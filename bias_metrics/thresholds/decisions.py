@@ -1,4 +1,4 @@
-"""All that is to be told of one decision threshold, from one count of the rows."""
+"""All error metrics at one decision threshold, from one count of the rows."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from bias_metrics.thresholds.permutation import (
 from bias_metrics.thresholds.thresholds import threshold_table
 
 QUANTILES = (0.05, 0.5, 0.95)
-# Memberships are packed into whole numbers, so many at a time.
+# Memberships are packed into integers, this many at a time.
 _BITS = 31
-# Memberships that are counted at once.
+# Memberships that are counted at a time.
 _LISTED = 1 << 20
 Integers = npt.NDArray[np.int64]
 
@@ -48,13 +48,13 @@ class ThresholdReport(Tabular):
     threshold : float
         Scores at or above it are flagged.
     overall : ErrorRates
-        Of all rows.
+        Errors of all rows.
     subgroups : dict of str to ErrorRates
-        Of each subgroup, in the order given.
+        Errors of each subgroup, in the order given.
     groups : tuple of str
         The subgroups that the two sums cover.
     fped, fned : NullReference
-        The sums, each beside what chance makes of it.
+        The sums, each with what chance alone would give.
     worst_group_accuracy : WorstGroupAccuracy
         The worst cell of identity and label, over all subgroups.
     """
@@ -77,12 +77,12 @@ class ThresholdReport(Tabular):
             "groups": list(self.groups),
             "fped": self.fped.to_dict(),
             "fned": self.fned.to_dict(),
-            # Without its `cells`, which say again what `subgroups` says.
+            # Without its `cells`, which would repeat `subgroups`.
             "worst_group_accuracy": {key: worst[key] for key in worst if key != "cells"},
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a subgroup, and one of all rows, without a name."""
+        """Return one record per subgroup, and one of all rows, without a name."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
     def _table(self) -> Table:
@@ -105,13 +105,13 @@ def threshold_report(
     groups: Sequence[str] | None = None,
     n_permutations: int = 1000,
 ) -> ThresholdReport:
-    """Tell all errors at one threshold: of each subgroup, summed beside chance, and the worst.
+    """Report all errors at one threshold: each subgroup's, their sums with chance, the worst.
 
     The values are those of `error_rates`, `fped`, `fned` and `worst_group_accuracy`; the
-    references are draws of what `permuted_reference` draws. At a threshold only the *number*
-    of errors within each pattern of memberships counts, and with memberships permuted within
-    the label that number is multivariate hypergeometric: it is drawn directly, without
-    permuting a row, so that a thousand permutations of millions of rows take a second.
+    references have the distribution of `permuted_reference`. At a threshold only the *number*
+    of errors within each pattern of memberships matters, and when memberships are permuted
+    within each label, that number is multivariate hypergeometric. It is drawn directly, without
+    permuting rows, so that a thousand permutations of millions of rows take a second.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def threshold_report(
     threshold : float
         Finite; a score equal to it is flagged.
     rng : numpy.random.Generator
-        Where the permutations come from.
+        Source of the permutations.
     groups : sequence of str, optional
         The subgroups that FPED and FNED sum over; default all. A sum is undefined when one
         of them lacks the class in question.
@@ -134,13 +134,13 @@ def threshold_report(
     Returns
     -------
     ThresholdReport
-        Rates in [0, 1] with counts; the sums, 0 or more with ideal 0, each beside mean and
+        Rates in [0, 1] with counts; the sums, 0 or more with ideal 0, each with mean and
         quantiles of its permutations; the lowest accuracy of an identity and a label.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `threshold` is not finite, `rng` is no Generator,
+        As `evaluate_bias`; and if `threshold` is not finite, `rng` is not a Generator,
         `n_permutations` is under 1 or `groups` names an unknown subgroup.
 
     References
@@ -207,7 +207,7 @@ def _sums_by_chance(
     rng: np.random.Generator,
     n_permutations: int,
 ) -> list[float]:
-    """Sum abs(overall rate - rate of a subgroup) where the wrong rows of a class fall anywhere."""
+    """Sum abs(overall rate - rate of a subgroup) with the errors of a class placed at random."""
     rows = np.flatnonzero(of_class)
     patterns = _Patterns.of(masks, rows)
     n_members = patterns.count(patterns.sizes)
@@ -221,18 +221,18 @@ def _sums_by_chance(
 
 @dataclass(frozen=True, eq=False)
 class _Patterns:
-    """The different memberships of some rows, and which subgroups each is in.
+    """The distinct membership patterns of some rows, and which subgroups each belongs to.
 
-    Of many subgroups nearly every row has a pattern of its own, which is in few of them: the
-    memberships are listed, not a table of patterns by subgroups.
+    With many subgroups nearly every row has its own pattern, which belongs to few of them, so
+    the memberships are stored as lists and not as a table of patterns by subgroups.
 
     Attributes
     ----------
     sizes : int array of shape (p,)
-        Rows of each pattern.
+        Number of rows of each pattern.
     listed : tuple of (int array, int array)
         For some subgroups at a time: the patterns of each, one after the other, and where
-        those of each subgroup begin. No subgroup may be without.
+        those of each subgroup begin. Each subgroup must have a pattern.
     """
 
     sizes: Integers
@@ -259,7 +259,7 @@ class _Patterns:
         return cls(sizes.astype(np.int64), tuple(listed))
 
     def count(self, of_patterns: Integers) -> Integers:
-        """Sum a number of each pattern over those of each subgroup, shape (k,)."""
+        """Sum a number per pattern over the patterns of each subgroup, shape (k,)."""
         return np.concatenate(
             [np.add.reduceat(of_patterns[at], starts) for at, starts in self.listed]
         )

@@ -1,4 +1,4 @@
-"""Equality differences of Dixon et al. (2018): the errors of each subgroup against all."""
+"""Equality differences of Dixon et al. (2018): errors of each subgroup against all rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EqualityDifference(Tabular):
     subgroups : dict of str to MetricValue
         The metric of each subgroup.
     threshold : float or None
-        The threshold of the rates; None for AUCs, or when there is none.
+        The threshold of the rates; None for AUCs, or if there is none.
     """
 
     overall: MetricValue
@@ -45,7 +45,7 @@ class EqualityDifference(Tabular):
 
     @property
     def value(self) -> MetricValue:
-        """The sum: 0 or more, ideal 0; undefined as soon as one term is."""
+        """The sum: 0 or more, ideal 0; undefined if any term is."""
         terms = self.terms
         if not terms:
             return undefined("no subgroups")
@@ -74,7 +74,7 @@ class EqualityDifference(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a subgroup: its metric and its term of the sum."""
+        """Return one record per subgroup: its metric and its term of the sum."""
         terms = self.terms
         both = {
             name: [flat({"metric": metric.to_dict(), "term": terms[name].to_dict()})]
@@ -98,11 +98,11 @@ def fped(
     """Compare the false positive rate of each subgroup with that of all rows (FPED).
 
     False Positive Equality Difference: are harmless rows flagged as often in each subgroup?
-    Sum over subgroups g of abs(FPR - FPR_g), where FPR is the share of the negatives of all
-    rows that is flagged, score >= threshold, and FPR_g that of the subgroup's. It says
-    neither which way a subgroup differs nor how well the rates are known: as a sum of
+    Sum over subgroups g of abs(FPR - FPR_g), where FPR is the share of all negatives that is
+    flagged (score >= threshold), and FPR_g the share of the subgroup's negatives. It says
+    neither in which direction a subgroup differs nor how precise the rates are: as a sum of
     absolute values it grows with the number of subgroups and with their noise, and has no
-    interval. Show it beside its `permuted_reference`.
+    interval. Show it together with its `permuted_reference`.
 
     Parameters
     ----------
@@ -115,17 +115,17 @@ def fped(
     threshold : float, optional
         Finite; a score equal to it is flagged.
     threshold_set : pair of arrays of shape (m,), optional
-        Labels and scores of the rows whose `equal_error_rate` sets the threshold: by Dixon
+        Labels and scores of the rows whose `equal_error_rate` sets the threshold: in Dixon
         et al. the *general* test set, not the templates on which the subgroups are measured.
-        With neither option, the measured rows themselves set it.
+        With neither option, the measured rows set it themselves.
 
     Returns
     -------
     EqualityDifference
         The value, 0 or more (at most the number of subgroups), ideal 0; its terms; the
-        threshold; the rate of all rows and of each subgroup. Undefined when all rows or a
-        subgroup lack negatives, without subgroups, and without a threshold, which needs both
-        classes.
+        threshold; the rate of all rows and of each subgroup. Undefined if all rows or a
+        subgroup lack negatives, if there are no subgroups, and without a threshold, which needs
+        both classes.
 
     Raises
     ------
@@ -158,9 +158,9 @@ def fned(
     """Compare the false negative rate of each subgroup with that of all rows (FNED).
 
     False Negative Equality Difference: are toxic rows missed as often in each subgroup?
-    Sum over subgroups g of abs(FNR - FNR_g), where FNR is the share of the positives of all
-    rows that is not flagged, score < threshold, and FNR_g that of the subgroup's. What is
-    said of `fped` is true of it.
+    Sum over subgroups g of abs(FNR - FNR_g), where FNR is the share of all positives that is
+    not flagged (score < threshold), and FNR_g the share of the subgroup's positives. The
+    caveats of `fped` apply.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def fned(
     Returns
     -------
     EqualityDifference
-        As `fped`, of false negative rates; undefined where positives are lacking.
+        As `fped`, for false negative rates; undefined without positives.
 
     Raises
     ------

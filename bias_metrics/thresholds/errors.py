@@ -18,7 +18,7 @@ from bias_metrics._core.values import MetricValue, undefined
 Counts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 MaskedFloats = np.ma.MaskedArray[Any, np.dtype[np.float64]]
 
-# Each rate: the counts above and below the line, and why it is undefined when those below are 0.
+# Each rate: the counts of numerator and denominator, and the reason if the latter is 0.
 RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxyType(
     {
         "false_positive_rate": (
@@ -52,7 +52,7 @@ RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxy
 
 @dataclass(frozen=True)
 class ErrorRates(Tabular):
-    """Counts, and the shares made of them, of some rows at one threshold.
+    """Counts of some rows at one threshold, and the rates computed from them.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class ErrorRates(Tabular):
 
     @property
     def accuracy(self) -> MetricValue:
-        """Share of the rows that is flagged rightly or rightly not; undefined without rows."""
+        """Share of the rows that is classified correctly; ideal 1; undefined without rows."""
         return self.rate("accuracy")
 
     def rate(self, name: str) -> MetricValue:
@@ -114,11 +114,11 @@ class ErrorCurve(Tabular):
     Attributes
     ----------
     thresholds : float array of shape (k,)
-        In the order in which they were given.
+        In the order given.
     n_false_negative, n_true_negative : int or float array of shape (k,)
         Positives and negatives below each threshold, or their weight.
     n_positive, n_negative : int or float
-        Positives and negatives in all, or their weight.
+        Positives and negatives in total, or their weight.
     """
 
     thresholds: FloatArray
@@ -140,7 +140,7 @@ class ErrorCurve(Tabular):
     def rate(self, name: str) -> MaskedFloats:
         """Return one of the five rates at each threshold, masked where it is undefined.
 
-        Under the mask stands 0, never NaN; `.tolist()` makes it None.
+        The masked value is 0, never NaN; `.tolist()` makes it None.
         """
         parts, wholes, _ = RATES[name]
         part = np.sum([getattr(self, count) for count in parts], axis=0, dtype=np.float64)
@@ -165,7 +165,7 @@ class ErrorCurve(Tabular):
         return totals | {name: self.rate(name).tolist() for name in RATES}
 
     def rows(self) -> list[Row]:
-        """Return one record a threshold."""
+        """Return one record per threshold."""
         columns = {"threshold": self.thresholds.tolist()}
         columns |= {name: self.rate(name).tolist() for name in RATES}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -174,7 +174,7 @@ class ErrorCurve(Tabular):
 def as_compared(thresholds: FloatArray, dtype: np.dtype[Any]) -> FloatArray:
     """Return the thresholds in the dtype of the scores, as `scores >= 0.7` compares them.
 
-    The float32 0.7 is below the float64 0.7, and would not be flagged at it.
+    Otherwise a score of 0.7 in float32, which is below 0.7 in float64, would not be flagged.
     """
     with np.errstate(over="ignore"):
         return thresholds.astype(dtype)
@@ -205,7 +205,7 @@ def error_curve(classes: SortedClasses, thresholds: FloatArray) -> ErrorCurve:
 
 
 def distinct_scores(classes: SortedClasses) -> FloatArray:
-    """Return the different scores of both classes, ascending; those of weight 0 are absent."""
+    """Return the distinct scores of both classes, ascending; rows of weight 0 are left out."""
     return np.unique(np.concatenate([classes.positive.scores, classes.negative.scores]))
 
 

@@ -1,4 +1,4 @@
-"""What a sum of absolute differences amounts to when there is no difference."""
+"""How large a sum of absolute differences is when there is no difference."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class HasValue(Protocol):
 
 @dataclass(frozen=True)
 class NullReference(Tabular):
-    """A metric, and what chance alone makes of it.
+    """A metric, and what chance alone would give.
 
     Attributes
     ----------
     value : MetricValue
-        The metric of the rows as they are.
+        The metric of the rows as given.
     mean : MetricValue
         Its mean over the permutations.
     quantiles : dict of float to MetricValue
         Its quantiles over the permutations.
     n_permutations : int
-        How many there were.
+        Number of permutations.
     """
 
     value: MetricValue
@@ -66,13 +66,13 @@ def permuted_reference(
     n_permutations: int = 200,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
 ) -> NullReference:
-    """Measure again and again with the subgroups' memberships permuted within each label.
+    """Measure repeatedly with the subgroups' memberships permuted within each label.
 
-    `fped`, `fned` and `pinned_auc_equality_difference` sum absolute values, hence are above
-    0 for any sample however fair the model, the more so the smaller the subgroups are, and
-    no interval for them is valid. Permuted, membership says nothing beyond the label: a value
-    within the quantiles is what chance explains, a value above them is not. The reference is
-    no interval of the value and no gate.
+    `fped`, `fned` and `pinned_auc_equality_difference` sum absolute values, so in any sample
+    they are above 0 however fair the model, especially for small subgroups, and no interval for
+    them is valid. Once permuted, membership says nothing beyond the label: a value within the
+    quantiles can be explained by chance, a value above them cannot. The reference is not an
+    interval of the value and not a gate.
 
     The memberships of a row stay together, so that subgroups keep their sizes in each class
     and their intersections.
@@ -81,7 +81,7 @@ def permuted_reference(
     ----------
     metric : callable
         Called as `metric(y_true, y_score, subgroups)`; returns a MetricValue or a result
-        with one as its `value`. Fix options with `functools.partial`.
+        with one as its `value`. Set options with `functools.partial`.
     y_true : bool array of shape (n,)
         True for the positive class.
     y_score : float array of shape (n,)
@@ -89,7 +89,7 @@ def permuted_reference(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
     rng : numpy.random.Generator
-        Where the permutations come from.
+        Source of the permutations.
     n_permutations : int, default=200
         At least 1.
     quantiles : sequence of float
@@ -98,13 +98,13 @@ def permuted_reference(
     Returns
     -------
     NullReference
-        The value, and mean and quantiles of its permutations, in the metric's range; all
-        undefined when the value is, or when it is for any permutation.
+        The value, and mean and quantiles of its permutations, in the metric's range; these
+        are undefined if the value is, or if it is for any permutation.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `rng` is no Generator, `n_permutations` is under 1 or a
+        As `evaluate_bias`; and if `rng` is not a Generator, `n_permutations` is under 1 or a
         quantile is not from 0 to 1.
 
     References
@@ -148,7 +148,7 @@ def check_n_permutations(n_permutations: int) -> None:
 def summarise_permutations(
     value: MetricValue, found: Sequence[float], quantiles: Sequence[float], n_permutations: int
 ) -> NullReference:
-    """Put a value beside the permutations in which it was defined."""
+    """Compare a value with the permutations in which it was defined."""
     # A value without an interval has a reason too.
     reason = value.reason if value.value is None else None
     if reason is None and len(found) < n_permutations:
@@ -169,7 +169,7 @@ def _permuted(
     strata: tuple[npt.NDArray[np.intp], ...],
     rng: np.random.Generator,
 ) -> npt.NDArray[np.floating]:
-    """Permute the scores within each label, which pairs them anew with the memberships."""
+    """Permute the scores within each label, which is the same as permuting the memberships."""
     permuted = scores.copy()
     for rows in strata:
         permuted[rows] = scores[rng.permutation(rows)]
@@ -177,5 +177,5 @@ def _permuted(
 
 
 def _number(result: MetricValue | HasValue) -> MetricValue:
-    """Return a result's value; a MetricValue is its own."""
+    """Return a result's value; a MetricValue is returned as it is."""
     return result if isinstance(result, MetricValue) else result.value

@@ -37,17 +37,17 @@ def pinned_auc(
     sample_from: str = "all",
     rng: np.random.Generator | None = None,
 ) -> MetricValue:
-    """AUC of a mixture, half of it the subgroup and half of it all rows.
+    """AUC of a mixture of the subgroup (one half) and all rows (the other half).
 
-    Low: the model ranks badly where rows of the subgroup stand among the others. **It is not
-    robust to class skew: a subgroup with another share of positives than the rest gets
-    another value though the scores of each class are the same (Borkan et al. 2019b). Report
+    Low: the model ranks badly where rows of the subgroup are mixed with others. **It is not
+    robust to class skew: a subgroup whose share of positives differs from the rest gets a
+    different value even if the scores of each class are the same (Borkan et al. 2019b). Report
     it, never gate on it;** `bpsn_auc`, `bnsp_auc` and `subgroup_auc` say more. A shift of
-    the whole subgroup moves the value of the *other* subgroups too.
+    the whole subgroup changes the value of the *other* subgroups too.
 
-    Exact form: with m rows in the subgroup and n in all, a row of the subgroup counts
-    1/m + 1/n and any other row 1/n; then P(pos > neg) + P(equal) / 2. It is what the sampled
-    form tends to.
+    Exact form: with m rows in the subgroup and n in total, a row of the subgroup has weight
+    1/m + 1/n and any other row 1/n; then P(pos > neg) + P(equal) / 2. It is the limit of the
+    sampled form.
 
     Parameters
     ----------
@@ -58,25 +58,25 @@ def pinned_auc(
     in_subgroup : bool array of shape (n,)
         True for the subgroup's rows.
     method : {"exact", "sampled"}, default="exact"
-        `sampled` is the published form: the subgroup's rows and as many drawn rows, without
-        replacement as long as there are enough.
+        `sampled` is the published form: the subgroup's rows and an equal number of drawn rows,
+        without replacement if there are enough.
     sample_from : {"all", "background"}, default="all"
         Where the other half comes from: all rows, as Dixon et al. write, or the rows outside
         the subgroup, as their reference code does.
     rng : numpy.random.Generator, optional
-        Needed for `sampled`. With the same state the order of the rows does not count.
+        Needed for `sampled`. The result does not depend on the order of the rows.
 
     Returns
     -------
     MetricValue
         In [0, 1], ideal 1; undefined without subgroup rows or rows to mix them with, and
-        when the mixture lacks a class.
+        if the mixture lacks a class.
 
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if an option is none of those allowed or `rng` is no
-        Generator where one is needed.
+        As `evaluate_bias`; and if an option is not one of those allowed or `rng` is not a
+        Generator when one is needed.
 
     References
     ----------
@@ -106,8 +106,8 @@ def pinned_auc_equality_difference(
 ) -> EqualityDifference:
     """Sum over subgroups g of abs(AUC - pinned AUC of g), where AUC is that of all rows.
 
-    What is said of `pinned_auc` and of sums of absolute values (`fped`) is true of it: show
-    it beside its `permuted_reference`, never gate on it.
+    The caveats of `pinned_auc` and of sums of absolute values (`fped`) apply: show it together
+    with its `permuted_reference`, never gate on it.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def pinned_auc_equality_difference(
     -------
     EqualityDifference
         The value, 0 or more, ideal 0; its terms; the AUC of all rows and the pinned AUCs.
-        Undefined as soon as one of these is, and without subgroups.
+        Undefined if any of these is, or without subgroups.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _sampled(own: SortedClasses, others: SortedClasses, rng: np.random.Generator
     n_own, n_others = own.positive.n + own.negative.n, others.positive.n + others.negative.n
     if lack := lacks(subgroup_rows=n_own, background_rows=n_others):
         return undefined(lack)
-    # Numbers of sorted rows, positives first, hence independent of the order given.
+    # Indices of sorted rows, positives first, so that the order given does not matter.
     drawn = rng.choice(n_others, size=n_own, replace=n_own > n_others)
     positive = drawn < others.positive.n
     halves = (
@@ -196,7 +196,7 @@ def _exact(
     """Mix pair counts: within the subgroup, across, and within the other half.
 
     A row of the subgroup counts `n_others` and one of the other half `n_own`, so that both
-    halves weigh the same and every number is whole.
+    halves have the same weight and every number is an integer.
     """
     n_pos, n_neg = own.positive.n, own.negative.n
     others_pos, others_neg = everyone.positive.n, everyone.negative.n
@@ -207,7 +207,7 @@ def _exact(
         - doubled_wins(everyone.positive, own.negative)
     )
     within = all_wins
-    if not whole:  # the pairs of the subgroup's own rows leave the other half
+    if not whole:  # remove the pairs of the subgroup's own rows from the other half
         across -= 2 * inside
         within -= across + inside
         others_pos, others_neg = others_pos - n_pos, others_neg - n_neg

@@ -1,10 +1,10 @@
-"""Differences of error rates between a subgroup and its background, of one model or of two.
+"""Differences of error rates between a subgroup and its background, for one model or two.
 
 A metric at a threshold is the share of rows with an event (a harmless row flagged, a toxic row
-not flagged) in the subgroup, less that in the background. The two consist of different rows, so
-the variance is the sum of two binomial ones; of two models on the same rows, what they share is
-the rows on which both have the event. Rows of one cluster move together: then the variance is the
-sum of squares of the clusters' influences, as for the AUCs.
+not flagged) in the subgroup, minus that in the background. The two consist of different rows, so
+the variance is the sum of two binomial variances. Two models on the same rows are correlated
+through the rows on which both have the event. Rows of one cluster are correlated too: with
+clusters, the variance is the sum of squares of the clusters' influences, as for the AUCs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Side:
     n : int
         Rows of the classes that the metric counts.
     events : tuple of int
-        Those with the event, under each model.
+        Rows with the event, under each model.
     both : int
-        Those with the event under every model.
+        Rows with the event under every model.
     rows_by_cluster : float array of shape (number of clusters,) or None
-        The rows by cluster, where there are clusters.
+        The rows by cluster, if there are clusters.
     events_by_cluster : tuple of such arrays
-        Those with the event, under each model.
+        Rows with the event by cluster, under each model.
     """
 
     n: int
@@ -56,7 +56,7 @@ class Side:
     events_by_cluster: tuple[Floats, ...] = ()
 
     def less(self, other: Side) -> Side:
-        """Return these rows without some of them."""
+        """Return the counts without those of `other`, which is part of them."""
         by_cluster = None
         if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
             by_cluster = self.rows_by_cluster - other.rows_by_cluster
@@ -71,11 +71,11 @@ class Side:
         )
 
     def share(self, model: int) -> float:
-        """Return the share of the rows that has the event."""
+        """Return the share of the rows with the event."""
         return self.events[model] / self.n
 
     def covariance(self, a: int, b: int) -> float:
-        """Return the covariance of two models' shares; of one with itself its variance."""
+        """Return the covariance of two models' shares; for a model with itself, the variance."""
         together = self.events[a] if a == b else self.both
         return (together / self.n - self.share(a) * self.share(b)) / (self.n - 1)
 
@@ -87,14 +87,14 @@ class Side:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that the rows fall into."""
+        """Number of clusters that the rows fall into."""
         assert self.rows_by_cluster is not None  # noqa: S101
         return int(np.count_nonzero(self.rows_by_cluster))
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """The rows that a metric counts, and the event that it counts, under one model or two.
+    """The rows that a metric counts, and which have the event, under one model or two.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Events:
     def of(
         cls, rate: Rate, labels: BoolArray, decisions: Sequence[BoolArray], clusters: Rows | None
     ) -> Events:
-        """Return what the metric counts among rows that were flagged or not."""
+        """Return what the metric counts, given which rows each model flags."""
         of_class: dict[Class, BoolArray] = {"positive": labels, "negative": ~labels}
         counted = np.logical_or.reduce([of_class[one] for one in rate.of])
         wanted = rate.event == "flagged"
@@ -146,16 +146,16 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """A subgroup beside its background.
+    """A subgroup and its background.
 
     Attributes
     ----------
     own, background : Side
-        Their rows.
+        The counts of each.
     name : str
-        What the counted rows are called, such as "negatives".
+        Name of the counted rows, such as "negatives".
     confidence : float
-        Of each interval.
+        Confidence of each interval.
     moved : tuple of tuple of float
         For each model whose threshold is an estimate: the gap at the ends of its range.
     """
@@ -167,19 +167,19 @@ class Gap:
     moved: tuple[tuple[float, ...], ...] = ()
 
     def value(self, model: int = 0) -> float | None:
-        """Return the subgroup's share less the background's."""
+        """Return the subgroup's share minus the background's."""
         if not self.own.n or not self.background.n:
             return None
         return self.own.share(model) - self.background.share(model)
 
     def allowance(self, model: int) -> float:
-        """Return how far the gap moves while an estimated threshold moves within its range."""
+        """Return how far the gap changes as an estimated threshold moves within its range."""
         value = self.value(model) or 0.0
         ends = self.moved[model] if self.moved else ()
         return max((abs(end - value) for end in ends), default=0.0)
 
     def measure(self, model: int = 0) -> MetricValue:
-        """Return the subgroup's share less the background's, with its interval."""
+        """Return the subgroup's share minus the background's, with its interval."""
         own, other = self.own, self.background
         counts = {f"subgroup_{self.name}": own.n, f"background_{self.name}": other.n}
         if lack := lacks(**counts):
@@ -206,11 +206,11 @@ class Gap:
         return replace(found, low=max(low, -1.0), high=min(high, 1.0))
 
     def difference(self) -> Difference:
-        """Return the first model's gap less the second's, on the same rows.
+        """Return the first model's gap minus the second's, on the same rows.
 
-        The interval is made of the two gaps' own intervals and of how they vary together (see
-        `bias_metrics._core.difference_rule`), and of zero width where both decide alike; by cluster
-        it reaches at least as far as the clustered error says.
+        The interval is computed from the two gaps' own intervals and their covariance (see
+        `bias_metrics._core.difference_rule`), and has zero width if both models decide alike. With
+        clusters it reaches at least as far as the clustered error requires.
         """
         a, b = self.measure(0), self.measure(1)
         if a.std_error is None or b.std_error is None:
@@ -244,10 +244,10 @@ class Gap:
         return sized(found, total, b, self.confidence)
 
     def _by_disagreements(self, z: float) -> tuple[float, float]:
-        """Return the interval made of the rows on which the models disagree alone.
+        """Return the interval computed only from the rows on which the models disagree.
 
-        Where they nearly always agree, the correlation that the other interval rests on is
-        itself estimated from few rows; the wider of the two counts.
+        If they nearly always agree, the correlation behind the other interval is itself estimated
+        from few rows; the caller takes the union of the two.
         """
         changes = [
             paired_change(one.events[0] - one.both, one.events[1] - one.both, one.n)
@@ -260,7 +260,7 @@ class Gap:
         return value - reach, value + reach
 
     def _stretched(self, found: Difference, influence: Floats) -> Difference:
-        """Return a difference whose interval reaches as far as its clustered error says."""
+        """Return a difference whose interval reaches at least as far as its clustered error."""
         error = self._clustered(influence)
         if not self._decide_alike():
             z = quantile(self.confidence)
@@ -286,7 +286,7 @@ class Gap:
 
     @property
     def n_clusters(self) -> int:
-        """The fewer of the clusters of the counted rows, in subgroup and background."""
+        """Clusters of the counted rows, in the subgroup or the background, whichever has fewer."""
         return min(self.own.n_clusters, self.background.n_clusters)
 
     def _clustered(self, influence: Floats) -> float:

@@ -1,4 +1,4 @@
-"""FPR and FNR gaps: error rates of each subgroup beside its background, at a threshold."""
+"""FPR and FNR gaps: error rates of each subgroup against its background, at a threshold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RateGaps(Tabular):
     subgroups : dict of str to dict of str to MetricValue
         By subgroup and metric (`fpr_gap`, `fnr_gap`).
     confidence : float
-        Of each interval.
+        Confidence of each interval.
     """
 
     threshold: float
@@ -47,7 +47,7 @@ class RateGaps(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a gap, by `subgroup` and `metric`."""
+        """Return one record per gap, by `subgroup` and `metric`."""
         return labelled(
             "subgroup",
             {
@@ -66,7 +66,7 @@ class RateGapComparison(Tabular):
     first, second : RateGaps
         The gaps of each model.
     subgroups : dict of str to dict of str to Difference
-        By subgroup and metric, the first less the second, with bounds on how much wider the
+        By subgroup and metric, the first minus the second, with bounds on how much wider the
         first gap is.
     """
 
@@ -85,7 +85,7 @@ class RateGapComparison(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a difference, by `subgroup` and `metric`."""
+        """Return one record per difference, by `subgroup` and `metric`."""
         return labelled(
             "subgroup",
             {
@@ -109,8 +109,8 @@ def rate_gaps(
 ) -> RateGaps:
     """Compare each subgroup's error rates at one threshold with those of its background.
 
-    `fpr_gap` is the false positive rate of the subgroup less that of the background: above 0,
-    harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same of
+    `fpr_gap` is the false positive rate of the subgroup minus that of the background: above 0,
+    harmless mentions are flagged more often than other harmless rows. `fnr_gap` is the same for
     the false negative rate: above 0, abuse of the subgroup is missed more often. Not to be
     confused with `fped` and `fned`, which are sums of absolute differences from the rate of
     *all* rows and have no interval, nor with the AEGs, which compare scores at all thresholds.
@@ -126,13 +126,13 @@ def rate_gaps(
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
-        Where the threshold was estimated from these rows: between which it lies, as from
-        `equal_error_range`. The intervals then allow for how far each gap moves in between.
+        If the threshold was estimated from these rows: the range in which it lies, as from
+        `equal_error_range`. The intervals then allow for how far each gap changes within it.
     confidence : float, default=0.95
-        Of each interval.
+        Confidence of each interval.
     clusters : array of shape (n,), optional
-        Article, thread or template of each row. With fewer than 20 clusters of the counted class
-        in subgroup or background there is no interval.
+        Article, thread or template of each row. There is no interval if subgroup or background
+        has fewer than 20 clusters with rows of the counted class.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         As in `evaluate_bias`.
 
@@ -150,8 +150,8 @@ def rate_gaps(
     Notes
     -----
     The interval is the union of Newcombe's hybrid score interval and that of Agresti and Caffo,
-    which keeps its level for few rows and rates near 0; by cluster it reaches at least as far as
-    the linearised variance says, with Student's quantile.
+    which holds its level for few rows and rates near 0; with clusters it reaches at least as far
+    as the linearised variance requires, with Student's quantile.
 
     References
     ----------
@@ -165,7 +165,7 @@ def rate_gaps(
     ...     threshold=0.5,
     ... )
     >>> cells = found.subgroups["gay"]
-    >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 less 0 of 2; 1 of 1 less 0 of 1
+    >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
     rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
@@ -190,7 +190,7 @@ def compare_rate_gaps(
 ) -> RateGapComparison:
     """Compare the error rate gaps of two models on the same rows, each at its own threshold.
 
-    The models are paired: rows on which both err do not widen the interval.
+    The models are paired: rows that both get wrong do not widen the interval.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ def compare_rate_gaps(
     subgroups : mapping of str to bool array of shape (n,)
         Name and membership of each subgroup.
     threshold_a, threshold_b : float
-        Where each model flags a row.
+        The score at or above which each model flags a row.
     threshold_range_a, threshold_range_b : tuple of two floats, optional
-        Of thresholds that were estimated, both or none; see `rate_gaps`.
+        If the thresholds were estimated: give both or neither; see `rate_gaps`.
     confidence, clusters, background
         As in `rate_gaps`.
 
@@ -211,7 +211,7 @@ def compare_rate_gaps(
     -------
     RateGapComparison
         Differences of the gaps, and bounds on how much wider the first is (`size_low`,
-        `size_high`). Models that decide alike differ by 0 with zero width.
+        `size_high`). For models that decide alike the difference is 0 with zero width.
 
     Raises
     ------

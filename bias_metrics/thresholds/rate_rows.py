@@ -1,4 +1,4 @@
-"""The rows that error rates are compared on, checked, and what each model decides there."""
+"""The checked rows on which error rates are compared, and each model's decisions on them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RateRows:
         return [flagged(scores, check_threshold(one)) for one in thresholds]
 
     def compare(self, models: Sequence[list[BoolArray]]) -> Iterator[tuple[str, str, Gap]]:
-        """Yield each subgroup beside its background, for each metric."""
+        """Yield each subgroup with its background, for each metric."""
         decided, *ends = zip(*models, strict=True)
         at_ends = [self._compare(one) for one in ends]
         for (name, metric, gap), *others in zip(self._compare(decided), *at_ends, strict=True):
@@ -92,5 +92,5 @@ class RateRows:
 
 
 def _called(rate: Rate) -> str:
-    """Return what the counted rows are called in a reason."""
+    """Return the name of the counted rows, for reasons."""
     return f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"

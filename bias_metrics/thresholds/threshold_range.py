@@ -1,4 +1,4 @@
-"""How well a threshold of equal errors is known."""
+"""How precisely a threshold of equal errors is known."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def equal_error_range(
     confidence: float = 0.95,
     clusters: npt.ArrayLike | None = None,
 ) -> tuple[float, float]:
-    """Return the thresholds between which that of equal errors lies, as far as the rows show.
+    """Return a confidence range for the threshold of equal errors.
 
-    The threshold of `equal_error_rate` is estimated: other rows of the same kind would give
-    another one. At the ends of this range the false positive and the false negative rate differ
-    by as much as chance alone may make them differ.
+    The threshold of `equal_error_rate` is an estimate: other rows of the same kind would give
+    a different one. At the ends of this range the false positive and the false negative rate
+    differ by as much as chance alone can explain.
 
     Parameters
     ----------
     y_true : bool array of shape (n,)
-        True for the positive class; both classes must be there.
+        True for the positive class; both classes must occur.
     y_score : float array of shape (n,)
         Finite scores.
     confidence : float, default=0.95
-        Of the range.
+        Confidence of the range.
     clusters : array of shape (n,), optional
         Article, thread or template of each row.
 

@@ -30,22 +30,22 @@ from bias_metrics.thresholds.errors import (
     sort_subgroup,
 )
 
-# Rates of weighted rows that differ by less than this differ by rounding.
+# Rates of weighted rows that differ by less than this differ only by rounding.
 SLACK = 1e-12
 
 
 @dataclass(frozen=True)
 class EqualErrorRate(Tabular):
-    """The threshold at which both classes suffer the same share of errors.
+    """The threshold at which both classes have the same share of errors.
 
     Attributes
     ----------
     threshold : float or None
-        None when the rate is undefined.
+        None if the rate is undefined.
     rate : MetricValue
         Mean of the two rates below, from 0 to 1, ideal 0.
     false_positive_rate, false_negative_rate : MetricValue
-        The two rates at the threshold; as a rule not quite equal.
+        The two rates at the threshold; usually not exactly equal.
     """
 
     threshold: float | None
@@ -66,7 +66,7 @@ class ThresholdTable(Tabular):
     Attributes
     ----------
     thresholds : float array of shape (k,)
-        Scores at or above one of them are flagged there.
+        Scores at or above a threshold are flagged at it.
     overall : ErrorCurve
         All rows.
     subgroups : dict of str to ErrorCurve
@@ -87,7 +87,7 @@ class ThresholdTable(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record a threshold for all rows, without a name, then for each subgroup."""
+        """Return one record per threshold for all rows, without a name, and for each subgroup."""
         return labelled("subgroup", rows_of(self.subgroups, self.overall))
 
 
@@ -99,11 +99,11 @@ def equal_error_rate(
     sample_weight: npt.ArrayLike | None = None,
     method: str = "rates",
 ) -> EqualErrorRate:
-    """Find the threshold whose false positive and false negative rates are the closest.
+    """Find the threshold at which the false positive and false negative rates are closest.
 
     The threshold is the t among the distinct scores that minimises abs(FPR - FNR), where a
-    row is flagged when its score >= t; of several, the lowest. Not to be confused with the
-    threshold of the best accuracy, which with few positives lies higher.
+    row is flagged if its score >= t; of several, the lowest. Not to be confused with the
+    threshold of the best accuracy, which is higher if there are few positives.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ def equal_error_rate(
         At least 0.
     method : {"rates", "counts"}, default="rates"
         `counts` is the reference implementation's variant: the t among 0, .01, ..., 1 that
-        minimises abs(false positives - false negatives), of several the *highest*. With
-        other than as many positives as negatives it is no equal error rate. Only to
+        minimises abs(false positives - false negatives), of several the *highest*. Unless there
+        are as many positives as negatives, it is not an equal error rate. Use it only to
         reproduce Dixon et al. (2018).
 
     Returns
@@ -128,11 +128,11 @@ def equal_error_rate(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `method` is none of the two.
+        As `evaluate_bias`; and if `method` is neither of the two.
 
     References
     ----------
-    Dixon et al. (2018), at equations 1 and 2; `counts` is `compute_equal_error_rate` of their
+    Dixon et al. (2018), near equations 1 and 2; `counts` is `compute_equal_error_rate` of their
     reference code.
 
     Examples
@@ -148,7 +148,7 @@ def equal_error_rate(
 
 
 def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate:
-    """Find the threshold of equal errors of rows that are sorted already."""
+    """Find the threshold of equal errors, given sorted rows."""
     if lack := lacks(negatives=classes.negative.n, positives=classes.positive.n):
         return EqualErrorRate(None, *[undefined(lack)] * 3)
     weighted = classes.positive.cumulative_weight is not None
@@ -160,7 +160,7 @@ def equal_error(classes: SortedClasses, method: str = "rates") -> EqualErrorRate
         position = int(np.flatnonzero(nearest)[-1])
     else:
         curve = error_curve(classes, distinct_scores(classes))
-        # The difference of the rates, times both totals: whole numbers, so that ties are exact.
+        # The difference of the rates, times both totals: integers, so that ties are exact.
         gap = np.abs(
             curve.n_false_positive * curve.n_positive - curve.n_false_negative * curve.n_negative
         )
@@ -180,7 +180,7 @@ def error_rates(
     threshold: float,
     sample_weight: npt.ArrayLike | None = None,
 ) -> ErrorRates:
-    """Count the errors of one decision: flag every row whose score >= threshold.
+    """Count the errors of one decision rule: flag every row whose score >= threshold.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ def threshold_table(
 ) -> ThresholdTable:
     """Follow the errors of all rows and of each subgroup over many thresholds.
 
-    A subgroup whose false positive rate lies above that of all rows is over-flagged at that
-    threshold; one whose false negative rate does is under-protected.
+    A subgroup whose false positive rate is above that of all rows is over-flagged at that
+    threshold; if its false negative rate is above, it is under-protected.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def threshold_table(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; rows may belong to several or to none.
     thresholds : float array of shape (k,), optional
-        Default every distinct score, ascending: two numbers per subgroup and score, so give
-        a list for millions of rows.
+        By default every distinct score, ascending. That is two numbers per subgroup and score,
+        so give a list for millions of rows.
     sample_weight : float array of shape (n,), optional
         At least 0.
 
@@ -256,7 +256,7 @@ def threshold_table(
     -------
     ThresholdTable
         For each, counts and five rates in [0, 1] (see `error_rates`) by threshold. A rate is
-        a masked array: masked where undefined, with 0 under the mask and NaN nowhere.
+        a masked array: masked where undefined, with 0 under the mask and never NaN.
 
     Raises
     ------

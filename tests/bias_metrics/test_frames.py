@@ -54,7 +54,7 @@ def test_two_columns_of_one_name_are_refused():
 
 def test_a_column_without_a_string_for_a_name_is_refused():
     frame = frame_of("pandas", **MASKS).set_axis([0, 1], axis=1)
-    with pytest.raises(TypeError, match="`subgroups` must have strings for names; got 0"):
+    with pytest.raises(TypeError, match="`subgroups` must have strings as names; got 0"):
         evaluate_bias(Y_TRUE, Y_SCORE, frame)
 
 

@@ -148,7 +148,7 @@ def test_every_subgroup_metric_refuses_a_wrong_mask(name, mask, error, message):
                 "or be a data frame of boolean columns; got list."
             ),
         ),
-        ({7: [0, 1, 0, 1]}, TypeError, "`subgroups` must have strings for names; got 7."),
+        ({7: [0, 1, 0, 1]}, TypeError, "`subgroups` must have strings as names; got 7."),
         (
             {"muslim": [0, 1]},
             ValueError,

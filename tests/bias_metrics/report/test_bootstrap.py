@@ -5,7 +5,8 @@ import pytest
 
 from bias_metrics import evaluate_bias
 from bias_metrics._core.influence import rank_rows
-from bias_metrics.report.bootstrap import _METRICS, FINAL, OVERALL, _Resampling, bootstrap_bias
+from bias_metrics.report.bootstrap import bootstrap_bias
+from bias_metrics.report.resampling import FINAL, OVERALL, RESAMPLED, Resampling
 
 
 def draw(n=1200):
@@ -35,7 +36,7 @@ def test_a_replicate_is_the_report_of_the_repeated_rows(clustered):
     ranked = rank_rows(y_true, y_score)
     members = {name: ranked.members(np.flatnonzero(mask)) for name, mask in masks.items()}
     codes = np.arange(200) % 40 if clustered else None
-    resampling = _Resampling(ranked, members, codes, -5.0, tuple(masks))
+    resampling = Resampling(ranked, members, codes, -5.0, tuple(masks))
     if clustered:
         clusters = rng.integers(0, 40, 40)
         rows = np.concatenate([np.flatnonzero(codes == one) for one in clusters])
@@ -54,7 +55,7 @@ def test_a_replicate_is_the_report_of_the_repeated_rows(clustered):
     assert found[OVERALL] == pytest.approx(expected.overall.auc.value, abs=1e-12)
     assert found[FINAL] == pytest.approx(expected.final_score.value, abs=1e-12)
     for name in masks:
-        for metric in _METRICS:
+        for metric in RESAMPLED:
             value = getattr(expected.subgroups[name], metric).value
             assert found[name, metric] == pytest.approx(value, abs=1e-12)
 
@@ -67,7 +68,7 @@ def test_its_standard_errors_are_those_of_theory():
     assert spread.overall.auc.std_error == pytest.approx(report.overall.auc.std_error, rel=0.16)
     assert spread.final_score.std_error == pytest.approx(report.final_score.std_error, rel=0.16)
     for name in masks:
-        for metric in _METRICS:
+        for metric in RESAMPLED:
             cell = getattr(report.subgroups[name], metric)
             drawn = spread.subgroups[name][metric]
             assert drawn.std_error == pytest.approx(cell.std_error, rel=0.16)

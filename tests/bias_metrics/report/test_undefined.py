@@ -162,7 +162,7 @@ def test_a_metric_of_exactly_zero_makes_the_power_mean_zero_and_not_undefined():
 def test_a_background_whose_weight_drowns_in_rounding_is_undefined_not_wrong():
     # Background weight is a difference of sums: 1e-12 of the whole has no digits left.
     arrays = ([0, 1, 1], [0.2, 0.1, 0.9], [1, 1, 0])
-    reason = "background positives without weight to speak of"
+    reason = "background positives with negligible weight"
     measured = bias_metrics.bpsn_auc(*arrays, sample_weight=[1, 1, 1e-12])
     assert measured == MetricValue(None, reason)
     assert bias_metrics.bpsn_auc(*arrays, sample_weight=[1, 1, 1e-6]).value == pytest.approx(1)
