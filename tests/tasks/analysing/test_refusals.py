@@ -53,7 +53,7 @@ def test_labels_of_0_and_1_have_no_label_sensitivity(frame, frozen):
 
 def test_counterfactual_needs_terms(frame, frozen):
     told = refused(frozen(frame, text="text", **TWO), kind="counterfactual")
-    assert "must have `terms`, by which texts are compared; it has none." in told
+    assert "must have `terms` to compare texts by; it has none." in told
 
 
 def test_counterfactual_needs_texts_that_differ_only_in_the_term(phrases, frozen):
