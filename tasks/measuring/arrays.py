@@ -79,7 +79,7 @@ class Layout:
         return self.array("cluster") if (self.folder / "cluster.npy").exists() else None
 
     def others(self, ranked: RankedRows) -> Members | None:
-        """Return the rows excluded from every background; None if each identity excludes its own."""
+        """Return the rows that no background has; None if each identity excludes its own."""
         background = self.background()
         return None if background is None else ranked.members(np.flatnonzero(~background))
 
@@ -271,8 +271,9 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
     if labels.size == 0:
         msg = (
-            f"evaluation set {name!r} must have rows with rated identities; none of its "
-            f"{choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not mentioned."
+            f"evaluation set {name!r} must have rows with rated identities; none of "
+            f"its {choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not "
+            "mentioned."
         )
         raise InputError(msg)
     if labels.all() or not labels.any():
