@@ -45,7 +45,7 @@ class IntersectionsAnalysis(Analysis):
     most: Annotated[int, Field(ge=1, le=MEASURED)] = 50
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set with one identity, with too many, or with names that contain the separator."""
+        """Refuse a set with one identity, too many, or names that contain the separator."""
         names = source.measured_identities(frozen.identities)
         if len(names) < 2:
             self.refuse(frozen, "two identities or more", f"it has {', '.join(names) or 'none'}")

@@ -130,7 +130,7 @@ WRONG = {
     ),
     "bounds upside down": (
         [{"kind": "label_sensitivity", "contested": [0.7, 0.3]}],
-        "`contested` must have the smaller number first",
+        "`contested` must give the smaller number first",
     ),
 }
 
