@@ -1,1 +1,1 @@
-"""Third step, on request: further analyses of one candidate on one set, a module each."""
+"""Third step, optional: further analyses of one candidate on one set, one module each."""

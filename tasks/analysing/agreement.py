@@ -1,4 +1,4 @@
-"""Do raters and terms mean the same comments?"""
+"""Whether raters and terms find the same comments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS_A_STEP = 100_000
 class AgreementAnalysis(Analysis):
     """How well terms find the comments that raters say mention an identity.
 
-    It is the same for every candidate.
+    The result is the same for every candidate.
 
     Attributes
     ----------
@@ -56,12 +56,12 @@ class AgreementAnalysis(Analysis):
                 f"analysis agreement: `terms` must name identities that raters labelled in "
                 f"evaluation set {frozen.name!r}; got {unknown[0]!r} (known: "
                 f"{', '.join(rated) or 'none'}).{did_you_mean(unknown[0], rated)} Change `terms`, "
-                "or name the sets to do it on with `sets`."
+                "or name suitable sets with `sets`."
             )
             raise InputError(msg)
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Compare both on the measured comments that were rated for all of these identities."""
+        """Compare raters and terms on the measured comments rated for all of these identities."""
         fractions = [rows.column(IDENTITY + name) for name in self.terms]
         rated = np.logical_and.reduce([~np.isnan(one) for one in fractions])
         threshold = rows.source.identity_threshold

@@ -1,4 +1,4 @@
-"""The steps: analyses are refused or done."""
+"""The steps that check and run analyses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = "analyses"
 
 @task(name="check analyses", task_run_name="check analyses of {source.name}")
 def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder: str) -> None:
-    """Refuse, before anything is trained or scored, what cannot be done on a set. Reads only."""
+    """Refuse analyses that a set does not allow, before training or scoring. Only reads."""
     frozen = EvaluationSet.load(Path(set_folder))
     for analysis in analyses:
         analysis.check(frozen, source)
@@ -29,14 +29,14 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
 def analyse_rows(
     analysis: Analysis, layout: Layout, set_folder: str, source: SourceSettings, folder: str
 ) -> tuple[str, AnalysisRecord]:
-    """Do one analysis of one candidate on one set; write its table, return what it found.
+    """Run one analysis of one candidate on one set; write its table, return its findings.
 
     Safe to retry.
 
     Returns
     -------
     tuple of str and AnalysisRecord
-        Its kind, and what it found, JSON-ready.
+        Its kind, and its findings as JSON-ready values.
     """
     frozen = EvaluationSet.load(Path(set_folder))
     findings = analysis.analyse(MeasuredRows(layout, frozen, source))
@@ -49,7 +49,7 @@ def analyse_rows(
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write records as CSV, with the columns of all of them; an undefined number is empty."""
+    """Write records as CSV, with the union of their columns; undefined numbers are empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with whole_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:

@@ -1,6 +1,6 @@
-"""The seam of analyses: what each kind gets, and what it returns.
+"""The base class of analyses: what each kind gets and returns.
 
-A further kind is a subclass of `Analysis`: in a module beside this one, named in `KINDS` of
+To add a kind, subclass `Analysis`: in a module beside this one, named in `KINDS` of
 `biasgate.tasks.analysing.catalogue`; or in another package, by the entry point `biasgate.analyses`.
 """
 
@@ -47,7 +47,7 @@ class MeasuredRows:
 
     @cached_property
     def y_true(self) -> npt.NDArray[np.bool_]:
-        """True for a toxic comment."""
+        """Whether each comment is toxic."""
         return self.layout.array("y_true")
 
     @cached_property
@@ -82,22 +82,22 @@ class MeasuredRows:
         return self.layout.record["choices"]["background"]
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return one column of the frozen set; null is NaN."""
+        """Return the measured rows of one column of the frozen set; null becomes NaN."""
         return np.asarray(self.frozen.column(name).to_numpy())[self.measured]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What an analysis found.
+    """The findings of an analysis.
 
     Attributes
     ----------
     result : dict
-        JSON-ready values for `report.json`; the number of entries has a bound.
+        JSON-ready values for `report.json`, limited in number.
     sentences : tuple of str
-        The same in words, for the terminal and the model card. They hold no comment.
+        The same in words, for the terminal and the model card. They never quote a comment.
     table : list of dict
-        All records, for a CSV file; the keys are its columns.
+        All records, for a CSV file; the keys are the columns.
     """
 
     result: dict[str, Any]
@@ -111,27 +111,27 @@ class Analysis(Settings):
     Attributes
     ----------
     kind : str
-        Which analysis; its results stand under this name.
+        Name of the analysis; its results are stored under it.
     sets : list of str, optional
-        Evaluation sets to do it on; default all.
+        Evaluation sets to analyse. Default: all.
     """
 
     kind: str
     sets: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
 
     def is_for(self, evaluation_set: str) -> bool:
-        """Whether it is to be done on this set."""
+        """Whether the analysis applies to this set."""
         return self.sets is None or evaluation_set in self.sets
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set on which it cannot be done, before anything is trained or scored."""
+        """Refuse a set that cannot be analysed, before anything is trained or scored."""
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Return what it finds."""
+        """Return the findings."""
         raise NotImplementedError
 
     def refuse(self, frozen: EvaluationSet, rule: str, found: str) -> NoReturn:
-        """Raise the error of a set on which this cannot be done.
+        """Raise the error for a set that cannot be analysed.
 
         Raises
         ------
@@ -140,6 +140,6 @@ class Analysis(Settings):
         """
         msg = (
             f"analysis {self.kind}: evaluation set {frozen.name!r} must have {rule}; {found}. "
-            "Remove the analysis, or name the sets to do it on with `sets`."
+            "Remove the analysis, or name suitable sets with `sets`."
         )
         raise InputError(msg)

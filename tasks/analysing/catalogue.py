@@ -25,7 +25,7 @@ KINDS = Catalogue(
 
 
 def _read(value: Any, info: ValidationInfo) -> Analysis:
-    """Make an analysis of a section, or of a plain name, which means the default options."""
+    """Create an analysis from a section, or from a plain name with default options."""
     return KINDS.read({"kind": value} if isinstance(value, str) else value, info)
 
 

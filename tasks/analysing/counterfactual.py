@@ -1,4 +1,4 @@
-"""Texts that differ only in the identity: how far does each identity move the score?"""
+"""How far each identity moves the score, in texts that differ only in the identity."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _ROWS_A_STEP = 100_000
 class CounterfactualAnalysis(Analysis):
     """The score of an identity's term minus that of other terms in the same sentence.
 
-    A set needs `terms`, and texts that differ only in which of them they hold, such as the
-    phrases of `source: templates`.
+    A set needs `terms`, and texts that differ only in the term, such as the phrases of
+    `source: templates`.
     """
 
     kind: Literal["counterfactual"]
@@ -33,14 +33,14 @@ class CounterfactualAnalysis(Analysis):
         """Refuse a set without terms, or without two texts that differ only in the term."""
         matcher = source.matcher()
         if matcher is None or not frozen.has_text:
-            self.refuse(frozen, "`terms`, by which texts are compared", "it has none")
+            self.refuse(frozen, "`terms` to compare texts by", "it has none")
         sentence, term = find_sentences(frozen, matcher)
         if not _with_several_terms(sentence, term).size:
             rule = "texts that differ only in an identity's term"
             self.refuse(frozen, rule, f"no two of its {frozen.n_rows:,} texts do")
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Compare the terms of every sentence."""
+        """Compare the terms in every sentence."""
         matcher = rows.source.matcher()
         if matcher is None:
             self.refuse(rows.frozen, "`terms`", "it has none")
@@ -50,17 +50,17 @@ class CounterfactualAnalysis(Analysis):
 
 
 def find_sentences(frozen: EvaluationSet, matcher: TermMatcher) -> tuple[Codes, Codes]:
-    """Say which sentence each row fills, and with the term of which identity.
+    """Return the sentence of each row, and the identity of its term.
 
     Returns
     -------
     tuple of int arrays of shape (n,)
-        Over all rows of the set: a number for each sentence, and the position of the identity
-        in `matcher.identities`; -1 in rows without a term, or with terms of several identities.
+        Over all rows of the set: the number of the sentence, and the index of the identity in
+        `matcher.identities`; -1 for rows without a term, or with terms of several identities.
     """
     sentence = np.full(frozen.n_rows, NONE, dtype=np.intp)
     term = np.full(frozen.n_rows, NONE, dtype=np.intp)
-    seen: dict[bytes, int] = {}  # of each sentence only a digest is kept
+    seen: dict[bytes, int] = {}  # only a digest of each sentence is kept
     for row, found in enumerate(_each(frozen, matcher)):
         if found is not None:
             term[row], around = found
@@ -77,7 +77,7 @@ def _each(frozen: EvaluationSet, matcher: TermMatcher) -> Iterator[tuple[int, st
 def compare_terms(
     sentence: Codes, term: Codes, y_score: npt.NDArray[np.floating], names: list[str]
 ) -> CounterfactualGaps:
-    """Compare the terms of each sentence; one that is there several times counts by its mean."""
+    """Compare the terms of each sentence; the scores of a repeated term are averaged."""
     found = sentence != NONE
     pairs = np.stack([sentence[found], term[found]])
     (sentences, terms), at, counts = np.unique(

@@ -1,4 +1,4 @@
-"""Comments that mention several identities at once: is the model worse on them?"""
+"""Bias on comments that mention several identities."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import CONFIDENCE
 
-MEASURED = 1000  # intersections at most, those with the most comments
-COUNTED = 1_000_000  # intersections that there may be
+MEASURED = 1000  # most intersections that are measured: those with the most comments
+COUNTED = 1_000_000  # most possible intersections
 COUNTS = ("n", "n_positive", "n_negative")
 
 
 class IntersectionsAnalysis(Analysis):
-    """The bias metrics of each intersection of identities, the worst first.
+    """The bias metrics of each intersection of identities, worst first.
 
     Attributes
     ----------
     max_order : int
-        How many identities are joined at most.
+        Most identities in an intersection.
     min_support : int
-        Toxic comments, and harmless ones, that an intersection needs.
+        Fewest toxic comments, and fewest harmless ones, in an intersection.
     most : int
-        Intersections that the report lists; the table has all that were measured.
+        Intersections in the report; the table has all measured ones.
     """
 
     kind: Literal["intersections"]
@@ -45,7 +45,7 @@ class IntersectionsAnalysis(Analysis):
     most: Annotated[int, Field(ge=1, le=MEASURED)] = 50
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set with one identity, with too many, or with names that cannot be joined."""
+        """Refuse a set with one identity, too many, or names that contain the separator."""
         names = source.measured_identities(frozen.identities)
         if len(names) < 2:
             self.refuse(frozen, "two identities or more", f"it has {', '.join(names) or 'none'}")
@@ -59,13 +59,13 @@ class IntersectionsAnalysis(Analysis):
             msg = (
                 f"analysis intersections: `max_order` must give at most {COUNTED:,} "
                 f"intersections; {self.max_order} of the {len(names):,} identities of evaluation "
-                f"set {frozen.name!r} give {n_possible:,}. Choose a smaller one, or name the sets "
-                "to do it on with `sets`."
+                f"set {frozen.name!r} give {n_possible:,}. Choose a smaller one, or name "
+                "suitable sets with `sets`."
             )
             raise InputError(msg)
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Measure those with enough comments, at most 1,000 of them."""
+        """Measure the intersections with enough comments, at most 1,000 of them."""
         found = intersections(
             rows.masks,
             max_order=self.max_order,
@@ -121,7 +121,7 @@ class IntersectionsAnalysis(Analysis):
 def measure_intersections(rows: MeasuredRows, masks: PackedMasks) -> BiasReport:
     """Measure intersections as if they were identities, against the background of the set.
 
-    Where the background is the rows without any identity, it stays that.
+    If the background is the rows without any identity, it stays the same.
     """
     alone = rows.masks.items() if rows.background == "no_identity" else ()
     report = evaluate_bias(

@@ -1,4 +1,4 @@
-"""How far the metrics depend on what is called toxic."""
+"""How far the metrics depend on the definition of toxic."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class LabelSensitivityAnalysis(Analysis):
-    """The metrics with several label thresholds, and where raters agree or do not.
+    """The metrics at several label thresholds, and where raters agree or are divided.
 
     Attributes
     ----------
     thresholds : list of float
-        A comment is toxic when its label is at least this.
+        A comment is toxic if its label is at least this.
     contested : list of two floats
         Smallest and largest label at which raters count as divided.
     """
@@ -37,12 +37,12 @@ class LabelSensitivityAnalysis(Analysis):
             msg = f"`thresholds` must differ; got {list(self.thresholds)}"
             raise ValueError(msg)
         if self.contested[0] > self.contested[1]:
-            msg = f"`contested` must have the smaller number first; got {list(self.contested)}"
+            msg = f"`contested` must give the smaller number first; got {list(self.contested)}"
             raise ValueError(msg)
         return self
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set whose labels are 0 and 1, which no threshold changes."""
+        """Refuse a set whose labels are all 0 or 1, since no threshold changes these."""
         del source
         labels = frozen.column("label").to_numpy()
         if np.isin(labels, (0, 1)).all():
@@ -51,7 +51,7 @@ class LabelSensitivityAnalysis(Analysis):
             )
 
     def analyse(self, rows: MeasuredRows) -> Findings:
-        """Measure the same rows with every threshold, and parts of them."""
+        """Measure the same rows at every threshold, and the parts where raters agree or not."""
         found = label_sensitivity(
             rows.column("label"),
             rows.y_score,
@@ -74,7 +74,7 @@ class LabelSensitivityAnalysis(Analysis):
 
 
 def _brief(report: BiasReport) -> dict[str, Any]:
-    """Return the numbers of all rows, and the worst identity by each metric."""
+    """Return the overall numbers, and the worst identity by each metric."""
     known = report.to_dict()
     worst = {}
     for metric in SUBGROUP_METRICS:

@@ -1,4 +1,4 @@
-"""Which threshold treats the identities most alike and is still good enough."""
+"""The threshold with the smallest gap between identities that is still accurate enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biasgate.tasks.data.source import SourceSettings
 
 Rate = Literal["false_positive_rate", "false_negative_rate", "recall", "accuracy"]
 Share = Annotated[float, Field(ge=0, le=1)]
-SHOWN = 50  # points of the frontier in the report
+SHOWN = 50  # points of the frontier that the report has
 
 
 class ThresholdAdviceAnalysis(Analysis):
@@ -24,8 +24,8 @@ class ThresholdAdviceAnalysis(Analysis):
     Attributes
     ----------
     min_recall, min_precision : float
-        What the threshold must reach over all comments. There is no default: without both, a
-        threshold that flags everything, or nothing, has the smallest gap.
+        Required over all comments. There is no default: without both, a threshold that flags
+        everything, or nothing, has the smallest gap.
     rates : list of str
         Error rates that are compared between identities.
     """

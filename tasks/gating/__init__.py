@@ -1,1 +1,1 @@
-"""The policy, the evidence, and the verdict that follows from both."""
+"""The policy, the evidence, and the verdict computed from both."""

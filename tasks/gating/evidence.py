@@ -1,8 +1,8 @@
-"""What a verdict rests on, as one file from which anybody can decide again.
+"""The evidence of a verdict: one file from which anyone can recompute it.
 
-`evidence.parquet` holds every measured row: its id, its label, which identities and slices it
-belongs to, its cluster, and the scores of the candidate and of those it is compared with. It
-holds no text. Its metadata name the sets and scores that it was made from.
+`evidence.parquet` holds every measured row: its id, its label, its identities and slices, its
+cluster, and the scores of the candidate and its rivals. It holds no text. Its metadata name the
+sets and scores that it was created from.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Rows:
 
 
 class EvidenceRecord(TypedDict):
-    """What the rows of the evidence were made from; `scores` has the digests by role."""
+    """The origin of the evidence; `scores` has the digests by role."""
 
     set_digest: str
     choices: Choices
@@ -85,7 +85,7 @@ class EvidenceFile:
 
     @cached_property
     def record(self) -> EvidenceRecord:
-        """What the rows were made from."""
+        """The origin of the rows."""
         found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[_RECORD])
         return found
 
@@ -98,13 +98,13 @@ class EvidenceFile:
         return np.asarray(self._table[name].to_numpy())
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns under a prefix, by what follows it."""
+        """Return the columns with a prefix, by the rest of their names."""
         names = [one for one in self._table.column_names if one.startswith(prefix)]
         return {name.removeprefix(prefix): self.column(name) for name in names}
 
     @property
     def roles(self) -> list[str]:
-        """Whose scores there are: `candidate`, and whom it is compared with."""
+        """The models with scores: `candidate`, and `champion` and `reference` if given."""
         return [
             one.removeprefix(_SCORE) for one in self._table.column_names if one.startswith(_SCORE)
         ]
@@ -118,14 +118,14 @@ class EvidenceFile:
         keys: Iterable[EvidenceKey],
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
     ) -> dict[EvidenceKey, Evidence]:
-        """Measure what rules want to see.
+        """Measure the numbers that rules need.
 
         Parameters
         ----------
         keys : iterable of (str or None, float)
             Slices and two-sided confidences.
         thresholds : mapping of str to mapping of str to float
-            By name and role: where error rates are measured, for rules that ask for them.
+            By name and role: thresholds for rules on error rates.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class EvidenceFile:
         Raises
         ------
         InputError
-            If the set has no such slice, or the slice has not both classes.
+            If the set has no such slice, or the slice lacks a class.
         """
         return {key: self._measure(*key, thresholds) for key in keys}
 
@@ -181,7 +181,7 @@ class EvidenceFile:
         return Evidence(report, background=shared, **differences)
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
-        """Return how well an estimated threshold is known from all rows."""
+        """Return the uncertainty of a threshold that is estimated from all rows."""
         if name != EQUAL_ERRORS:
             return None
         labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
@@ -246,7 +246,7 @@ class EvidenceFile:
 def _shared_background(
     labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
 ) -> dict[str, int] | None:
-    """Count the rows of a background that all identities share, None where each has its own."""
+    """Count the rows of a background that all identities share; None if each has its own."""
     if background != "no_identity":
         return None
     outside = ~members.any()
@@ -263,20 +263,20 @@ def write_evidence(
     rivals: Mapping[str, ScoredSet],
     path: Path,
 ) -> EvidenceFile:
-    """Write the rows that a verdict rests on.
+    """Write the evidence of a verdict.
 
     Parameters
     ----------
     layout : Layout
         The candidate's measured rows.
     evaluation_set : EvaluationSet
-        The set that they are of.
+        The set of these rows.
     scored : ScoredSet
         The candidate's scores.
     rivals : mapping of str to ScoredSet
-        Scores of `champion` and `reference`, of the same rows, joined by id.
+        Scores of `champion` and `reference` on the same rows, joined by id.
     path : Path
-        Where the file goes.
+        Where to write the file.
 
     Returns
     -------
@@ -286,7 +286,7 @@ def write_evidence(
     Raises
     ------
     InputError
-        If a rival's scores are not of the same rows, or not of the same precision.
+        If a rival's scores are of other rows or another precision.
     """
     measured = layout.array("measured")
     record = layout.record
@@ -301,12 +301,12 @@ def write_evidence(
             msg = (
                 f"scores of the {name} must have the candidate's precision; got "
                 f"{of_rival.precision} where the candidate has {scored.precision}. "
-                "Score both alike."
+                "Score both with the same precision."
             )
             raise InputError(msg)
         columns[_SCORE + name] = scores
     for identity, mask in layout.masks().items():
-        columns[IDENTITY + identity] = pa.array(mask)  # a bit a row
+        columns[IDENTITY + identity] = pa.array(mask)  # one bit per row
     clusters = layout.clusters()
     if clusters is not None:
         columns["cluster"] = clusters
@@ -326,7 +326,7 @@ def write_evidence(
 
 
 def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
-    """Return the rows as a table that carries its record."""
+    """Return the rows as a table with its record as metadata."""
     return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
 
 
@@ -334,7 +334,7 @@ def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Tab
 def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
     """Write `evidence.parquet` and return its path. Safe to retry.
 
-    `rivals` are the folders of the scores of champion and reference.
+    `rivals` has the score folders of champion and reference.
     """
     scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
     evidence = write_evidence(

@@ -1,4 +1,4 @@
-"""The numbers behind the thresholds that rules name: each model's own."""
+"""The values of the thresholds that rules name; each model has its own."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Thresholds = Mapping[str, Mapping[str, float]]
 def find_thresholds(
     rules: Sequence[Rule], evidence: EvidenceFile, given: Mapping[str, float | None]
 ) -> Thresholds:
-    """Return the thresholds that rules need, of everybody whose scores are there.
+    """Return the thresholds that rules need, for every model with scores.
 
     Parameters
     ----------
     rules : sequence of Rule
         The policy's rules.
     evidence : EvidenceFile
-        All rows: there the thresholds of equal errors are found, also those of slices.
+        All rows; the thresholds of equal errors are computed on them, even for slices.
     given : mapping of str to float or None
-        By role, the threshold that the model is used with.
+        By role, the threshold that each model is used with.
 
     Returns
     -------
     mapping
-        By name and role; empty for rules without a threshold.
+        By name and role; empty if no rule has a threshold.
 
     Raises
     ------
     InputError
-        If somebody has no `threshold` of its own where a rule asks for it.
+        If a model has no `threshold` of its own, and a rule needs it.
     """
     found: dict[str, dict[str, float]] = {}
     for name, roles in thresholds_needed(rules).items():
@@ -57,11 +57,11 @@ def equal_errors(evidence: EvidenceFile, role: str) -> float | None:
 
 
 def missing_threshold(role: str, name: str | None = None) -> str:
-    """Say that somebody has no threshold of its own, and what to do."""
+    """Return an error text: a model has no threshold of its own, and what to do."""
     who = f"the {role}" if name is None else f"the {role} {name}"
     return (
         f"rules at `threshold: {GIVEN}` need the `threshold` that {who} is used with; it has none. "
-        f"Give it beside the {role}'s name in the evaluation file, or set "
+        f"Set it for the {role} in the evaluation file, or set "
         f"`threshold: {EQUAL_ERRORS}` in the rule."
     )
 
@@ -69,7 +69,7 @@ def missing_threshold(role: str, name: str | None = None) -> str:
 def refuse_missing_thresholds(
     rules: Sequence[Rule], settings: Iterator[tuple[str, CandidateSettings]]
 ) -> None:
-    """Refuse settings of candidates and rivals that lack a threshold which rules ask for.
+    """Refuse candidates and rivals without a threshold that rules need.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def refuse_missing_thresholds(
     Raises
     ------
     InputError
-        With the name and what to do.
+        If one has none; with its name and what to do.
     """
     roles = thresholds_needed(rules).get(GIVEN, set())
     for role, one in settings:

@@ -37,7 +37,7 @@ Support = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
 Promote = Literal["newer", "better", "never"]
-# Keys that policies did not have at first: at their defaults they leave the digest as it was.
+# Keys that were added later: at their defaults they do not change the digest.
 _ADDED = {"promote": "newer", "objective": "final_score"}
 
 
@@ -55,19 +55,19 @@ class RuleSettings(Settings):
     margin, reference_margin : float, optional
         By how much the number may be worse than the champion's, or the reference's.
     threshold : {"given", "equal_errors"}, optional
-        Of `fpr_gap` and `fnr_gap`: the threshold at which errors are counted, each model's own.
+        For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted.
     slice : str, optional
-        A slice of the evaluation set; default all rows.
+        A slice of the evaluation set. Default: all rows.
     mode : {"proven", "estimate"}
-        `proven` holds a confidence bound against the limit, `estimate` the value itself.
+        `proven` compares a confidence bound with the limit, `estimate` the value itself.
     confidence : float, optional
-        One-sided confidence of the bound; default the policy's.
+        One-sided confidence of the bound. Default: the policy's.
     min_positives, min_negatives, min_clusters : int
-        Rows of each class that is compared, and clusters, below which nothing is said.
+        Fewest rows of each compared class, and fewest clusters, for a result.
     action : {"block", "warn"}
-        Whether the rule counts for the verdict.
+        Whether the rule affects the verdict.
     id : str, optional
-        Name in verdicts and waivers; default `metric/scope`, with `/threshold` and `/slice`.
+        Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`.
     """
 
     metric: str
@@ -96,7 +96,7 @@ class RuleSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _without_threshold(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a threshold that is not set: the digests of older policies stay as they are."""
+        """Omit a threshold that is not set, so that digests of older policies stay the same."""
         content: dict[str, Any] = serialise(self)
         if content.get("threshold", "") is None:
             del content["threshold"]
@@ -108,25 +108,25 @@ class RuleSettings(Settings):
         return self
 
     def rule(self, confidence: float) -> Rule:
-        """Return the rule that the gate decides by; `confidence` where it names none."""
+        """Return the rule in the gate's form; `confidence` is the default."""
         options = self.model_dump(exclude={"scope", "confidence"})
         scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
         return Rule(scope=scope, confidence=self.confidence or confidence, **options)
 
 
 class WaiverSettings(Settings):
-    """Somebody's decision that missing evidence shall not block, for a time.
+    """A decision that missing evidence does not block, until a date.
 
     Attributes
     ----------
     rule : str
         The rule's `id`, or `metric/scope`.
     group : str, optional
-        The subgroup; none for `overall`, `aggregate` and `worst`.
+        The subgroup; not given for `overall`, `aggregate` and `worst`.
     reason, decided_by : str
-        Why, and who says so; both are written into every verdict.
+        Why, and who decided; both are written into every verdict.
     expires : date
-        The last day on which it holds, as in 2026-12-31.
+        The last day of the waiver, as in 2026-12-31.
     """
 
     rule: Text
@@ -136,7 +136,7 @@ class WaiverSettings(Settings):
     expires: date
 
     def waiver(self) -> Waiver:
-        """Return the waiver that the gate decides by."""
+        """Return the waiver in the gate's form."""
         return Waiver(**self.model_dump())
 
 
@@ -150,25 +150,25 @@ class Policy(Settings):
     name : str
         Name in verdicts.
     description : str
-        What it is for.
+        Purpose of the policy.
     allow_first : bool
         Whether a candidate may become champion where there is none yet.
     promote : {"newer", "better", "never"}
-        Which passing version replaces the champion: one that was registered later and whose
-        objective is not shown to be lower; one whose objective is shown to be higher; none.
+        Which passing version replaces the champion: a later one whose objective is not shown
+        to be lower; one whose objective is shown to be higher; none.
     objective : str
-        The metric that tells which of several passing versions is better: `final_score`,
+        The metric that ranks several passing versions: `final_score`,
         `auc`, or the power mean of `subgroup_auc`, `bpsn_auc` or `bnsp_auc`.
     report_only : bool
         Whether verdicts are written but neither move `champion` nor fail a command.
     confidence : float
-        One-sided confidence of rules that name none.
+        One-sided confidence of rules without their own.
     correction : {"none", "bonferroni"}
-        Whether several candidates on the same set share the rate of false passes.
+        Whether several candidates on one set share the rate of false passes.
     rules : list of RuleSettings
         At least one of them blocking.
     waivers : list of WaiverSettings
-        Missing evidence that shall not block.
+        Missing evidence that does not block.
     """
 
     version: Literal[1]
@@ -246,7 +246,7 @@ def read_policy(reference: str, folder: Path) -> Policy:
     Raises
     ------
     InputError
-        If it does not exist or a rule is wrong; the place is named.
+        If it does not exist or a rule is wrong; the text names the place.
     """
     shipped = SHIPPED / f"{reference}.yaml"
     path = shipped if shipped.exists() else folder / Path(reference).expanduser()

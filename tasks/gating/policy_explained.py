@@ -1,4 +1,4 @@
-"""A policy in words, and what looks wrong about it."""
+"""A policy in words, and warnings about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SOON = timedelta(days=30)
 
 
 def explain_policy(policy: Policy) -> list[str]:
-    """Return the policy in sentences, one rule a line.
+    """Return the policy in sentences, one line per rule.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def explain_policy(policy: Policy) -> list[str]:
     Returns
     -------
     list of str
-        What it is for, each rule, what is insufficient, waivers, what happens then.
+        Purpose, rules, insufficient evidence, waivers, consequences.
     """
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
     lines += [f"{at}. {_rule(rule)}" for at, rule in enumerate(policy.decision_rules(), 1)]
@@ -38,19 +38,19 @@ def explain_policy(policy: Policy) -> list[str]:
 
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:
-    """Return what is allowed but probably not meant.
+    """Return warnings about settings that are allowed, but probably not intended.
 
     Parameters
     ----------
     policy : Policy
         A checked policy.
     today : date
-        For the waivers.
+        To check when waivers expire.
 
     Returns
     -------
     list of str
-        Sentences; none for a policy without surprises.
+        Sentences; empty if there is nothing to warn of.
     """
     return list(_warnings(policy, today))
 
@@ -58,27 +58,30 @@ def warn_of_policy(policy: Policy, today: date) -> list[str]:
 def _warnings(policy: Policy, today: date) -> Iterator[str]:
     yield from _ending_waivers(policy, today)
     if policy.promote == "never" and policy.allow_first:
-        yield "`allow_first` has no effect, since `promote: never` promotes no version by itself."
+        yield "`allow_first` has no effect, since `promote: never` promotes nothing automatically."
     rules = policy.decision_rules()
     blocking = [rule for rule in rules if rule.action == "block"]
     if not any(rule.floor is not None or rule.ceiling is not None for rule in blocking):
         yield (
             "no blocking rule has a floor or ceiling: without a champion nothing can pass, and "
-            "quality may slide by a margin at each promotion."
+            "quality may drop by a margin at each promotion."
         )
     against = [rule for rule in blocking if rule.margin is not None]
     if against and not any(rule.reference_margin is not None for rule in blocking):
         yield (
-            "margins hold against the champion alone: over many promotions quality may slide a "
-            "margin at a time. A `reference_margin` stops that."
+            "margins compare only with the champion: quality may drop by a margin at each "
+            "promotion. A `reference_margin` prevents that."
         )
     for rule in blocking:
         if rule.mode == "estimate":
-            yield f"rule {rule.name} holds the value, not a bound: it passes by luck half the time."
+            yield (
+                f"rule {rule.name} compares the value, not a bound: a model at the limit passes "
+                "half the time."
+            )
         if rule.floor == 1:
-            yield f"rule {rule.name} asks for a perfect {rule.metric}: it can never be proven."
+            yield f"rule {rule.name} requires a perfect {rule.metric}, which can never be proven."
     if len({rule.confidence for rule in rules}) > 1:
-        yield "rules have different confidences; the evidence is measured once for each."
+        yield "rules have different confidences: the evidence is measured once for each of them."
 
 
 def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:
@@ -131,11 +134,11 @@ def _demands(rule: Rule) -> Iterator[str]:
 
 
 def _succession(policy: Policy) -> str:
-    """Say which of several passing versions becomes champion."""
+    """Return which of several passing versions becomes champion."""
     of = f"power mean of {policy.objective}"
     name = policy.objective if policy.objective in {"auc", "final_score"} else of
     if policy.promote == "never":
-        return "No version becomes champion by itself (`promote: never`)."
+        return "No version becomes champion automatically (`promote: never`)."
     rule = (
         f"A passing version replaces the champion if it is newer and its {name} is not shown to "
         "be lower (`promote: newer`)."
@@ -147,7 +150,7 @@ def _succession(policy: Policy) -> str:
         )
     return (
         f"{rule} Of several, the one with the highest {name} does. A version that was champion "
-        "or was left aside for another does not come back by itself."
+        "before, or passed but was not chosen, is never promoted automatically."
     )
 
 
@@ -157,8 +160,8 @@ def _consequences(policy: Policy) -> Iterator[str]:
     else:
         yield (
             "A candidate passes if every rule that is not a warning is met on every required set. "
-            "What is neither shown to be met nor shown to be missed is not enough evidence, and "
-            "blocks as well."
+            "A rule that is neither shown to be met nor shown to be missed means not enough "
+            "evidence, which blocks as well."
         )
         yield _succession(policy)
     first = "are skipped" if policy.allow_first else "block"

@@ -1,4 +1,4 @@
-"""Limits that fit a model and a set: floors from the model's own numbers, margins by power."""
+"""Suggested limits for a model and a set: floors from the model's numbers, margins by power."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 
 CONFIDENCE = 0.95
-# Of two models over repeated samples of rows; two models of one task agree about hard rows.
+# Between two models over repeated samples of rows; models of one task agree on hard rows.
 CORRELATION = 0.8
 CHANCE = 0.9
 MARGINS = (0.01, 0.02, 0.03, 0.05, 0.1)
@@ -25,17 +25,17 @@ _SUPPORT = 25
 
 @dataclass(frozen=True)
 class Advice:
-    """What a set can prove of a model.
+    """What a set can prove about a model.
 
     Attributes
     ----------
     limits : dict of str to float
-        By metric the floor, or ceiling, that an equal model meets with `CHANCE` per group.
+        By metric: the floor, or ceiling, that an equal model meets with `CHANCE` per group.
     power : dict of float to (float, float)
-        By margin: the smallest chance over the rules that an equal model passes, and the
-        chance that it passes all.
+        By margin: the chance that an equal model passes the hardest rule, and the chance that
+        it passes all rules.
     weak : list of str
-        Groups with too few rows to be judged.
+        Groups with too few rows to judge.
     n_rules : int
         Relative rules behind `power`: groups x metrics.
     """
@@ -47,25 +47,25 @@ class Advice:
 
     @property
     def margin(self) -> float | None:
-        """The smallest margin at which an equal model passes all with `CHANCE`, or None."""
+        """The smallest margin at which an equal model passes all rules with `CHANCE`, or None."""
         return next((one for one, (_, both) in self.power.items() if both >= CHANCE), None)
 
 
 def advise(path: Path, correlation: float = CORRELATION) -> Advice:
-    """Say which limits and margins a set can support.
+    """Return the limits and margins that a set can support.
 
     Parameters
     ----------
     path : Path
         An `evidence.parquet`, or the folder of results that holds it.
     correlation : float, default=0.8
-        Assumed between the candidate's and the champion's estimates.
+        Assumed correlation of the candidate's and the champion's estimates.
 
     Returns
     -------
     Advice
-        Under the normal approximation; rules are taken for independent of each other, which
-        makes the joint chance too small rather than too large where groups overlap.
+        By the normal approximation. Rules are treated as independent, so if groups overlap,
+        the joint chance is too small rather than too large.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def suggested_policy(advice: Advice, name: str) -> str:
         f"# proves with a chance of {CHANCE:g} per group. Read it before you use it.",
         "#",
         f"# The chance that an equally good model passes {advice.n_rules} comparisons of AUCs with",
-        f"# the champion (their estimates correlated by {CORRELATION:g}; rules taken for",
+        f"# the champion (their estimates correlated by {CORRELATION:g}; rules treated as",
         "# independent):",
         "#   margin  worst rule  all rules",
         *(
@@ -127,7 +127,7 @@ def _is_supported(cells: Mapping[str, Any]) -> bool:
 
 
 def _limits(subgroups: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Yield by metric the limit that the worst group meets with the chance asked for."""
+    """Yield by metric the limit that the worst group meets with the required chance."""
     z = NormalDist().inv_cdf(CONFIDENCE) + NormalDist().inv_cdf(CHANCE)
     for metric in SUBGROUP_METRICS if subgroups else ():
         cells = [one[metric] for one in subgroups.values()]

@@ -1,4 +1,4 @@
-"""Verdicts as they are kept: their digest, their signature, the tags of a model version."""
+"""Digests and signatures of verdicts, and the tags of a model version."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.records import LoggedVerdict
 
 SIGNING_KEY = "BIASGATE_SIGNING_KEY"
-# What is added to a verdict after it was made.
+# Keys that are added to a verdict after the decision.
 _ADDED = frozenset({"run_id", "signature"})
 
 
 def verdict_digest(verdict: Mapping[str, Any]) -> str:
-    """SHA-256 of a verdict as it was decided, without run and signature."""
+    """SHA-256 of a verdict, without run and signature."""
     return json_digest({key: value for key, value in verdict.items() if key not in _ADDED})
 
 
 def sign(digest: str) -> str | None:
-    """Return the HMAC-SHA-256 of a digest under `BIASGATE_SIGNING_KEY`; None without a key."""
+    """Return the HMAC-SHA-256 of a digest with `BIASGATE_SIGNING_KEY`; None without a key."""
     key = os.environ.get(SIGNING_KEY)
     return hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() if key else None
 
 
 def is_signed(digest: str, signature: str | None) -> bool:
-    """Say whether a signature is that of a digest under the key that is set."""
+    """Whether a signature is valid for a digest and the key that is set."""
     expected = sign(digest)
     return bool(expected and signature and hmac.compare_digest(expected, signature))
 
 
 def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
-    """Return the tags that a model version gets for its verdicts, one group per set.
+    """Return the tags for a model version with these verdicts, one group per set.
 
-    `biasgate.required_sets` names the sets on which a pass is needed.
+    `biasgate.required_sets` names the sets on which a pass is required.
     """
     required = [one["evaluation_set"] for one in verdicts if one["evaluation_set"]["required"]]
     tags = {"biasgate.required_sets": ",".join(one["name"] for one in required)}

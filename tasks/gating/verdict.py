@@ -43,7 +43,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 SCHEMA_VERSION = 3
-# What verdicts of an earlier schema lack, or computed in another way.
+# Keys that verdicts of earlier schemas lack, or computed in another way.
 _CHANGED_IN = {3: ("schema_version", "objective", "worsened")}
 _ROUNDING = 1e-9
 
@@ -58,7 +58,7 @@ def build_verdict(
     today: date,
     required: bool = True,
 ) -> Verdict:
-    """Judge one candidate on one set, and name everything that the judgement rests on.
+    """Judge one candidate on one set, and record everything that the verdict is based on.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ def build_verdict(
     evidence : EvidenceFile
         The rows and scores.
     rivals : mapping of str to Compared
-        `champion` and `reference`, where there are any.
+        `champion` and `reference`, if there are any.
     n_candidates : int
-        Candidates that are tried on the set together.
+        Candidates that are evaluated together on the set.
     today : date
-        The day of the decision; waivers expire.
+        The day of the decision, to check when waivers expire.
     required : bool, default=True
         Whether a pass on this set is needed for promotion.
 
@@ -81,7 +81,7 @@ def build_verdict(
     -------
     dict
         `outcome` (pass, fail, insufficient or error), digests of policy, report and
-        evidence, one result per rule and number, the objective, and what got worse.
+        evidence, one result per rule and number, the objective, and the worsened numbers.
 
     Raises
     ------
@@ -139,13 +139,13 @@ def build_verdict(
 
 
 def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """Return what a verdict has in common with those of an earlier schema."""
+    """Return the keys of a verdict that it shares with verdicts of an earlier schema."""
     changed = {key for since, keys in _CHANGED_IN.items() if version < since for key in keys}
     return {key: value for key, value in verdict.items() if key not in changed}
 
 
 def _compared(rival: CandidateSettings) -> Compared:
-    """Return whom a candidate is compared with, and the threshold that it is used with."""
+    """Return a rival's name, kind, model and own threshold."""
     known: Compared = {"name": rival.name, "kind": rival.kind}
     if rival.uri:
         known["model"] = rival.uri
@@ -157,9 +157,9 @@ def _compared(rival: CandidateSettings) -> Compared:
 def _identified(
     rival: Compared | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
 ) -> Rival | None:
-    """Return who a rival is: its name, kind, version and the digest of its scores' origin.
+    """Return a rival's name, kind, version and the digest of its scores' origin.
 
-    And the threshold that it is used with, where a rule compares there.
+    Also its own threshold, if a rule compares at that one.
     """
     if rival is None:
         return None
@@ -181,7 +181,7 @@ def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | 
 
 @cache
 def code_digest() -> str:
-    """SHA-256 over the sources of the metric library that decides."""
+    """SHA-256 of the source code of the metric library, which decides."""
     folder = Path(bias_metrics.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -197,7 +197,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
     Raises
     ------
     InputError
-        With the name and those that are known.
+        If one is unknown; with the known names.
     """
     for rule in policy.decision_rules():
         groups = rule.named_groups
@@ -216,7 +216,7 @@ def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str
 
 
 def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
-    """Refuse to decide on rows that do not give the reported numbers."""
+    """Raise an error if the evidence does not give the reported numbers."""
     measured = dict(_cells(cast("Bias", again))) | dict(_gaps(again, "subgroups"))
     gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
     for path, cell in (*_cells(report["bias"]), *gaps):
@@ -240,14 +240,14 @@ def _cells(bias: Bias) -> Iterator[tuple[str, Value]]:
 
 
 def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
-    """Yield the gaps at thresholds, of a report or of measured evidence."""
+    """Yield the gaps at thresholds in a report or in measured evidence."""
     for kind, at in content.get("thresholds", {}).items():
         for name, cells in at.get(key, {}).items():
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
 def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
-    """Return what is shown to be worse than the champion's, over all cells together."""
+    """Return the numbers shown to be worse than the champion's, over all cells together."""
     if "champion" not in evidence.record["scores"]:
         return []
     level = joint_confidence(len(report["bias"]["subgroups"]))
@@ -256,9 +256,9 @@ def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
 def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> None:
-    """Refuse, before anything is trained or scored, a set that cannot be measured or judged.
+    """Refuse a set that cannot be measured or judged, before anything is trained or scored.
 
-    Reads only.
+    Only reads.
     """
     frozen = EvaluationSet.load(Path(set_folder))
     choose_rows(frozen, source)

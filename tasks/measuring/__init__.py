@@ -1,1 +1,1 @@
-"""Rank the rows once, measure each identity, say which pattern of bias it has."""
+"""Rank the rows once, measure each identity, name its pattern of bias."""

@@ -1,7 +1,7 @@
-"""Arrays that the measuring of one candidate on one set shares: joined, chosen, ranked, on disk.
+"""Shared arrays for measuring one candidate on one set: joined, selected and ranked, on disk.
 
-Each is written once and mapped into memory by whoever needs it; nothing large is passed to a
-task.
+Each is written once and memory-mapped by the tasks that need it, so that no large object is
+passed to a task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONFIDENCE = 0.95
 
 
 class LayoutRecord(TypedDict):
-    """`layout.json`: the measured identities, those under the power means, how rows were chosen."""
+    """`layout.json`: the measured identities, those in the power means, how rows were selected."""
 
     identities: list[str]
     power_mean_groups: list[str] | None
@@ -53,12 +53,12 @@ class Layout:
 
     @cached_property
     def record(self) -> LayoutRecord:
-        """What was laid out; read once."""
+        """The content of `layout.json`; read once."""
         found: LayoutRecord = json.loads((self.folder / "layout.json").read_text("utf-8"))
         return found
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """Map one array into memory, read only."""
+        """Memory-map one array, read-only."""
         return np.asarray(np.load(self.folder / f"{name}.npy", mmap_mode="r"))
 
     def ranked(self) -> RankedRows:
@@ -75,16 +75,16 @@ class Layout:
         return PackedMasks(record["identities"], self.array("members"), n_measured)
 
     def clusters(self) -> npt.NDArray[np.intp] | None:
-        """Return the cluster of each measured row as a number, None without clusters."""
+        """Return the cluster of each measured row as a number; None without clusters."""
         return self.array("cluster") if (self.folder / "cluster.npy").exists() else None
 
     def others(self, ranked: RankedRows) -> Members | None:
-        """Return the rows that no background has; None where each identity leaves out its own."""
+        """Return the rows that no background has; None if each identity excludes its own."""
         background = self.background()
         return None if background is None else ranked.members(np.flatnonzero(~background))
 
     def background(self) -> npt.NDArray[np.bool_] | None:
-        """Say which rows every identity has as background; None where each leaves out its own."""
+        """Return the common background of all identities; None if each excludes its own rows."""
         kept = (self.folder / "mentioned.npy").exists()
         return np.logical_not(self.array("mentioned")) if kept else None
 
@@ -92,7 +92,7 @@ class Layout:
 def lay_out(
     evaluation_set: EvaluationSet, scored: ScoredSet, source: SourceSettings, folder: Path
 ) -> Layout:
-    """Join scores to rows, choose the rows to measure and rank them.
+    """Join scores to rows, select the rows to measure and rank them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def lay_out(
     source : SourceSettings
         The measuring choices.
     folder : Path
-        Where the arrays go.
+        Where to write the arrays.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def choose_rows(
     source: SourceSettings,
     rated: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
-    """Say which rows are measured, which are positive, and by what choices.
+    """Return which rows are measured, which are positive, and the choices made.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def choose_rows(
     Raises
     ------
     InputError
-        If `power_mean_groups` names what is not measured, no row was rated, or a class is empty.
+        If `power_mean_groups` has an unmeasured name, no row was rated, or a class is empty.
     """
     identities = source.measured_identities(evaluation_set.identities)
     _refuse_unknown_groups(source, identities)
@@ -185,7 +185,7 @@ def choose_rows(
 
 
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
-    """Say which rows were rated for all identities."""
+    """Return which rows were rated for all identities."""
     rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
     for column in evaluation_set.each_column([IDENTITY + name for name in identities]):
         if column.null_count:
@@ -196,9 +196,9 @@ def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[
 def _read_identities(
     evaluation_set: EvaluationSet, identities: list[str], threshold: float
 ) -> tuple[npt.NDArray[np.bool_], PackedMasks]:
-    """Say which rows were rated for all identities, and which mention each.
+    """Return which rows were rated for all identities, and which mention each.
 
-    A row mentions an identity where its fraction is at least the threshold; null is no mention.
+    A row mentions an identity if its fraction is at least the threshold; null is no mention.
     """
     rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
 
@@ -214,7 +214,7 @@ def _read_identities(
 
 
 def _save_members(mentions: PackedMasks, measured: npt.NDArray[np.bool_], path: Path) -> None:
-    """Write which of the measured rows mention each identity, a bit each."""
+    """Write which of the measured rows mention each identity, one bit each."""
     shape = (len(mentions), bytes_of(int(measured.sum())))
     if not mentions:
         np.save(path, np.zeros(shape, dtype=np.uint8))
@@ -242,7 +242,7 @@ def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArr
     if len(scores) != len(ids) or (position < 0).any():
         msg = (
             f"scores in {scored.url} must have the ids of evaluation set "
-            f"{evaluation_set.name!r}. Delete that folder to score anew."
+            f"{evaluation_set.name!r}. Delete that folder to score again."
         )
         raise InputError(msg)
     return np.asarray(scores[position])
@@ -271,8 +271,9 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
     if labels.size == 0:
         msg = (
-            f"evaluation set {name!r} must have rows whose identities were rated; none of its "
-            f"{choices['n_rows']} rows is. Set `identity_rows: all` to count null as not mentioned."
+            f"evaluation set {name!r} must have rows with rated identities; none of "
+            f"its {choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not "
+            "mentioned."
         )
         raise InputError(msg)
     if labels.all() or not labels.any():

@@ -1,4 +1,4 @@
-"""What a report warns of: numbers that were computed rightly, but may not be what was meant."""
+"""Warnings in reports: numbers that are correct, but may not be what was meant."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def cautions(
     candidate : CandidateSettings
         The candidate.
     unmatched_terms : mapping of str to list of str
-        By identity, the terms that no text of the source holds.
+        By identity, the terms that no text of the source contains.
 
     Returns
     -------
     list of str
-        Sentences; empty where nothing looks wrong.
+        Sentences; empty if nothing looks wrong.
     """
     found = [
         warn_of_misjoin(bias),
@@ -48,7 +48,7 @@ def cautions(
 
 
 def warn_of_misjoin(report: BiasReport) -> str | None:
-    """Say so when every AUC is near 0.5: the scores are probably joined to the wrong rows."""
+    """Warn if every AUC is near 0.5: the scores are probably joined to the wrong rows."""
     if any(abs(value - 0.5) > _CHANCE for value in _aucs(report)):
         return None
     return (
@@ -58,9 +58,9 @@ def warn_of_misjoin(report: BiasReport) -> str | None:
 
 
 def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str | None:
-    """Say so when scores are upside down: higher for harmless comments than for toxic ones.
+    """Warn if scores are upside down: higher for harmless comments than for toxic ones.
 
-    The overall AUC is clearly below 0.5 (its whole interval), or every AUC is below 0.5.
+    That is, if the whole interval of the overall AUC, or every AUC, is below 0.5.
     """
     overall = report.overall.auc
     if overall.value is None:
@@ -80,7 +80,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
 
 
 def warn_of_unmeasured_rows(choices: Choices) -> str | None:
-    """Count the rows that are left out because an identity was not rated."""
+    """Warn of rows that are left out because an identity was not rated."""
     left_out = unmeasured(choices)
     if left_out is None:
         return None
@@ -91,7 +91,7 @@ def warn_of_unmeasured_rows(choices: Choices) -> str | None:
 
 
 def unmeasured(choices: Choices) -> str | None:
-    """Say how many rows were measured, and why not the others; None where all were."""
+    """Return how many rows were measured, and why not all; None if all were."""
     n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
     if n_measured == n_rows:
         return None
@@ -103,7 +103,7 @@ def unmeasured(choices: Choices) -> str | None:
 
 
 def warn_of_unmatched_terms(unmatched: Mapping[str, list[str]]) -> str | None:
-    """Name the terms that no text holds."""
+    """Name the terms that no text contains."""
     named = [f"{term} ({identity})" for identity, terms in unmatched.items() for term in terms]
     if not named:
         return None

@@ -1,7 +1,7 @@
-"""Third step, continued: what the numbers mean for a user of the classifier.
+"""Third step, continued: what the numbers mean for users of the classifier.
 
-Which pattern of bias each identity shows, in words; and what happens once a threshold turns
-scores into decisions: whose harmless comments are flagged, whose abuse is missed.
+The pattern of bias of each identity, in words; and the errors once a threshold turns scores into
+decisions: whose harmless comments are flagged, whose toxic comments are missed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from biasgate.tasks.records import (
 )
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
-# So many identities have all permutations, however large they are.
+# Up to this many identities get all permutations, however large they are.
 _FEW = 64
-# Memberships that are permuted in all, of more identities: about a minute.
+# For more identities, the most memberships permuted in total: about a minute.
 _MEMBERSHIPS = 10**9
-# Identities that a sentence names.
+# Most identities named in a sentence.
 _TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
 
@@ -54,16 +54,16 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     bias : BiasReport
         The numbers measured on them.
     threshold : float, optional
-        The one that the candidate is used with; measured beside that of equal errors.
+        The threshold that the candidate is used with; measured beside that of equal errors.
 
     Returns
     -------
     dict
         `diagnosis`: by identity, with the confidence that holds for all of them together.
-        `thresholds`: under `equal_errors` and, where one is given, `given`: error rates of
-        all rows and each identity, FPED and FNED over the groups of the power means beside
-        their null references, worst-group accuracy; under `gaps` how far each identity's rates
-        lie from its background's, with intervals. `look_first`: the identity to look at
+        `thresholds`: for `equal_errors` and, if there is one, `given`: error rates of all rows
+        and of each identity, FPED and FNED over the groups of the power means with their null
+        references, worst-group accuracy; `gaps` are the differences between each identity's
+        rates and its background's, with intervals. `look_first`: the identity to look at
         first, in words.
     """
     record = layout.record
@@ -126,7 +126,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
 
 
 def _affordable(bias: BiasReport) -> int:
-    """Return how often to permute: less often where many identities are large."""
+    """Return the number of permutations: fewer if many identities are large."""
     if len(bias.subgroups) <= _FEW:
         return N_PERMUTATIONS
     memberships = bias.overall.n + sum(one.n for one in bias.subgroups.values())
@@ -136,7 +136,7 @@ def _affordable(bias: BiasReport) -> int:
 def look_first(
     bias: Bias, diagnoses: Mapping[str, DiagnosisRecord], *, clustered: bool = False
 ) -> LookFirst:
-    """Choose the identity with the lowest AUC among those with a clear pattern, else among all.
+    """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def look_first(
     diagnoses : mapping
         The diagnosis of each identity.
     clustered : bool, default=False
-        Whether rows belong to clusters, which the diagnoses do not allow for.
+        Whether rows belong to clusters, which the diagnoses do not take into account.
 
     Returns
     -------
     dict
-        `subgroup`, None where no AUC is defined; `metric`, its lowest; `sentence`.
+        `subgroup`, None if no AUC is defined; `metric`, its lowest; `sentence`.
     """
     lowest = {
         name: min(known)
@@ -188,5 +188,5 @@ def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:
 
 @task(name="explain bias", task_run_name="explain {layout.folder!m}")
 def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
-    """Diagnose identities and count errors at thresholds. Reads only, safe to retry."""
+    """Diagnose identities and count errors at thresholds. Only reads, safe to retry."""
     return explain(layout, bias, threshold)

@@ -1,7 +1,7 @@
-"""Third step: bias metrics, a task per identity over arrays that are shared as files.
+"""Third step: bias metrics, one task per identity over arrays that are shared as files.
 
-Many identities are shared out to a bounded number of tasks. Each maps the arrays of a layout
-into memory and unpacks the memberships of its own identities, one after the other.
+Many identities are divided among a limited number of tasks. Each task memory-maps the arrays of
+a layout and unpacks the memberships of its own identities, one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def measure_one(layout: Layout, identity: str) -> SubgroupBias:
 
 
 def measure_some(layout: Layout, identities: Sequence[str]) -> dict[str, SubgroupBias]:
-    """Measure some identities, one after the other."""
+    """Measure several identities, one after the other."""
     ranked, masks = layout.ranked(), layout.masks()
     others = layout.others(ranked)
     return {
@@ -44,12 +44,12 @@ def measure_some(layout: Layout, identities: Sequence[str]) -> dict[str, Subgrou
 
 
 def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
-    """Share identities out to `MAX_TASKS` tasks at most; one to each where there are few.
+    """Divide identities among at most `MAX_TASKS` tasks; a few identities get one task each.
 
     Returns
     -------
     dict of str to list of str
-        By what is measured, as in `muslim` or `500 identities, part 3`: the identities.
+        The identities by name of the task, as in `muslim` or `500 identities, part 3`.
     """
     if len(identities) <= MAX_TASKS:
         return {name: [name] for name in identities}
@@ -60,7 +60,7 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
 
 
 def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
-    """Compute overall numbers, aggregates and what clusters do to every interval."""
+    """Compute overall numbers and aggregates; let all intervals account for clusters."""
     ranked = layout.ranked()
     report = summarise_bias(
         ranked.everyone,
@@ -86,7 +86,7 @@ def lay_out_scores(
 
 
 def list_identities(layout: Layout) -> dict[str, list[str]]:
-    """Read which identities to measure, shared out to tasks by what each measures."""
+    """Return the identities of each task, by name of the task."""
     return share_out_identities(layout.record["identities"])
 
 
@@ -94,11 +94,11 @@ def list_identities(layout: Layout) -> dict[str, list[str]]:
 def measure_identity(
     identity: str, identities: list[str], layout: Layout
 ) -> dict[str, SubgroupBias]:
-    """Map the arrays into memory and measure one identity, or a part of many.
+    """Memory-map the arrays and measure one identity, or a part of many.
 
     Writes nothing, safe to retry.
     """
-    del identity  # the name of the task's run
+    del identity  # only names the task run
     return measure_some(layout, identities)
 
 

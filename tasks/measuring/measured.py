@@ -1,4 +1,4 @@
-"""What measuring one candidate on one set leaves for the steps that judge it."""
+"""The result of measuring one candidate on one set, for the steps that judge it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 
 @dataclass(frozen=True)
 class Measured:
-    """One candidate on one set: its report, and where its files are.
+    """One candidate on one set: its report and its files.
 
     Attributes
     ----------
     source : SourceSettings
-        The set, as the evaluation file has it.
+        The set, as in the evaluation file.
     candidate : CandidateSettings
         The candidate, pinned to its version.
     rows, scores : str
-        Folders of the frozen rows and of the scores.
+        Folders of the frozen rows and the scores.
     layout : Layout
         The ranked arrays.
     folder : str
-        Where results go.
+        Folder for the results.
     report : Report
         As in `report.json`.
     """

@@ -1,1 +1,1 @@
-"""What people read: report, figures, model card, JUnit file, notifications."""
+"""Output for people: report, figures, model card, JUnit file, notifications."""

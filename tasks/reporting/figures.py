@@ -1,4 +1,4 @@
-"""The pictures of a report: a heatmap of metrics by identity, and score distributions."""
+"""The figures of a report: a heatmap of metrics by identity, and score distributions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Report, Subgroup
 
-# Identities that a picture shows: of more, the worst.
+# Most identities in a figure: if there are more, the worst.
 ROWS, PANELS = 60, 30
 
 
 def metric_heatmap(report: Report) -> Figure:
-    """Draw the five metrics by identity, with their intervals; of many identities the worst."""
+    """Draw the five metrics by identity, with intervals; only the worst of many identities."""
     found = report["bias"]["subgroups"]
     shown, left_out = shown_identities(found, ROWS)
     return plot.heatmap(
@@ -27,14 +27,14 @@ def metric_heatmap(report: Report) -> Figure:
 
 
 def shown_identities(subgroups: Mapping[str, Subgroup], most: int) -> tuple[list[str], str]:
-    """Return the identities that are drawn, and how the title says that others are not."""
+    """Return the identities to draw, and an addition to the title if others are left out."""
     if len(subgroups) <= most:
         return list(subgroups), ""
     return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
 
 
 def score_distributions(report: Report, layout: Layout) -> Figure:
-    """Draw each identity's scores by class over the background's; of many the worst."""
+    """Draw each identity's scores by class over the background's; only the worst of many."""
     masks = layout.masks()
     shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
     rows = layout.array("y_true"), layout.array("y_score")

@@ -1,8 +1,8 @@
-"""The summary as JUnit XML: what CI systems show of a run, one test case per rule result.
+"""The summary as JUnit XML, which CI systems show: one test case per rule result.
 
-The file is red exactly where the command does not exit with 0: what is waived, only warns,
-was skipped, is on a set that is not required, or of a candidate whose outcome does not count
-(`outcome_of`) is a skipped case with its sentence.
+The file has failures exactly if the command does not exit with 0. A result that is waived, only
+warns, was skipped, is on a set that is not required, or is of a candidate whose outcome does not
+count (`outcome_of`), is a skipped case with its sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.records import Result, Summary, Verdict
 
-# XML 1.0 has no way to write the other characters below space, nor lone surrogates.
+# XML 1.0 cannot represent other characters below space, or lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"fail": "failure", "insufficient": "failure", "error": "error"}
 _NOT_COUNTED = "its outcome does not count"
@@ -28,13 +28,13 @@ def junit_xml(summary: Summary) -> bytes:
     Parameters
     ----------
     summary : mapping
-        What `summarise_evaluation` returns.
+        The result of `summarise_evaluation`.
 
     Returns
     -------
     bytes
         One suite `SET/CANDIDATE` per verdict with one case per rule result, and a suite
-        `decisions` with what became of each candidate.
+        `decisions` with the decision on each candidate.
     """
     root = ET.Element("testsuites", {"name": _text(summary["evaluation"])})
     counted = summary["outcome_of"]
@@ -55,7 +55,7 @@ def junit_xml(summary: Summary) -> bytes:
 
 
 def write_junit(path: Path, summary: Summary) -> None:
-    """Write a summary as JUnit XML, whole or not at all."""
+    """Write a summary as JUnit XML, atomically."""
     with whole_file(path) as temporary:
         temporary.write_bytes(junit_xml(summary))
 
@@ -91,7 +91,7 @@ def _excuse(result: Result, verdict: Verdict, counted: Collection[str]) -> str |
 
 
 def _case(suite: ET.Element, name: str, case: str) -> ET.Element:
-    # Some readers take dots in a class name for packages: each suite is one.
+    # Some readers split class names into packages at dots; here each suite is one package.
     known = {"classname": _text(name).replace("/", "."), "name": _text(case)}
     return ET.SubElement(suite, "testcase", known | {"time": "0"})
 

@@ -1,7 +1,7 @@
 """The model card of an evaluated version (Mitchell et al. 2019), as Markdown.
 
-What only the model's owner can know (intended use, contact) comes from `model_card:` in the
-evaluation file, and is plainly marked as missing where it says nothing.
+Facts that only the model's owner knows (intended use, contact) come from `model_card:` in the
+evaluation file; the card marks the ones that are missing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from biasgate.tasks.store import Workplace
 
 FILE = "model_card.md"
 MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation file)."
-# Identities, and unmet rules, that a card lists: of more, the worst.
+# Most identities, and most failed rules, in a card: if there are more, the worst.
 _LINES = 60
-_DESCRIPTION = 5000  # characters that MLflow's registry keeps
+_DESCRIPTION = 5000  # most characters in MLflow's registry
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
     "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
@@ -44,7 +44,7 @@ CAVEATS = (
 
 
 class About(Settings):
-    """What only the owner can say.
+    """Facts that only the owner knows.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     report, verdict : mapping
         As in `report.json` and `verdict.json`.
     about : About
-        What the owner says.
+        Facts from the owner.
     promote : str, default="newer"
-        What the policy lets replace the champion.
+        The policy's rule for replacing the champion.
 
     Returns
     -------
     str
-        Markdown with the sections of Mitchell et al. (2019), section 4. It holds no comment.
+        Markdown with the sections of Mitchell et al. (2019), section 4. It quotes no comment.
     """
     candidate = report["candidate"]
     sections = {
@@ -102,7 +102,7 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
 
 
 def _analyses(report: Report) -> dict[str, list[str]]:
-    """Return the section of further analyses, where there are any."""
+    """Return the section of further analyses, if there are any."""
     lines = [f"- {_cell(sentence)}" for sentence in analysis_sentences(report)]
     return {"Further analyses": lines} if lines else {}
 
@@ -143,7 +143,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
 
 
 def _objective(verdict: Verdict) -> str:
-    """Return what tells it from others that pass: the objective, beside the champion's."""
+    """Return the objective, which ranks versions that pass, beside the champion's."""
     objective = Objective(**verdict["objective"])
     if verdict["champion"]:
         return f"compared with the champion's, {objective.comparison}"
@@ -181,7 +181,7 @@ def _metrics(bias: Bias) -> Iterator[str]:
 
 
 def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
-    """Yield the groups with undefined numbers, or too few rows for a rule."""
+    """Yield the groups with undefined numbers or too few rows for a rule."""
     found: dict[str, list[str]] = {}
     for name, cells in bias["subgroups"].items():
         numbers = metric_cells(cells)
@@ -215,7 +215,7 @@ def _number(cell: Cell) -> str:
 
 
 def _cell(text: str) -> str:
-    r"""Return text that Markdown shows as it is: no HTML, no cell borders, no line breaks."""
+    r"""Return text escaped for Markdown: no HTML, no cell borders, no line breaks."""
     for one in ("\\", "|", "<", "`", "*", "["):
         text = text.replace(one, f"\\{one}")
     return " ".join(text.split())
@@ -226,7 +226,7 @@ def _code(text: str) -> str:
 
 
 def shortened(card: str, length: int = _DESCRIPTION) -> str:
-    """Return a card that MLflow's registry keeps, cut at a line where it is too long."""
+    """Return a card short enough for MLflow's registry, cut at the end of a line."""
     if len(card) <= length:
         return card
     return card[: length - len(_CUT)].rpartition("\n")[0] + _CUT
@@ -244,7 +244,7 @@ def write_model_card(measured: Measured, verdict: Verdict, about: About, promote
 def describe_version(
     candidate: CandidateSettings, measured: list[Measured], workplace: Workplace
 ) -> None:
-    """Make its cards, one per set, the description of a registered version. Safe to retry."""
+    """Set a version's cards, one per set, as its description. Safe to retry."""
     if candidate.uri:
         gateway = workplace.gateway
         cards = [(Path(one.folder) / FILE).read_text("utf-8") for one in measured]

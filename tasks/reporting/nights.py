@@ -1,4 +1,4 @@
-"""What a scheduled run does besides evaluating: a folder by date, a summary to look at."""
+"""Extra steps of scheduled runs: a folder named by date, a summary in Prefect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from biasgate.tasks.reporting.report import summary_markdown
 
 @task(name="name folder")
 def folder_of_this_run(output: str) -> str:
-    """Return `output/<UTC date and time>`, not used yet."""
+    """Return a new folder `output/<UTC date and time>`."""
     folder = Path(output) / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     say(f"evaluating into {folder}")
     return str(folder)
@@ -21,6 +21,6 @@ def folder_of_this_run(output: str) -> str:
 
 @task(name="show summary")
 def show_summary(summary: Summary) -> None:
-    """Publish the summary as a Markdown artifact; a retry adds a newer version of it."""
+    """Publish the summary as a Markdown artifact; a retry adds a newer version."""
     key = re.sub(r"[^a-z0-9]+", "-", f"biasgate {summary['evaluation']}".lower()).strip("-")
     publish_markdown(key, summary_markdown(summary), summary["evaluation"])

@@ -1,8 +1,8 @@
-"""Telling people how an evaluation ended: webhooks, Slack, Prefect's notification blocks.
+"""Notifications of how an evaluation ended: webhooks, Slack, Prefect's notification blocks.
 
 Addresses are secrets. The evaluation file names the environment variable that holds one; it is
-read here, when a message is sent, and no error, log or result repeats it. A message that
-cannot be delivered is said to be lost, and changes nothing else.
+read here, when a message is sent, and no error, log or result shows it. A message that cannot be
+delivered is reported, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.records import Summary
 
 SECONDS = 10.0
-"""How long one message may take altogether."""
+"""Time limit for one message."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SENTENCES = 20
 _log = logging.getLogger("biasgate.notifying")
 
 
 class Told(TypedDict):
-    """What became of a candidate, as a message says it."""
+    """The decision on a candidate, as in a message."""
 
     candidate: str
     outcome: str
@@ -42,7 +42,7 @@ class Told(TypedDict):
 
 
 class Message(TypedDict):
-    """What is told: of a summary its decisions and unmet checks, of a crash the kind of error."""
+    """A message: decisions and failed checks of a summary, or the type of error of a crash."""
 
     evaluation: str
     outcome: Occasion
@@ -54,18 +54,18 @@ class Message(TypedDict):
 
 
 class Notification(Settings):
-    """Whom to tell, and of what.
+    """Whom to notify, and of which outcomes.
 
     Attributes
     ----------
     kind : {"webhook", "slack", "prefect_block"}
-        JSON by POST; the same as Slack reads it; a block of Prefect.
+        JSON by POST; the same in Slack's format; a Prefect block.
     url : str, optional
-        `${NAME}`: the environment variable with the address of a webhook or of Slack.
+        `${NAME}`: the environment variable with the address of the webhook, or of Slack.
     block : str, optional
         `TYPE/NAME` of a Prefect notification block, as in `slack-webhook/alerts`.
     when : list of {"pass", "block", "insufficient", "error"}
-        The ends to tell of. Default all but a pass.
+        The outcomes to report. Default: all but a pass.
     """
 
     kind: Literal["webhook", "slack", "prefect_block"]
@@ -82,7 +82,7 @@ class Notification(Settings):
         if self.url is not None and not _VARIABLE.fullmatch(self.url):
             msg = (
                 "`url` must be the name of an environment variable, as in ${SLACK_URL}: an address "
-                "is a secret, which a file is no place for"
+                "is a secret and must not be in a file"
             )
             raise ValueError(msg)
         return self
@@ -93,7 +93,7 @@ class Notification(Settings):
         Raises
         ------
         Exception
-            Of any kind, if it was not delivered; its text may hold the address.
+            Of any type, if it was not delivered; its text may contain the address.
         """
         if self.kind == "prefect_block":
             notify_by_block(str(self.block), plain_text(message), _subject(message))
@@ -115,7 +115,7 @@ class UnusableAddressError(ValueError):
 
 
 def message_of(summary: Summary) -> Message:
-    """Return what is told of a summary: outcome, decisions, checks that did not pass."""
+    """Return the message of a summary: outcome, decisions, checks that did not pass."""
     unmet = [
         f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
         for verdict in summary["verdicts"]
@@ -141,7 +141,7 @@ def message_of(summary: Summary) -> Message:
 
 
 def message_of_crash(evaluation: str, error: str) -> Message:
-    """Return what is told of a crash: the kind of the error, whose text may quote anything."""
+    """Return the message of a crash: only the type of the error, as its text may quote anything."""
     return {"evaluation": evaluation, "outcome": "error", "error": error}
 
 
@@ -156,7 +156,7 @@ def plain_text(message: Message) -> str:
 
 
 def slack_text(message: Message) -> str:
-    """Return a message as Slack reads it, which takes `&`, `<` and `>` for markup."""
+    """Return a message in Slack's format, in which `&`, `<` and `>` are markup."""
     text = plain_text(message).replace("&", "&amp;")
     return text.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -169,7 +169,7 @@ def _subject(message: Message) -> str:
 def notify(
     notifications: Sequence[Notification], message: Message, seconds: float = SECONDS
 ) -> list[str]:
-    """Tell everybody who wants to know of this outcome; never fail.
+    """Send all notifications for this outcome; never raise an error.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def notify(
 
 
 def _attempt(send: Callable[[Message], None], message: Message, seconds: float) -> str | None:
-    """Call `send` for so long and no longer; return what went wrong, without its text."""
+    """Call `send` with a time limit; return what went wrong, without the error's text."""
     problem: list[str] = []
 
     def attempt() -> None:
@@ -196,11 +196,11 @@ def _attempt(send: Callable[[Message], None], message: Message, seconds: float) 
             send(message)
         except urllib.error.HTTPError as error:
             problem.append(f"the receiver answered {error.code}")
-        except Exception as error:  # noqa: BLE001 - whatever it was, the outcome stands
+        except Exception as error:  # noqa: BLE001 - no error may change the outcome
             problem.append(type(error).__name__)
 
-    context = contextvars.copy_context()  # in which Prefect keeps its settings
-    # A daemon, so that a receiver that never ends its answer does not keep the process.
+    context = contextvars.copy_context()  # it holds Prefect's settings
+    # A daemon, so that a receiver that never ends its answer does not keep the process alive.
     thread = threading.Thread(target=context.run, args=(attempt,), daemon=True)
     thread.start()
     thread.join(seconds)
@@ -210,7 +210,7 @@ def _attempt(send: Callable[[Message], None], message: Message, seconds: float) 
 
 
 def _post(address: SecretStr, content: Mapping[str, object]) -> None:
-    """POST JSON. Not by httpx, whose log has the address of every request."""
+    """POST JSON. Not with httpx, which logs the address of every request."""
     request = urllib.request.Request(  # noqa: S310 - http and https alone
         address.get_secret_value(),
         data=json.dumps(content).encode(),
@@ -223,5 +223,5 @@ def _post(address: SecretStr, content: Mapping[str, object]) -> None:
 
 @task(name="notify")
 def notify_people(notifications: Sequence[Notification], summary: Summary) -> list[str]:
-    """Send the notifications of an evaluation file; return what was not delivered."""
+    """Send the notifications of an evaluation file; return the undelivered ones."""
     return notify(notifications, message_of(summary))

@@ -1,4 +1,4 @@
-"""Where finished results go: whole folders, or nothing."""
+"""Publishing finished results: complete folders, or nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_folder(*parts: str) -> str:
 
 @task(name="check places")
 def check_places(output: str, store: str) -> None:
-    """Refuse, before any work, an output or a store that cannot be written. Safe to retry."""
+    """Refuse, before any work, an output or store that is not writable. Safe to retry."""
     require_writable(Path(output).absolute(), "output")
     require_writable(Path(store).absolute(), "store")
 
@@ -42,10 +42,10 @@ def summarise_evaluation(
     outcome_of: Sequence[str],
     report_only: bool,
 ) -> Summary:
-    """Write every candidate's outcome to `summary.json`, and for CI to `junit.xml`.
+    """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
-    The outcome of the evaluation is the worst among the candidates in `outcome_of`, by default
-    all: error, else blocked, else not enough evidence, else passed. Safe to retry.
+    The outcome of the evaluation is the worst of the candidates in `outcome_of` (default: all):
+    error, else blocked, else not enough evidence, else passed. Safe to retry.
     """
     decisions = decided.decisions
     counted = outcome_of or [one["candidate"] for one in decisions]
@@ -73,7 +73,7 @@ def write_submission_file(scores: str, folder: str) -> None:
 
 @task(name="publish results")
 def publish_results(measured: list[list[Measured]], output: str) -> None:
-    """Copy the results to `output/<set>/<candidate>`, each folder whole. Safe to retry."""
+    """Copy the results to `output/<set>/<candidate>`, each folder atomically. Safe to retry."""
     for of_candidate in measured:
         for one in of_candidate:
             target = Path(output) / one.source.name / one.candidate.name

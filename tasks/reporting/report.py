@@ -1,4 +1,4 @@
-"""Fourth step: the report and its table, as files that others read."""
+"""Fourth step: the report and its table, written as files."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ def build_report(
     bias : BiasReport
         The numbers.
     evaluation_set : EvaluationSet
-        What they were measured on.
+        The set that they were measured on.
     choices : mapping
         The measuring choices and row counts.
     candidate : CandidateSettings
         The candidate.
     candidate_digest : str
-        SHA-256 over all that decides its scores.
+        SHA-256 of everything that affects its scores.
     explained : mapping
-        What the numbers mean, from `biasgate.tasks.measuring.diagnosis`.
+        Meaning of the numbers, from `biasgate.tasks.measuring.diagnosis`.
     analysed : sequence of (str, AnalysisRecord)
-        What further analyses found, each with its kind.
+        Findings of further analyses, each with its kind.
 
     Returns
     -------
     dict
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
-        `look_first` and `warnings`; `analyses` by kind, where there are any.
+        `look_first` and `warnings`; `analyses` by kind, if there are any.
     """
     choices = {
         **choices,
@@ -98,7 +98,7 @@ def build_report(
 
 
 def analysis_sentences(report: Report) -> list[str]:
-    """Return what further analyses found, in words."""
+    """Return the findings of further analyses, in words."""
     return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
 
 
@@ -116,7 +116,7 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
 
 
 def bias_table(bias: Bias) -> dict[str, list[Any]]:
-    """Return one row per subgroup: counts, metrics with intervals."""
+    """Return one row per subgroup: counts and metrics with intervals."""
     subgroups = bias["subgroups"]
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
     table["n"] = [cells["n"] for cells in subgroups.values()]
@@ -175,14 +175,14 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
 
 
 def _unmet(verdict: Verdict) -> list[str]:
-    """Return what is not met in words, the worst first."""
+    """Return the sentences of checks that did not pass, worst first."""
     unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
     results = verdict["results"]
     return [one["sentence"] for kind in unmet for one in results if one["outcome"] == kind]
 
 
 def _listed(sentences: Sequence[str]) -> list[str]:
-    """Return Markdown lines; few enough for a tag of MLflow, which cuts longer ones off."""
+    """Return Markdown lines, few enough for an MLflow tag, which truncates longer text."""
     lines = [f"- {sentence}" for sentence in sentences[:_TOLD]]
     more = len(sentences) - len(lines)
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines

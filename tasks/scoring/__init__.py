@@ -1,6 +1,6 @@
-"""Candidates: how each kind gives scores, and where scores are kept.
+"""Candidates: how each kind computes scores, and where scores are kept.
 
-`candidate` says what every kind must offer; `kinds` holds one module for each kind; `scored` keeps
-scores on disk in `shards`; `parts` shares the work out to a cluster; `training` trains and
-registers.
+`candidate` has the base classes of all kinds; `kinds` has one module per kind; `scored` keeps
+scores on disk in `shards`; `parts` divides the work among the workers of a cluster; `training`
+trains and registers models.
 """

@@ -1,6 +1,6 @@
-"""The seam of candidates: what every kind of candidate promises.
+"""The base classes of candidates: what every kind must implement.
 
-A further kind is a subclass of `CandidateSettings` whose `open` returns a `Scorer`. It is named in
+To add a kind, subclass `CandidateSettings`; its `open` returns a `Scorer`. The class is named in
 `KINDS` of `biasgate.tasks.scoring.kinds.catalogue`, or by an installed package in its entry point
 group `biasgate.candidates` (see docs/extending.md).
 """
@@ -27,20 +27,20 @@ from biasgate.tasks.scoring.shards import ROWS_A_SHARD
 from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
-"""Gets metrics of a training while it runs, and the epoch that they are of."""
+"""Called during training with metrics and their epoch."""
 
 
 class Scorer(ABC):
-    """An opened candidate, ready to score; to be closed after use.
+    """An opened candidate, ready to score; close it after use.
 
-    What is dear to make (a loaded model, processes, connections) is made by the first `score`:
-    a candidate whose scores are all kept is opened for its digest alone.
+    Whatever is expensive to create (a loaded model, processes, connections) is created by the
+    first `score`: a candidate whose scores are all kept is opened only for its digest.
 
     Attributes
     ----------
     digest : str
-        SHA-256 over all that decides the scores: weights, preprocessing, precision, library.
-        Kept scores are reused while it stays the same. A kind of another package includes that
+        SHA-256 of everything that affects the scores: weights, preprocessing, precision, library.
+        Kept scores are reused while it stays the same. A kind from another package includes that
         package's version: `json_digest([package, version(package), *options])`.
     precision : str
         Of the arithmetic: `float64`, `float32` or `bfloat16`.
@@ -54,14 +54,14 @@ class Scorer(ABC):
 
     @abstractmethod
     def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set that cannot be scored, before any work."""
+        """Raise an error, before any work starts, if a set cannot be scored."""
 
     @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return one score per row, shape (n,), higher for more toxic."""
 
     def close(self) -> None:  # noqa: B027 - most kinds hold nothing
-        """Give back what `score` made."""
+        """Release what `score` created."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,10 +75,10 @@ def _unversioned() -> str:
 
 
 Version = Annotated[str, Field(min_length=1, default_factory=_unversioned)]
-"""What stands for a model that cannot be looked into; without one, nothing is reused.
+"""A made-up version for a model that has none, so that none of its scores are reused.
 
-A configuration is read once a run, and its settings are handed on as they are, so that all tasks
-agree on what was made up.
+A configuration is read once per run, and all tasks get the same settings, so they agree on the
+made-up version.
 """
 
 
@@ -90,16 +90,16 @@ class CandidateSettings(Settings):
     name : str
         Name of the candidate: its folder in the output, its run in MLflow.
     allow_two_valued : bool
-        Accept scores of only one or two values. They are usually class labels logged
-        instead of probabilities.
+        Accept scores with only one or two values. Those are usually class labels that were
+        logged instead of probabilities.
     allow_training_rows : bool
         Accept an evaluation set that shares rows with the training set.
     threshold : float, optional
-        Where the candidate flags a comment, score >= threshold; its errors there are reported.
+        The candidate flags a comment if score >= threshold; its errors there are reported.
     rows_a_shard : int
-        Rows that are scored and kept together: held in memory, and lost to a kill, at most.
+        Rows that are scored and saved together: the most held in memory, or lost by a kill.
     resources : dict
-        On a Dask cluster: what workers must have to score it, as `{GPU: 1}`.
+        On a Dask cluster: what workers need to score it, as in `{GPU: 1}`.
     tags : list of str
         On a cluster: Prefect tags of the tasks that score it, for concurrency limits.
     """
@@ -115,9 +115,9 @@ class CandidateSettings(Settings):
 
     @property
     def uri(self) -> str | None:
-        """The model in the registry that it is, `models:/NAME/VERSION` or with an alias; or None.
+        """The registered model behind it, `models:/NAME/VERSION` or with an alias; or None.
 
-        It is the option `model` of the kinds that have one.
+        This is the option `model`, in kinds that have it.
         """
         return getattr(self, "model", None)
 
@@ -126,7 +126,7 @@ class CandidateSettings(Settings):
         return self.model_copy(update={"model": uri})
 
     def identity(self) -> Model:
-        """Return what reports and verdicts call it."""
+        """Return its name, kind and model for reports and verdicts."""
         known: Model = {"name": self.name, "kind": self.kind}
         if self.uri:
             known["model"] = self.uri
@@ -134,14 +134,14 @@ class CandidateSettings(Settings):
 
     @property
     def registered_model(self) -> str | None:
-        """The registered model of which a candidate that exists already becomes a version."""
+        """The registered model that an existing candidate is added to as a version."""
         return None
 
     def check(self) -> None:
-        """Refuse what can be refused before any work."""
+        """Raise an error, before any work starts, if the settings cannot work."""
 
     def when_upside_down(self) -> tuple[str, str]:
-        """Say where scores come from, and what to do if they are high for harmless comments."""
+        """Return the origin of the scores, and what to do if harmless comments score higher."""
         return f"candidate {self.name!r}", "let the model return the score of the toxic class"
 
     def open(self, workplace: Workplace) -> Scorer:
@@ -154,11 +154,11 @@ class CandidateSettings(Settings):
         return None
 
     def training(self) -> SourceSettings | None:
-        """Return the training set of a candidate that is yet to be trained here, else None."""
+        """Return the training set of a candidate that is still to be trained here, else None."""
         return None
 
     def training_threshold(self) -> float:
-        """Return the fraction of raters from which on a training row is positive."""
+        """Return the smallest fraction of raters that makes a training row positive."""
         source = self.training()
         return 0.5 if source is None else source.label_threshold
 
@@ -181,7 +181,7 @@ class CandidateSettings(Settings):
         return np.asarray(labels)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
-        """Refuse a set without text; for kinds that read it."""
+        """Refuse a set without text; for kinds that read text."""
         if not evaluation_set.has_text:
             msg = (
                 f"evaluation set {evaluation_set.name!r} must have text for candidate "
@@ -190,13 +190,13 @@ class CandidateSettings(Settings):
             raise InputError(msg)
 
     def opened_as(self) -> dict[str, Any]:
-        """Return the options with which a version that was trained here is opened elsewhere."""
+        """Return the options to open a version that was trained here."""
         return {"kind": "mlflow"}
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of all that decides the trained model."""
+        """Digest of everything that affects the trained model."""
         raise NotImplementedError
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
-        """Train on a frozen set, log what there is to see, write an MLflow model folder."""
+        """Train on a frozen set, log its progress, write an MLflow model folder."""
         raise NotImplementedError

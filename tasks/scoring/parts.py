@@ -1,7 +1,7 @@
-"""Scoring by many workers: each makes a range of the shards that one candidate's scores need.
+"""Scoring by many workers: each computes a range of the shards of one candidate's scores.
 
-`biasgate.tasks.scoring.scored` finds what they made, and makes what is missing. A worker that
-is killed loses the shard that it was at; whoever gets its range makes the others.
+`biasgate.tasks.scoring.scored` finds these shards and computes missing ones. A killed worker
+loses only its current shard; the worker that takes over its range computes the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import ScoredSet, score_shards, shards_of
 from biasgate.tasks.store import Workplace
 
-# Each opens the candidate anew: enough for all workers to have some, few enough to be worth it.
+# Each part opens the candidate again: enough parts for all workers, but no more than pays off.
 PARTS = 32
 
 
@@ -27,9 +27,9 @@ class Part:
     Attributes
     ----------
     first, last : int
-        Numbers of its first and its last shard.
+        Numbers of the first and the last shard.
     scores : str
-        Folder or URL below which the flow keeps scores, whatever a worker's own environment says.
+        Folder or URL below which the flow keeps scores; overrides a worker's own environment.
     """
 
     first: int
@@ -39,9 +39,9 @@ class Part:
 
 @task(name="share out shards", task_run_name="share out {candidate.name} on {set_folder!e}")
 def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplace) -> list[Part]:
-    """Return ranges of shards for workers. Reads only.
+    """Return ranges of shards for workers. Only reads.
 
-    None where the tasks of this flow run in its own process, or the scores are kept.
+    Empty if the tasks of this flow run in its own process, or all scores are kept.
     """
     if not is_spread():
         return []
@@ -64,7 +64,7 @@ def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplac
 def score_part(
     part: Part, candidate: CandidateSettings, set_folder: str, workplace: Workplace
 ) -> None:
-    """Make those of a range of shards that are not there yet. Safe to retry."""
+    """Compute the missing shards of a range. Safe to retry."""
     evaluation_set = EvaluationSet.load(Path(set_folder))
     numbers = range(part.first, part.last + 1)
     with candidate.open(workplace) as scorer:

@@ -1,9 +1,9 @@
-"""Second step: scores of one candidate on one evaluation set, made once and kept.
+"""Second step: scores of one candidate on one evaluation set, computed once and kept.
 
 Scores live in `store/scores/<set digest>/<candidate digest>/`, or below the URL in
-`BIASGATE_SCORES`: one file per shard of rows, and `record.json` once all are there. Neither
-digest changed: nothing is scored again. A run that was killed leaves its finished shards, and
-the next one makes the others; two runs at once share the work.
+`BIASGATE_SCORES`: one file per shard of rows, and `record.json` once all are complete. While
+neither digest changes, nothing is scored again. The shards that a killed run finished are
+reused by the next one; two runs at the same time share the work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORD = "record.json"
 
 
 class ScoresRecord(TypedDict):
-    """`record.json`: whose scores of which set these are, and how many."""
+    """`record.json`: the candidate, the set, and the number of scores."""
 
     candidate_digest: str
     set_digest: str
@@ -58,7 +58,7 @@ class ScoredSet:
 
     @classmethod
     def load(cls, url: str) -> ScoredSet | None:
-        """Open kept scores; None where they are not complete or were altered."""
+        """Open kept scores; return None if they are incomplete or were changed."""
         try:
             record = json.loads(Folder(url).read(RECORD) or b"")
             found = cls(url, record)
@@ -68,22 +68,22 @@ class ScoredSet:
 
     @classmethod
     def open(cls, url: str) -> ScoredSet:
-        """Open kept scores that must be there.
+        """Open kept scores, which must exist.
 
         Raises
         ------
         InputError
-            If they are gone or were altered.
+            If they are missing or were changed.
         """
         found = cls.load(url)
         if found is None:
-            msg = f"{url} must hold scores; they are gone or were altered. Run again."
+            msg = f"{url} must hold scores; they are missing or were changed. Run again."
             raise InputError(msg)
         return found
 
     @classmethod
     def digest_of(cls, url: str) -> str:
-        """Read which candidate gave kept scores, and no score.
+        """Return the digest of the candidate of kept scores, without reading a score.
 
         Raises
         ------
@@ -92,25 +92,25 @@ class ScoredSet:
         """
         content = Folder(url).read(RECORD)
         if content is None:
-            msg = f"{url} must hold scores; they are gone. Run again."
+            msg = f"{url} must hold scores; they are missing. Run again."
             raise InputError(msg)
         return cls(url, json.loads(content)).candidate_digest
 
     @property
     def candidate_digest(self) -> str:
-        """Digest of the candidate that gave the scores."""
+        """Digest of the candidate."""
         return self.record["candidate_digest"]
 
     @property
     def precision(self) -> str:
-        """Precision of the arithmetic that made the scores, such as `float64`."""
+        """Precision in which the scores were computed, such as `float64`."""
         return self.record["precision"]
 
     def is_comparable(self, other: ScoredSet) -> bool:
-        """Whether a difference from the other scores is one of models, not of rounding.
+        """Whether a difference from the other scores is due to the models, not to rounding.
 
-        Half precision makes ties and errors that a comparison would take for a model's own;
-        single and double do not.
+        Half precision causes ties and errors that a comparison would attribute to the model;
+        single and double precision do not.
         """
         return self.precision == other.precision or not any(
             "float16" in one.precision for one in (self, other)
@@ -127,12 +127,12 @@ class ScoredSet:
         Raises
         ------
         InputError
-            If a shard is gone or was altered.
+            If a shard is missing or was changed.
         """
         try:
             return self._read()
         except KeyError as error:
-            msg = f"{self.url} must hold whole shards; number {error} is not. Run again."
+            msg = f"{self.url} must hold complete shards; number {error} is not. Run again."
             raise InputError(msg) from error
 
     def _read(self) -> pa.Table:
@@ -154,7 +154,7 @@ def score_rows(
     candidate: CandidateSettings,
     scores: str,
 ) -> ScoredSet:
-    """Return a candidate's scores on a set; only what is not kept already is computed.
+    """Return a candidate's scores on a set, computing only the missing ones.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def score_rows(
     candidate : CandidateSettings
         Its settings.
     scores : str
-        Folder, or URL that fsspec opens, below which scores are kept.
+        Folder, or URL that fsspec can open, below which scores are kept.
 
     Returns
     -------
@@ -175,15 +175,15 @@ def score_rows(
     Raises
     ------
     InputError
-        If the set cannot be scored, a score is not finite, or all scores are one or two
-        values and the candidate does not allow that.
+        If the set cannot be scored, a score is not finite, or the scores have only one or
+        two values and the candidate does not allow that.
     """
     scorer.check(evaluation_set)
     shards = shards_of(scorer, evaluation_set, scores)
     kept = ScoredSet.load(shards.folder.url)
     if kept is None or not kept.is_of(scorer, evaluation_set):
         n_shards = -(-evaluation_set.n_rows // candidate.rows_a_shard)
-        # Two runs that start at different places share the work instead of repeating it.
+        # Two runs that start at different shards share the work instead of repeating it.
         what = f"{candidate.name} on {evaluation_set.name}"
         say(f"scoring {what}: {evaluation_set.n_rows:,} rows")
         first = random.randrange(n_shards)  # noqa: S311
@@ -192,14 +192,14 @@ def score_rows(
         kept = finish_scores(shards, evaluation_set, n_shards)
         say(f"scored {what}", aside=True)
     else:
-        say(f"kept scores of {candidate.name} on {evaluation_set.name} are used", aside=True)
+        say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)
     return kept
 
 
 def shards_of(scorer: Scorer, evaluation_set: EvaluationSet, scores: str) -> Shards:
-    """Return the shards of a candidate on a set, made or not."""
+    """Return the shards of a candidate on a set, which may not exist yet."""
     folder = Folder(scores).child(evaluation_set.digest[:16], scorer.digest[:16])
     return Shards(folder, scorer.digest, evaluation_set.digest, scorer.precision)
 
@@ -212,9 +212,9 @@ def score_shards(
     numbers: Sequence[int],
     part: str = "",
 ) -> None:
-    """Make those of some shards that are not there yet; any number of callers at once may.
+    """Compute the missing ones of some shards; safe for several callers at once.
 
-    `part` says which shards these are, where they are not all.
+    `part` names the shards in messages, unless they are all.
     """
     size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
     what = f"score {candidate.name} on {evaluation_set.name}{part}"
@@ -233,7 +233,7 @@ def score_shards(
 
 
 def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) -> ScoredSet:
-    """Record that all shards are there."""
+    """Record that all shards are complete."""
     record: ScoresRecord = {
         "candidate_digest": shards.candidate_digest,
         "set_digest": shards.set_digest,
@@ -249,7 +249,7 @@ def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) 
 def check_candidate(
     candidate: CandidateSettings, set_folders: list[str], workplace: Workplace
 ) -> None:
-    """Refuse a candidate that cannot be scored on one of the frozen sets. Reads only."""
+    """Refuse a candidate that cannot be scored on one of the frozen sets. Only reads."""
     with candidate.open(workplace) as scorer:
         for folder in set_folders:
             scorer.check(EvaluationSet.load(Path(folder)))
@@ -264,7 +264,7 @@ def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Wo
 
 
 def _scores(scorer: Scorer, rows: pa.RecordBatch, candidate: CandidateSettings) -> np.ndarray:
-    """Score; of a failure tell kind and place, not its text, which may quote a comment."""
+    """Score; report the type and place of a failure, not its text, which may quote a comment."""
     try:
         return scorer.score(rows)
     except (InputError, CandidateError):
@@ -273,8 +273,8 @@ def _scores(scorer: Scorer, rows: pa.RecordBatch, candidate: CandidateSettings) 
         frames = traceback.extract_tb(error.__traceback__)[-2:]
         places = ", ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
         msg = (
-            f"candidate {candidate.name!r} failed with {type(error).__name__} at {places}; what it "
-            "said is withheld, since it may quote a comment."
+            f"candidate {candidate.name!r} failed with {type(error).__name__} at {places}; its "
+            "message is withheld, since it may quote a comment."
         )
     raise CandidateError(msg)
 

@@ -1,8 +1,8 @@
-"""Shards: the scores of a bounded number of rows, each one file that proves itself.
+"""Shards: the scores of a limited number of rows, each in one file that can be verified.
 
 A shard is `<number>.parquet` (`id`, `score`) in a folder named by the digests of set and
-candidate. Its own metadata say what it is a shard of, and carry a SHA-256 over that and all
-values: a file that is torn, altered, misplaced or of other rows counts as absent.
+candidate. Its metadata name both, with a SHA-256 of these names and all values: a file that is
+incomplete, changed, misplaced or of other rows is treated as missing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Shards:
     folder : Folder
         Where they are.
     candidate_digest, set_digest : str
-        What they are shards of.
+        The candidate and the set that they belong to.
     precision : str
-        Of the arithmetic that made the scores, such as `float64` or `bfloat16`.
+        Precision in which the scores were computed, such as `float64` or `bfloat16`.
     """
 
     folder: Folder
@@ -44,7 +44,7 @@ class Shards:
     precision: str
 
     def read(self, number: int) -> pa.Table | None:
-        """Return a finished shard; None where there is none, or it is not what it should be."""
+        """Return a finished shard; None if it is missing or invalid."""
         content = self.folder.read(_name(number))
         if content is None:
             return None
@@ -57,12 +57,12 @@ class Shards:
         return table if all(found.get(key) == wanted[key] for key in wanted) else None
 
     def holds(self, number: int, ids: pa.Array) -> bool:
-        """Whether a shard is finished, and of these rows in this order."""
+        """Whether a shard is finished and has these rows in this order."""
         table = self.read(number)
         return table is not None and table["id"].combine_chunks().equals(ids.cast(pa.string()))
 
     def write(self, number: int, ids: pa.Array, scores: np.ndarray) -> None:
-        """Write a shard, whole or not at all."""
+        """Write a shard atomically."""
         values = [ids.cast(pa.string()), pa.array(scores, pa.float64())]
         table = pa.Table.from_arrays(values, schema=_SCHEMA)
         table = table.replace_schema_metadata(self._metadata(number, table))
@@ -71,7 +71,7 @@ class Shards:
         self.folder.write(_name(number), sink.getvalue().to_pybytes())
 
     def locked(self, number: int) -> AbstractContextManager[None]:
-        """Keep out others who make the same shard."""
+        """Lock a shard against others that compute it."""
         return self.folder.locked(_name(number))
 
     def _metadata(self, number: int, table: pa.Table) -> dict[bytes, bytes]:

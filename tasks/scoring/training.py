@@ -1,4 +1,4 @@
-"""Training a candidate and registering what came out."""
+"""Training a candidate and registering the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def train_and_register(
     experiment: str,
     registered_model: str,
 ) -> ModelVersion:
-    """Return the registered version of a candidate, trained only if it is not there yet.
+    """Return the registered version of a candidate; train it only if there is none yet.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def train_and_register(
     Returns
     -------
     ModelVersion
-        Tagged with the digest of the training set and with `biasgate.training_key`, by
-        which the same training is found again.
+        Tagged with the digest of the training set, and with `biasgate.training_key` to find
+        the same training again.
     """
     key = candidate.training_key(training_set)
     found = gateway.find_version(registered_model, TRAINING_KEY, key)
@@ -67,13 +67,13 @@ def train_and_register(
         with tempfile.TemporaryDirectory() as folder:
             candidate.fit(training_set, Path(folder) / MODEL_PATH, log)
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
-        # Before there is a version: once there is one, nobody comes back to the run.
+        # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
         return gateway.register(registered_model, run_id, MODEL_PATH, tags)
 
 
 def trained_options(version: ModelVersion) -> dict[str, Any] | None:
-    """Return the options that open a version that was trained here; None of any other."""
+    """Return the options to open a version that was trained here; None for any other."""
     found = version.tags.get(OPENED_AS)
     return None if found is None else dict(json.loads(found))
 
@@ -86,7 +86,7 @@ def train_candidate(
     experiment: str,
     registered_model: str,
 ) -> CandidateSettings:
-    """Train on the frozen set, register, return the candidate with its version.
+    """Train on the frozen set, register the model, return the candidate with its version.
 
     Safe to retry: a version with the same training key is reused.
     """
@@ -104,6 +104,6 @@ def train_candidate(
 
 @task(name="pin candidate", task_run_name="pin {candidate.name}")
 def pin_candidate(candidate: CandidateSettings, workplace: Workplace) -> CandidateSettings:
-    """Look up the version that an alias names now, return the candidate with it. Reads only."""
+    """Return the candidate with the version that its alias names now. Only reads."""
     version = candidate.registered(workplace)
     return candidate if version is None else candidate.pinned(version.uri)

@@ -1,7 +1,7 @@
-"""Which rows a model was trained on, kept as hashes beside the model.
+"""The rows that a model was trained on, kept as hashes beside the model.
 
-An evaluation on training rows flatters the model. The hashes tell whether a row was seen
-without keeping any text.
+An evaluation on training rows makes a model look too good. The hashes tell whether it has seen
+a row, without keeping any text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 
 FILE = "training_rows.parquet"
-# Short comments ("Thank you!") repeat in any corpus; more than this share is no chance.
+# Short comments ("Thank you!") repeat in any corpus; more than this share is not chance.
 REPEATED_TEXTS = 0.01
 _ROWS_A_STEP = 100_000
 
 
 def write_training_rows(training_set: EvaluationSet, folder: Path) -> None:
-    """Write two sorted hashes per row: of id and text together, and of the text."""
+    """Write two lists of sorted hashes: of id and text together, and of the text alone."""
     rows, texts = _hashes(training_set)
     table = pa.table({"row": np.sort(rows), "text": np.sort(texts)})
     pq.write_table(table, folder / FILE)
@@ -36,7 +36,7 @@ def refuse_training_rows(
 ) -> None:
     """Refuse an evaluation set that shares rows with a model's training set.
 
-    Nothing is known of a model without hashes (one that was not trained here); it passes.
+    A model without hashes (one that was not trained here) passes, since nothing is known.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def refuse_training_rows(
     evaluation_set : EvaluationSet
         The rows to evaluate on.
     candidate, model : str
-        Its name in the evaluation file, and the address of its version if it has one.
+        Name of the candidate in the evaluation file, and URI of its version if it has one.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def refuse_training_rows(
 
 
 def _setting(candidate: str, model: str | None) -> str:
-    """Return what to write, and where; the evaluation file need not name a registered champion."""
+    """Return the setting to write; the evaluation file may not name a registered champion."""
     if candidate != "champion" or model is None:
         return f"`allow_training_rows: true` for {candidate!r} in the evaluation file"
     alias = f"{re.split('[/@]', model.removeprefix('models:/'))[0]}@champion"

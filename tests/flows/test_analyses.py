@@ -117,6 +117,6 @@ def test_an_analysis_that_a_set_does_not_allow_is_refused_before_anything_is_sco
     folder, done = home
     code, said = done["refused"]
     assert code == 2
-    assert "evaluation set 'rows' must have `terms`, by which texts are compared" in said
+    assert "evaluation set 'rows' must have `terms` to compare texts by" in said
     assert "scoring" not in said
     assert not (folder / "refused").exists()

@@ -1,1 +1,1 @@
-"""The kinds of candidates, one module each, and what they share."""
+"""The kinds of candidates, one module each, with their helpers."""

@@ -1,7 +1,7 @@
-"""A candidate's Python function in a process of its own, which is stopped when it must be.
+"""A candidate's Python function in its own process, which is stopped if necessary.
 
-A function of somebody else may hang, grow, print without end, exit or crash. None of that may
-take the evaluation with it, and each ends with a sentence that says what happened.
+A user's function may hang, use ever more memory, print without end, exit or crash. The
+evaluation must survive all of that, and report in one sentence what happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, 
 from biasgate.tasks.scoring.kinds import function_worker
 
 LOG_BYTES = 64 * 1024
-# Between two looks at time and memory.
+# Between two checks of time and memory.
 INTERVAL_S = 0.25
 _PATIENCE_S = 5.0
 _MIB = 2**20
@@ -33,21 +33,21 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 class FunctionProcess:
-    """The process; started at once, ready when `ask` returns for the first time.
+    """The process; it starts at once, and is ready when `ask` first returns.
 
     Parameters
     ----------
     call : str
         `package.module:function` or `/path/file.py:function`.
     of : str
-        Whose function, for messages.
+        Name of the function, for messages.
     timeout_s : float
-        For the import, and for each batch.
+        Limit for the import, and for each batch.
     memory_limit : int or None
-        Bytes of resident memory that the process and its children may use; default 80 % of
-        what is available now.
+        Bytes of resident memory that the process and its children may use. Default: 80 % of
+        the memory that is available now.
     log : Path
-        Gets the last of what it printed.
+        File for the end of its printed output.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class FunctionProcess:
         Raises
         ------
         InputError
-            If the function cannot be imported, or its answer is no score per text.
+            If the function cannot be imported, or does not return one score per text.
         CandidateError
             If it raised, or its process ended.
         CandidateStoppedError
-            If it took too long or too much memory.
+            If it took too long or used too much memory.
         """
         scores = np.frombuffer(self._talk(list(texts)), dtype=np.float64)
         if len(scores) != len(texts):
@@ -90,7 +90,7 @@ class FunctionProcess:
         return scores
 
     def close(self) -> None:
-        """End the process, and keep the last of what it printed."""
+        """End the process, and save the end of its output."""
         self._ended.set()
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
@@ -119,7 +119,7 @@ class FunctionProcess:
             self._end()
             error, places = answer
             msg = (
-                f"{self._of} failed with {error} at {places}; what it said is withheld, since it "
+                f"{self._of} failed with {error} at {places}; its message is withheld, since it "
                 f"may quote a comment.{self._see_log()}"
             )
             raise CandidateError(msg)
@@ -134,29 +134,29 @@ class FunctionProcess:
         if code < 0:
             how = f"by {signal.Signals(-code).name}"
         if code == -signal.SIGKILL:
-            how += ", as the system does when memory runs out"
+            how += ", as happens when the system runs out of memory"
         msg = f"{self._of}: its process ended {how} before it answered.{self._see_log()}"
         return CandidateError(msg)
 
     def _see_log(self) -> str:
-        """Write what was printed; say where."""
+        """Save the output; return a sentence that says where."""
         self._write_log()
         if not self._n_printed:
             return ""
-        return f" The last of what it printed is in {self._log_file}; it may quote comments."
+        return f" The end of its output is in {self._log_file}; it may quote comments."
 
     def _write_log(self) -> None:
         if self._n_printed:
             self._log_file.parent.mkdir(parents=True, exist_ok=True)
             left_out = self._n_printed - len(self._printed)
-            first = f"[{left_out} bytes before this are left out]\n" if left_out else ""
+            first = f"[{left_out} bytes before this were left out]\n" if left_out else ""
             self._log_file.write_bytes(first.encode() + bytes(self._printed))
 
     def _read(self) -> None:
-        """Take everything that is printed, and keep the last of it."""
+        """Read all output, and keep the end of it."""
         stream = self._process.stdout
         assert stream is not None  # noqa: S101 - it was started with a pipe
-        with suppress(OSError, ValueError):  # closed, as one that it started still holds it
+        with suppress(OSError, ValueError):  # closed while a child process still holds it
             while block := os.read(stream.fileno(), LOG_BYTES):
                 self._n_printed += len(block)
                 self._printed = (self._printed + block)[-LOG_BYTES:]
@@ -167,7 +167,7 @@ class FunctionProcess:
             if used > self._limit:
                 self._stopped = (
                     f"was stopped: its process used {used // _MIB:,} MiB of memory, and "
-                    f"`memory_limit` is {self._limit // _MIB:,} MiB. Look for what it keeps "
+                    f"`memory_limit` is {self._limit // _MIB:,} MiB. Check what it keeps "
                     "between batches, lower `batch_size` or raise the limit."
                 )
             elif deadline is not None and time.monotonic() > deadline:
@@ -180,12 +180,12 @@ class FunctionProcess:
                 return
 
     def _end(self) -> None:
-        """End the process, and take the rest of what it printed."""
+        """End the process, and read the rest of its output."""
         self._kill()
         self._threads[0].join(_PATIENCE_S)
 
     def _kill(self) -> None:
-        """End the process and those that it started."""
+        """End the process and its children."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -200,7 +200,7 @@ def _start() -> tuple[Connection, subprocess.Popen[bytes]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C is for the evaluation, which then ends it
+            start_new_session=True,  # Ctrl-C must reach only the evaluation, which then ends it
         )
     finally:
         theirs.close()
@@ -219,7 +219,7 @@ def resident_memory(pid: int) -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes that are free on this machine, or that its container may use."""
+    """Return the bytes that are free on this machine, or within its container's limit."""
     free = int(psutil.virtual_memory().available)
     with suppress(OSError, ValueError):
         free = min(free, int(_CGROUP.read_text("utf-8")))

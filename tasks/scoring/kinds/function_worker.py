@@ -1,7 +1,7 @@
 """The process that runs a candidate's Python function; started by `function_process`.
 
-What the function prints goes to the log of the process. The scores come back over a connection
-of their own, so that a function may print what it likes.
+The function's output goes to the log of the process. The scores are returned over a separate
+connection, so the function may print anything.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def serve(connection: Connection) -> None:
                 answer = ("scores", scores.tobytes())
         except InputError as error:
             answer = ("refused", str(error))
-        except BaseException as error:  # noqa: BLE001 - a function may raise anything, also SystemExit
+        except BaseException as error:  # noqa: BLE001 - a function may raise anything, even SystemExit
             traceback.print_exc()
             answer = ("raised", (type(error).__name__, _places(error)))
         sys.stdout.flush()
@@ -56,7 +56,7 @@ def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
     Raises
     ------
     InputError
-        If it cannot be imported, or is no function.
+        If it cannot be imported, or is not a function.
     """
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
@@ -75,7 +75,7 @@ def find_function(call: str, of: str) -> Callable[[list[str]], Any]:
 
 
 def _run_file(path: Path) -> Any:
-    sys.path.append(str(path.parent))  # it may import what lies beside it
+    sys.path.append(str(path.parent))  # it may import its neighbours
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # noqa: S101 - the name ends in .py
     assert spec.loader is not None  # noqa: S101
@@ -86,17 +86,17 @@ def _run_file(path: Path) -> Any:
 
 
 def _places(error: BaseException) -> str:
-    """Return where it was raised, the innermost first, without what was said."""
+    """Return where an error was raised, innermost first, without its message."""
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
     return ", ".join(f"{one.filename}:{one.lineno}" for one in reversed(frames[-2:]))
 
 
 def _end_with_parent() -> None:
-    """End, with all that the function started, when the starting process ends.
+    """End this process and all its children when the parent process ends.
 
-    That process holds the other side of standard input, and this one leads a group of its own.
+    The parent holds the other end of standard input; this process leads its own group.
     """
-    import fcntl  # noqa: PLC0415 - Windows has none, and imports this module, too
+    import fcntl  # noqa: PLC0415 - missing on Windows, where this module is imported, too
 
     life = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -108,8 +108,8 @@ def _end_with_parent() -> None:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
-    # The thread cannot run while the function keeps Python's global lock, as a search by a
-    # regular expression does. Linux can send the signal itself.
+    # The thread cannot run while the function holds the GIL, as a regular expression search does.
+    # Linux itself can send the signal.
     if hasattr(fcntl, "F_SETSIG"):
         fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)

@@ -27,35 +27,35 @@ def _plain(url: str) -> str:
         msg = "must be an http or https URL"
         raise ValueError(msg)
     if parts.userinfo or parts.query:
-        msg = "must hold no user, password or query, since it is shown in reports; use `token_env`"
+        msg = "must not contain user, password or query, since reports show it; use `token_env`"
         raise ValueError(msg)
     return url
 
 
 class HttpEndpoint(CandidateSettings):
-    """A served model, asked in batches.
+    """A served model, called in batches.
 
     Attributes
     ----------
     url : str
-        Whole, as in `http://127.0.0.1:5000/invocations`.
+        The full URL, as in `http://127.0.0.1:5000/invocations`.
     version : str
-        Of the model behind it. Scores are reused as long as it does not change; without it
+        Version of the model behind it. Scores are reused while it stays the same; without it
         they never are.
     column : str, optional
-        Name of the text column where the model takes a table; default is an array.
+        Name of the text column, if the model takes a table. Default: an array.
     output : str, optional
-        The column of the score where the model returns a table.
+        The column of the score, if the model returns a table.
     label : str, optional
-        The toxic one of two labels where the model returns the winning label and its score.
+        The toxic one of two labels, if the model returns the winning label and its score.
     token_env : str, optional
         Environment variable with a bearer token.
     batch_size, concurrency : int
-        Texts in one request; requests at once.
+        Texts per request; number of parallel requests.
     timeout_s : float
-        For one request, from its start to the last byte of the answer.
+        Limit for one request, up to the last byte of the answer.
     tries : int
-        How often a request is made at most, when the answer is 429, 5xx or none.
+        Most tries of a request whose answer is 429, 5xx or missing.
     """
 
     kind: Literal["http"]
@@ -71,7 +71,7 @@ class HttpEndpoint(CandidateSettings):
     tries: Annotated[int, Field(ge=1)] = 6
 
     def check(self) -> None:
-        """Refuse a token that is not there."""
+        """Raise an error if the token is not set."""
         if self.token_env and not os.environ.get(self.token_env):
             msg = (
                 f"environment variable {self.token_env} must hold the token of candidate "
@@ -80,7 +80,7 @@ class HttpEndpoint(CandidateSettings):
             raise InputError(msg)
 
     def open(self, workplace: Workplace) -> EndpointScorer:
-        """Connect to nothing yet."""
+        """Open lazily: nothing is connected yet."""
         del workplace
         self.check()
         return EndpointScorer(self)
@@ -100,7 +100,7 @@ class EndpointScorer(Scorer):
         self._settings.require_text(evaluation_set)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Ask for all batches, a few at once; the first failure ends it."""
+        """Request all batches, a few in parallel; stop at the first failure."""
         texts, size = rows.column("text").to_pylist(), self._settings.batch_size
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
         pool = ThreadPoolExecutor(self._settings.concurrency, "endpoint")

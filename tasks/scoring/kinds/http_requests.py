@@ -1,4 +1,4 @@
-"""Requests to a served model: tried again with back-off, ended in time, silent about texts."""
+"""Requests to a served model: retries with back-off, time limits, errors without texts."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _TOO_MANY = 429
 
 
 class Requests:
-    """A client of one URL, to be used by several threads.
+    """A client of one URL; several threads may share it.
 
     Parameters
     ----------
     url, of : str
-        The URL; whose it is, for messages.
+        The URL; its name in messages.
     token : str or None
-        Sent as bearer token.
+        Bearer token.
     timeout_s : float
-        Seconds for one try, to the last byte.
+        Limit in seconds for one try, up to the last byte.
     tries : int
-        Tries at most.
+        Most tries.
     connections : int
-        At once at most.
+        Most parallel connections.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Requests:
         Raises
         ------
         InputError
-            If the answer is another error than 429 or 5xx, or no JSON.
+            If the answer is another error than 429 or 5xx, or not JSON.
         CandidateError
             If all tries failed.
         """
@@ -77,14 +77,14 @@ class Requests:
         raise CandidateError(msg)
 
     def _try(self, body: bytes) -> tuple[int, float, bytes]:
-        """Return status, seconds to wait that the server asked for, and body."""
+        """Return status, seconds to wait as the server asked, and body."""
         deadline = time.monotonic() + self._timeout_s
         headers = {"Content-Type": "application/json"}
         with self._client.stream("POST", self._url, content=body, headers=headers) as response:
             answer = bytearray()
             for chunk in response.iter_bytes():
                 answer += chunk
-                # httpx limits each wait, not their sum: an answer that drips would never end.
+                # httpx limits each wait, not their sum: a very slow answer would never end.
                 if time.monotonic() > deadline:
                     msg = "the answer took too long"
                     raise httpx.ReadTimeout(msg)

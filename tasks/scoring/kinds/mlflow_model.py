@@ -39,18 +39,18 @@ ModelUri = Annotated[str, AfterValidator(_refuse_other_uris)]
 
 
 class MlflowModel(CandidateSettings):
-    """A model of the registry, of any flavour that pyfunc loads.
+    """A registered model, of any flavour that pyfunc can load.
 
     Attributes
     ----------
     model : str
         `models:/name/version` or `models:/name@alias`.
     output : str, optional
-        The column of the score where the model returns a table.
+        The column of the score, if the model returns a table.
     label : str, optional
-        The toxic one of two labels where the model returns the winning label and its score.
+        The toxic one of two labels, if the model returns the winning label and its score.
     trusted : bool
-        Accept a format that executes code on load.
+        Accept a format that executes code when it is loaded.
     """
 
     kind: Literal["mlflow"]
@@ -64,7 +64,7 @@ class MlflowModel(CandidateSettings):
         return workplace.gateway.resolve(self.model)
 
     def open(self, workplace: Workplace) -> PyfuncScorer:
-        """Download the version and check what it says of itself."""
+        """Download the version and check its metadata."""
         folder = workplace.gateway.download(self.registered(workplace))
         refuse_untrusted(folder, self.model, trusted=self.trusted)
         if self.label is not None:
@@ -137,7 +137,7 @@ def require_label(folder: Path, model: str, label: str) -> None:
 
 
 def _input_column(folder: Path, uri: str) -> str | None:
-    """Return the name of the text column, or None where the model takes an array."""
+    """Return the name of the text column, or None if the model takes an array."""
     signature = model_signature(folder)
     if signature is None or signature.inputs is None:
         msg = f"model {uri} must have a signature. Log it again with one (`infer_signature`)."

@@ -1,4 +1,4 @@
-"""What models answer, and the one score per row in it."""
+"""Extracting one score per row from the answers of models."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 def positive_scores(
     predicted: Any, of: str, *, output: str | None = None, label: str | None = None
 ) -> np.ndarray:
-    """Return the score of the positive class out of whatever a model returns.
+    """Return the score of the positive class from any answer of a model.
 
     One number per row is the score; two columns are probabilities of (negative, positive);
-    a table needs the name of its column in `output`, and one of the winning label and its
-    score (as text classification pipelines give) the name of the toxic one of two in `label`.
+    a table needs the name of the score's column in `output`; one with the winning label and
+    its score (from a text classification pipeline) needs the toxic one of two in `label`.
 
     Parameters
     ----------
     predicted : array, table or list
         The answer.
     of : str
-        Whose answer, for messages, as in "model m of candidate 'a'".
+        The model, for messages, as in "model m of candidate 'a'".
     output, label : str, optional
         As above.
 
@@ -42,7 +42,7 @@ def positive_scores(
         If it is none of these.
     """
     if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
-        import pandas as pd  # noqa: PLC0415 - slow, and most answers are no tables
+        import pandas as pd  # noqa: PLC0415 - slow, and most answers are not tables
 
         predicted = pd.DataFrame(predicted)
     is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)

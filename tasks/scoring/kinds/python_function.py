@@ -1,4 +1,4 @@
-"""Candidate kind `python`: a function of a package or a file, texts in and scores out."""
+"""Candidate kind `python`: a function in a package or a file, from texts to scores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Call = Annotated[str, AfterValidator(_call)]
 
 
 class PythonFunction(CandidateSettings):
-    """A function that takes a list of texts and returns a score, or two probabilities, of each.
+    """A function that takes a list of texts and returns a score or two probabilities for each.
 
     Attributes
     ----------
@@ -46,14 +46,14 @@ class PythonFunction(CandidateSettings):
         `package.module:function`, or `file.py:function` with a path relative to the
         configuration.
     version : str
-        Of the model behind it. Scores are reused as long as neither it nor the file changes;
+        Version of the model behind it. Scores are reused while it and the file stay the same;
         without it they never are.
     batch_size : int
-        Texts in one call.
+        Texts per call.
     timeout_s : float
-        For one call, and for the import before the first.
+        Limit for one call, and for the import.
     memory_limit : int, optional
-        Bytes that its process may use, or as in `4GB`; default 80 % of what is available.
+        Bytes that its process may use, or as in `4GB`. Default: 80 % of what is available.
     """
 
     kind: Literal["python"]
@@ -65,12 +65,12 @@ class PythonFunction(CandidateSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file that holds the function, where it is not in a package."""
+        """The file that holds the function, or None if it is in a package."""
         module = self.call.rpartition(":")[0]
         return Path(module) if module.endswith(".py") else None
 
     def check(self) -> None:
-        """Refuse a package or a file that is not there; nothing of it is run yet."""
+        """Raise an error if the package or the file is missing, without running any of it."""
         if self.file is not None:
             _check_file(self.file, self.name)
             return
@@ -83,7 +83,7 @@ class PythonFunction(CandidateSettings):
             raise InputError(msg)
 
     def open(self, workplace: Workplace) -> FunctionScorer:
-        """Run nothing yet: the function is imported to score."""
+        """Open lazily: the function is imported by the first `score`."""
         return FunctionScorer(self, workplace)
 
 
@@ -95,12 +95,12 @@ def _check_file(path: Path, candidate: str) -> None:
         raise InputError(msg) from error
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        msg = f"`call` of candidate {candidate!r} must name a Python file; {path} is none "
+        msg = f"`call` of candidate {candidate!r} must name a Python file; {path} is not one "
         raise InputError(msg + f"{place(line=line)}.") from error
 
 
 class FunctionScorer(Scorer):
-    """The function, in a process of its own from the first batch on."""
+    """The function, in its own process from the first batch on."""
 
     def __init__(self, settings: PythonFunction, workplace: Workplace) -> None:
         self._settings, self._workplace = settings, workplace

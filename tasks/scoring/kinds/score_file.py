@@ -29,21 +29,21 @@ SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 
 
 class ScoreFile(CandidateSettings):
-    """Scores that were made elsewhere.
+    """Scores that were computed elsewhere.
 
     Attributes
     ----------
     path : Path
         CSV or JSON lines (gz too), or Parquet, with one row per row of the evaluation set.
     separator : str, optional
-        Of a CSV file; default a tab in `.tsv`, else a comma.
+        Of a CSV file. Default: a tab for `.tsv`, else a comma.
     id, score : str
         Its columns; `id: row_number` numbers the rows from 0.
     register_as : str, optional
-        `register:` in a configuration. The registered model of which the file becomes a
-        version, valid for this set alone, so that it can become champion.
+        `register:` in a configuration. The registered model to which the file is added as a
+        version, valid only for this set, so that it can become champion.
     model : str, optional
-        That version, once there is one.
+        That version, once it exists.
     """
 
     kind: Literal["scores"]
@@ -60,14 +60,14 @@ class ScoreFile(CandidateSettings):
         return self.register_as
 
     def when_upside_down(self) -> tuple[str, str]:
-        """Say which column the scores come from, and how to turn them."""
+        """Return the column of the scores, and how to reverse them."""
         return (
             f"column {self.score!r} of candidate {self.name!r}",
             "name the column of the toxic class with `score:`, or write 1 - score to the file",
         )
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
-        """Return the version that the file is kept as, made where it is missing."""
+        """Return the version of the file, creating it if it is missing."""
         if self.register_as is None:
             return None
         return register_scores(self, self.register_as, workplace.gateway)
@@ -78,11 +78,11 @@ class ScoreFile(CandidateSettings):
         reading.require_columns(self.path, wanted, self.separator)
 
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
-        """Accept any set: scores that exist need no text."""
+        """Accept any set: existing scores need no text."""
 
     @property
     def columns(self) -> list[str]:
-        """What the file is read by: its columns, and its separator where one is set."""
+        """The columns of the file, and its separator if one is set."""
         return [self.id, self.score, *filter(None, [self.separator])]
 
     def open(self, workplace: Workplace) -> ScoreTable:
@@ -94,7 +94,7 @@ class ScoreFile(CandidateSettings):
 def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelVersion:
     """Return the version of a registered model whose artifact is a file of scores.
 
-    The same file is registered once. It is no model: nothing else can be scored with it.
+    The same file is registered once. It is not a model: it cannot score other rows.
 
     Parameters
     ----------
@@ -121,13 +121,13 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
         gateway.log_folder(run_id, Path(folder), "scores")
         columns = json.dumps([settings.path.name, *settings.columns])
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
-        # Before there is a version: once there is one, nobody comes back to the run.
+        # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
         return gateway.register(model, run_id, "scores", tags)
 
 
 def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:
-    """Return the settings that open a version which is a file of scores; None if it is a model."""
+    """Return the settings to open a version that is a file of scores; None for a model."""
     if COLUMNS_TAG not in version.tags:
         return None
     name, *columns = json.loads(version.tags[COLUMNS_TAG])
@@ -163,7 +163,7 @@ class ScoreTable(Scorer):
             raise InputError(msg)
 
     def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse ids that only the file or only the set has: never join by position."""
+        """Refuse ids that are only in the file or only in the set: never join by position."""
         wanted = pd.Index(evaluation_set.column("id").to_pandas())
         missing = wanted.difference(self._index, sort=False)
         extra = self._index.difference(wanted, sort=False)

@@ -25,7 +25,7 @@ from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
 
-if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do without
+if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates do not need it
     from sklearn.pipeline import Pipeline
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
@@ -41,17 +41,17 @@ class Tfidf(CandidateSettings):
     train_on : SourceSettings, optional
         The training set.
     model : str, optional
-        The trained version, `models:/name/version`; filled in by training.
+        The trained version, `models:/name/version`; set by training.
     word_ngrams, char_ngrams : (int, int)
         Shortest and longest n-grams of words, and of characters within words.
     min_df : int
-        Comments that an n-gram must occur in; at least 5, since n-grams quote the comments.
+        Fewest comments with an n-gram; at least 5, because n-grams quote comments.
     max_features : int
-        Most n-grams of each kind.
+        Most n-grams of each type.
     regularization : float
         Inverse strength (scikit-learn's C).
     class_weight : {"balanced"} or None
-        Weight classes by their inverse frequency.
+        Whether to weight classes by their inverse frequency.
     """
 
     kind: Literal["tfidf"]
@@ -77,11 +77,11 @@ class Tfidf(CandidateSettings):
             self.train_on.check()
 
     def training(self) -> SourceSettings | None:
-        """Return the training set while the candidate is not trained."""
+        """Return the training set, until the candidate is trained."""
         return self.train_on if self.model is None else None
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of all that decides the fitted model: rows, options, library."""
+        """Digest of everything that affects the fitted model: rows, options, library."""
         options = self.model_dump(
             mode="json",
             include={"word_ngrams", "char_ngrams", "min_df", "max_features"}
@@ -148,7 +148,7 @@ class TfidfScorer(Scorer):
             refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the probability of the positive class; from the second shard on by all cores."""
+        """Return the probability of the positive class; uses all cores from the second shard on."""
         texts = rows.column("text").to_pylist()
         if self._has_scored:
             return self._workers.run(texts)
@@ -156,7 +156,7 @@ class TfidfScorer(Scorer):
         return positive_probability(self._pipeline, texts)
 
     def close(self) -> None:
-        """End the processes of the other cores."""
+        """End the processes on the other cores."""
         if "_workers" in vars(self):
             self._workers.close()
 
@@ -175,13 +175,13 @@ def positive_probability(pipeline: Pipeline, texts: Sequence[str]) -> np.ndarray
 
 
 def _slim(pipeline: Pipeline) -> None:
-    """Make the vocabularies map to plain integers: skops writes each numpy one as a file."""
+    """Convert vocabularies to plain integers: skops writes each numpy integer as a file."""
     for _, vectorizer in pipeline["features"].transformer_list:
         vectorizer.vocabulary_ = {gram: int(at) for gram, at in vectorizer.vocabulary_.items()}
 
 
 class _Texts:
-    """The texts of a set as an iterable that can be read twice without being held."""
+    """The texts of a set, an iterable that can be read twice without being kept in memory."""
 
     def __init__(self, rows: EvaluationSet) -> None:
         self._rows = rows

@@ -1,4 +1,4 @@
-"""All cores on a model that Python runs: processes that get it once and keep it."""
+"""Run a model on all cores: in processes that receive it once and keep it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import joblib
 import numpy as np
 
-# A call gets a process's share of a quarter of what is left, which costs few calls and stays in
-# the caches; at the end so many texts, lest all wait long for the last one.
+# Each call gets a process's share of a quarter of the remaining texts: few calls, and parts that
+# fit into the caches. The last calls get this many, so that no process waits long.
 FEWEST_TEXTS = 125
 _SHARES = 4
 
@@ -22,19 +22,18 @@ _model: Any = None
 
 
 class Workers:
-    """A function of a model and texts, run by this process and one more for each further core.
+    """A function of a model and texts, run in this process and one more per additional core.
 
-    The model is sent to each process once, at its start. Until that is done, this process works
-    alone.
+    The model is sent to each process once, when it starts. Until then this process works alone.
 
     Parameters
     ----------
     call : callable
-        Of model and texts; a module's own function, returning one number per text.
+        Takes model and texts, returns one number per text; a module-level function.
     model : object
-        What can be pickled.
+        The model; must be picklable.
     cores : int, optional
-        Default all that this process may use (`LOKY_MAX_CPU_COUNT` lowers it).
+        Default: all that this process may use (`LOKY_MAX_CPU_COUNT` lowers it).
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Workers:
         self._helpers = (joblib.cpu_count() if cores is None else cores) - 1
         self._pool: ProcessPoolExecutor | None = None
         if self._helpers > 0:
-            # Forked, they could inherit a lock that a thread of this process holds.
+            # Forked processes could inherit a lock that a thread of this process holds.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self._helpers, context, _begin, (call, model))
             self._started = self._pool.submit(_is_there)
@@ -56,7 +55,7 @@ class Workers:
         begun: dict[int, Future[np.ndarray]] = {}
         todo = deque(range(len(parts)))
         while todo:
-            # Few at a time: what is submitted cannot safely be taken back.
+            # A few at a time: submitted calls cannot safely be cancelled.
             while len(begun) < min(self._ahead(), len(todo) - 1):
                 at = todo.popleft()
                 begun[at] = self._submit(parts[at])
@@ -78,7 +77,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def _parts(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Cut texts into parts, smaller and smaller, so that all processes end together."""
+        """Split texts into parts of decreasing size, so that all processes finish together."""
         at, shares = 0, _SHARES * (self._helpers + 1)
         while at < len(texts):
             size = max((len(texts) - at) // shares, FEWEST_TEXTS)
@@ -86,12 +85,12 @@ class Workers:
             at += size
 
     def _ahead(self) -> int:
-        """Return how many parts the other processes may have before them."""
+        """Return how many parts may be queued for the other processes."""
         is_ready = self._pool is not None and self._started.done()
         return 2 * self._helpers if is_ready else 0
 
     def _submit(self, part: Sequence[str]) -> Future[np.ndarray]:
-        assert self._pool is not None  # noqa: S101 - `_ahead` has seen to it
+        assert self._pool is not None  # noqa: S101 - `_ahead` ensures it
         try:
             return self._pool.submit(_run, list(part))
         except BrokenExecutor as error:
@@ -104,12 +103,12 @@ class Workers:
     def _result(self, begun: Future[np.ndarray], part: Sequence[str]) -> np.ndarray:
         try:
             return begun.result()
-        except BrokenExecutor:  # a process was killed, as for memory: one core is enough
+        except BrokenExecutor:  # a process was killed, perhaps for memory: one core is enough
             return self._call(self._model, part)
 
 
 def _begin(call: Callable[[Any, Sequence[str]], np.ndarray], model: Any) -> None:
-    global _model  # noqa: PLW0603 - a process has one
+    global _model  # noqa: PLW0603 - one per process
     _model = (call, model)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

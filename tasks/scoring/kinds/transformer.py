@@ -1,4 +1,4 @@
-"""Candidate kind `transformer`: a Hugging Face sequence classifier, of a folder or the hub."""
+"""Candidate kind `transformer`: a Hugging Face sequence classifier, from a folder or the hub."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ class Transformer(CandidateSettings):
     Attributes
     ----------
     folder : Path, optional
-        The model as `save_pretrained` writes it, tokenizer included; or `hub`.
+        The model as `save_pretrained` writes it, with tokenizer; instead of `hub`.
     hub, revision : str, optional
         Its name on the hub, and a branch, tag or commit.
     train_on : SourceSettings, optional
-        A training set: the model of `folder` or `hub` is then the encoder to start from.
+        A training set; the model in `folder` or `hub` is then the encoder to start from.
     fine_tuning : FineTuning, optional
-        How it is trained.
+        Options of the training.
     model : str, optional
         A version in the registry, `models:/name/version`, that was trained here or logged
-        with `mlflow.transformers`; filled in by training.
+        with `mlflow.transformers`; set by training.
     toxic_label : str, optional
-        The label that is toxicity, checked against the model's `id2label`. Of a model that is
-        trained here its name, `toxic` if none is given.
+        The label that means toxic, checked against the model's `id2label`. For a model that is
+        trained here: the name to give it. Default: `toxic`.
     activation : {"none", "sigmoid", "softmax"}, optional
-        What makes a score of the logit; default is what the model's configuration says.
+        Turns the logit into a score. Default: as the model's configuration says.
     precision : {"float32", "bfloat16", "auto"}
-        Of the arithmetic; `auto` is `bfloat16` where the hardware computes in it. Candidates
-        that are compared need the same.
+        Precision of the computation; `auto` is `bfloat16` if the hardware supports it.
+        Candidates that are compared need the same precision.
     max_tokens : int
-        Longer comments are cut.
+        Longer comments are truncated.
     tokens_a_batch : int, optional
         Most tokens in one batch, padding included.
     trust_remote_code : str, optional
-        The model's own name once more (`hub`, or the folder's name) lets its code run.
+        Repeat the model's name here (`hub`, or the folder's name) to let its code run.
     """
 
     kind: Literal["transformer"]
@@ -91,7 +91,7 @@ class Transformer(CandidateSettings):
             msg = "give the model as either `folder` or `hub`, or as a registered `model`"
             raise ValueError(msg)
         if self.train_on is None and self.fine_tuning is not None:
-            msg = "`fine_tuning` is of a training: give the training set with `train_on`"
+            msg = "`fine_tuning` needs a training set: give it with `train_on`"
             raise ValueError(msg)
         if self.trust_remote_code not in {None, self._own_name()}:
             msg = f"`trust_remote_code` must repeat the model's own name, {self._own_name()}"
@@ -99,7 +99,7 @@ class Transformer(CandidateSettings):
         return self
 
     def check(self) -> None:
-        """Refuse a folder that is no classifier, or a wrong training set, before any work."""
+        """Refuse a folder without a classifier, or a wrong training set, before any work."""
         if self.train_on is not None:
             self.train_on.check()
         if self.folder is not None:
@@ -108,11 +108,11 @@ class Transformer(CandidateSettings):
                 self.head(config)
 
     def training(self) -> SourceSettings | None:
-        """Return the training set while the candidate is not trained."""
+        """Return the training set, until the candidate is trained."""
         return self.train_on if self.model is None else None
 
     def training_key(self, training_set: EvaluationSet) -> str:
-        """Digest of all that decides the trained model: rows, options, encoder, libraries."""
+        """Digest of everything that affects the model: rows, options, encoder, libraries."""
         from biasgate.tasks.scoring.kinds.transformer_inference import LIBRARIES  # noqa: PLC0415 - needs the extra
 
         options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
@@ -141,16 +141,16 @@ class Transformer(CandidateSettings):
         write_training_rows(training_set, folder)
 
     def opened_as(self) -> dict[str, Any]:
-        """Return how the trained version is opened: not as any model of MLflow, but safely."""
+        """Return the options to open the trained version: safely, not as any MLflow model."""
         keys = {"kind", "activation", "precision", "max_tokens"}
         return self.model_dump(mode="json", include=keys) | {"toxic_label": self._toxic_label}
 
     def registered(self, workplace: Workplace) -> ModelVersion | None:
-        """Return the version in the registry, where the model is one."""
+        """Return the registered version, if the model is one."""
         return None if self.model is None else workplace.gateway.resolve(self.model)
 
     def open(self, workplace: Workplace) -> TransformerScorer:
-        """Fetch the files of a hub model or a registered one; load nothing yet."""
+        """Download the files of a hub model or a registered one; load nothing yet."""
         found = self.registered(workplace)
         if found is not None:
             return TransformerScorer(self, workplace.gateway.download(found))
@@ -169,7 +169,7 @@ class Transformer(CandidateSettings):
         Raises
         ------
         InputError
-            If files are missing, or the model wants to run code.
+            If files are missing, or the model needs to run its own code.
         """
         file = folder / "config.json"
         if not file.exists() or not list(folder.glob("*.safetensors")):
@@ -179,7 +179,7 @@ class Transformer(CandidateSettings):
         config = dict(json.loads(file.read_text("utf-8")))
         if "auto_map" in config and self.trust_remote_code is None:
             msg = (
-                f"model {self._own_name()} of candidate {self.name!r} brings code of its own. If "
+                f"model {self._own_name()} of candidate {self.name!r} contains its own code. If "
                 f"you trust its author, set `trust_remote_code: {self._own_name()}`."
             )
             raise InputError(msg)
@@ -198,7 +198,7 @@ class Transformer(CandidateSettings):
         return self.hub or (self.folder.name if self.folder else self.model or "")
 
     def _files(self) -> Path:
-        """Return the folder with the model's files, fetched from the hub where it is there."""
+        """Return the folder with the model's files, downloaded if it is on the hub."""
         if self.folder is not None:
             return self.folder
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra, and slow
@@ -208,8 +208,8 @@ class Transformer(CandidateSettings):
             return Path(
                 snapshot_download(self.hub, revision=self.revision, allow_patterns=patterns)
             )
-        except (OSError, ValueError) as error:  # what the hub's many errors derive from
-            msg = f"{self.described} cannot be had from the hub: {type(error).__name__}."
+        except (OSError, ValueError) as error:  # base classes of the hub's many errors
+            msg = f"{self.described} cannot be downloaded from the hub: {type(error).__name__}."
             raise InputError(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""Which of a sequence classifier's outputs is the toxicity, and what makes a score of it."""
+"""Which output of a sequence classifier is the toxicity, and how it becomes a score."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DEFAULT = {"0": "LABEL_0", "1": "LABEL_1"}
 
 @dataclass(frozen=True)
 class Head:
-    """The output that counts.
+    """The toxic output.
 
     Attributes
     ----------
     column : int
         Its index among the logits.
     activation : {"none", "sigmoid", "softmax"}
-        What makes a score of it.
+        Turns it into a score.
     """
 
     column: int
@@ -32,7 +32,7 @@ class Head:
     def scores(self, logits: np.ndarray) -> np.ndarray:
         """Return one score per row of logits, shape (n,), in double precision.
 
-        Computed in single precision, large logits would all become the same score.
+        In single precision, large logits would all give the same score.
         """
         values = logits.astype(np.float64)
         from scipy.special import expit, softmax  # noqa: PLC0415 - takes a second
@@ -51,14 +51,14 @@ def choose_head(
     Parameters
     ----------
     config : mapping
-        With `id2label` and `problem_type`; transformers' defaults where they are missing.
+        With `id2label` and `problem_type`; if missing, transformers' defaults are used.
     of : str
-        Whose it is, for messages.
+        The model, for messages.
     toxic_label : str or None
-        The label that is toxicity. Needed wherever it is not evident: with several labels,
-        unless they are two that nobody named.
+        The label that means toxic. Needed unless it is evident: with several labels, except
+        two with default names.
     activation : {"none", "sigmoid", "softmax"} or None
-        Default is what transformers' own pipeline does: sigmoid for a single logit and for
+        Default: as transformers' own pipeline does, sigmoid for a single logit and for
         `multi_label_classification`, nothing for `regression`, else softmax.
 
     Returns
@@ -83,7 +83,7 @@ def choose_head(
     if toxic_label is None:
         nobody_named_them = labels == list(_DEFAULT.values()) and activation == "softmax"
         if len(labels) > 1 and not nobody_named_them:
-            msg = f"{of} has several labels: say with `toxic_label` which one of {_told(labels)}."
+            msg = f"{of} has several labels: set `toxic_label` to one of {_told(labels)}."
             raise InputError(msg)
         return Head(len(labels) - 1, activation)
     if labels.count(toxic_label) != 1:

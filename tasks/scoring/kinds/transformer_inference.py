@@ -1,4 +1,4 @@
-"""Logits of a transformer, as fast as the hardware allows: the one module that needs torch."""
+"""Logits of a transformer, as fast as the hardware allows; needs torch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ except ImportError as error:
     raise InputError(msg) from error
 
 _PACK = "_reorder_linear_weight"
-# What a training depends on, whichever build of it is installed.
+# The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
-# Texts that are tokenised at once, while the ones before them are computed.
+# Texts that are tokenised at a time, while the previous ones are computed.
 TEXTS_AHEAD = 1024
-# On a CPU what a batch computes should stay in its caches.
+# On a CPU the data of a batch should fit into the caches.
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
-# Texts are padded to a multiple of so many tokens.
+# Texts are padded to a multiple of this many tokens.
 _STEP = 8
-# What the tokenizer makes of a text: ids, mask and the like, each of n tokens.
+# The tokenizer's output for a text: ids, mask and so on, each of n tokens.
 Tokens = dict[str, list[int]]
 
 
 def chosen_precision(wanted: str) -> str:
-    """Return `float32` or `bfloat16`; of `auto`, the faster that this hardware computes in."""
+    """Return `float32` or `bfloat16`; for `auto`, the faster one on this hardware."""
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():
@@ -46,27 +46,27 @@ def chosen_precision(wanted: str) -> str:
 
 
 class Classifier:
-    """A sequence classifier and its tokenizer, on the GPU where there is one.
+    """A sequence classifier and its tokenizer, on the GPU if there is one.
 
     Parameters
     ----------
     folder : Path
         As `save_pretrained` writes it, weights in safetensors.
     of : str
-        Whose it is, for messages.
+        The model, for messages.
     precision : str
         `float32` or `bfloat16`.
     max_tokens : int
-        Longer texts are cut, at the latest where the model itself must.
+        Longer texts are truncated, at the latest at the model's own limit.
     tokens_a_batch : int, optional
         Most tokens in one batch, padding included.
     trust_remote_code : bool
-        Let code in the folder run.
+        Whether code in the folder may run.
 
     Raises
     ------
     InputError
-        If the folder is no whole sequence classifier.
+        If the folder does not hold a complete sequence classifier.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Classifier:
             msg = f"the tokenizer of {of} must have a padding token; it has none."
             raise InputError(msg)
         self._tokenizer = tokenizer
-        # One thread for good: each new one would keep memory of its own.
+        # One permanent thread: each new one would keep its own memory.
         self._ahead = ThreadPoolExecutor(1, "tokenizer")
         self._max_tokens: int = min(
             max_tokens,
@@ -125,9 +125,9 @@ class Classifier:
     def logits(self, texts: Sequence[str]) -> np.ndarray:
         """Return the logits of each text, shape (n, labels), float32, in the order of the texts.
 
-        Texts of like length share a batch, so that little is padded; the longest come first,
-        so that a lack of memory shows at once. Tokens of the next texts are made while the
-        batches before them are computed.
+        Texts of similar length share a batch, so that there is little padding; the longest
+        come first, so that a lack of memory shows at once. The next texts are tokenised while
+        the previous batches are computed.
         """
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
@@ -141,7 +141,7 @@ class Classifier:
         return found
 
     def _fill(self, found: np.ndarray, batches: Sequence[list[tuple[int, Tokens]]]) -> None:
-        """Compute batches and set down their logits; a GPU has all before the first is fetched."""
+        """Compute batches and store their logits; a GPU gets all before the first is read back."""
         answers = [self._batch([tokens for _, tokens in batch]) for batch in batches]
         for batch, answer in zip(batches, answers, strict=True):
             found[[at for at, _ in batch]] = answer.float().cpu().numpy()
@@ -151,10 +151,10 @@ class Classifier:
         return [{name: values[at] for name, values in made.items()} for at in range(len(texts))]
 
     def _batches(self, rows: list[tuple[int, Tokens]]) -> Iterator[list[tuple[int, Tokens]]]:
-        """Cut rows, the longest first, into batches of as many tokens as there may be.
+        """Split rows, the longest first, into batches of as many tokens as allowed.
 
-        The last has what is left. Padded lengths and full batches come in few shapes, because
-        for each shape kernels are made and kept.
+        The last batch has the rest. Padded lengths and full batches have few shapes, because
+        kernels are compiled and cached for each shape.
         """
         rows = sorted(rows, key=lambda row: -len(row[1]["input_ids"]))
         while rows:
@@ -163,12 +163,12 @@ class Classifier:
             rows = rows[size:]
 
     def _padded(self, tokens: Tokens) -> int:
-        """Return the number of tokens of a text with the padding that it has in any case."""
+        """Return the number of tokens of a text, rounded up for padding."""
         steps = max(-(-len(tokens["input_ids"]) // _STEP), 1)
         return min(steps * _STEP, self._max_tokens)
 
     def _batch(self, rows: list[Tokens]) -> Any:
-        """Compute one batch; where memory does not suffice, halve this and all to come."""
+        """Compute one batch; if memory runs out, halve this and all later ones."""
         n_padded = max(map(self._padded, rows))
         try:
             with torch.inference_mode():
@@ -193,8 +193,8 @@ class Classifier:
 def pack_layers(model: Any) -> None:
     """Let oneDNN compute the linear layers on a CPU, from weights laid out for it once.
 
-    On processors that are not Intel's, it is more than twice as fast in single precision as the
-    MKL that torch takes otherwise. Where torch was built without it nothing changes.
+    On processors not from Intel it is more than twice as fast in single precision as MKL, which
+    torch uses by default. If torch was built without oneDNN, nothing changes.
     """
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, _PACK)):
         return
@@ -205,11 +205,11 @@ def pack_layers(model: Any) -> None:
 
 
 def _packed(given: Any, *, weight: Any, bias: Any) -> Any:
-    return torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")  # noqa: SLF001 - what torch.compile makes of a linear layer
+    return torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")  # noqa: SLF001 - what torch.compile turns a linear layer into
 
 
 def _exact_last_layer(model: Any) -> None:
-    """Compute the logits themselves in single precision: rounded ones would tie."""
+    """Compute the last layer in single precision: rounded logits would tie."""
     last = [
         layer
         for layer in model.modules()
@@ -220,5 +220,5 @@ def _exact_last_layer(model: Any) -> None:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch lacked memory, on GPU or CPU."""
+    """Whether torch ran out of memory, on GPU or CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

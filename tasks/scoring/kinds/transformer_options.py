@@ -1,4 +1,4 @@
-"""How a transformer is fine-tuned here: the options, checked before torch is there."""
+"""Options of fine-tuning, checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
 class FineTuning(Settings):
-    """Options of a fine-tuning; the defaults are usual ones for encoders of BERT's kind.
+    """Options of fine-tuning; the defaults are usual for encoders such as BERT.
 
     Attributes
     ----------
@@ -23,25 +23,25 @@ class FineTuning(Settings):
     batch_size : int
         Comments in a batch.
     learning_rate : float
-        Highest one: it rises over the first steps and falls to zero at the last, linearly.
+        Peak rate: it rises linearly over the first steps, then falls linearly to zero.
     warmup_fraction : float
-        Share of the steps over which it rises.
+        Share of the steps during which it rises.
     weight_decay : float
-        Of AdamW; of matrices only.
+        Weight decay of AdamW, for matrices only.
     max_gradient_norm : float
-        Longer gradients are scaled down to it.
+        Larger gradients are scaled down to this norm.
     class_weight : {"balanced"} or None
-        Weight classes by their inverse frequency.
+        Whether to weight classes by their inverse frequency.
     validation_fraction : float
         Share of the training rows held out for early stopping, chosen by a hash of the text,
-        so that repeated comments fall on one side.
+        so that a repeated comment is always on one side.
     patience : int
-        Epochs without a better AUC on the held-out rows after which training stops. The best
-        epoch's weights are kept.
+        Training stops after this many epochs without a better AUC on the held-out rows. The
+        weights of the best epoch are kept.
     mixed_precision : bool
-        Compute in bfloat16 where the hardware does; weights stay in single precision.
+        Compute in bfloat16 if the hardware supports it; weights stay in single precision.
     seed : int
-        Of the new layer, the order of the rows and dropout.
+        Seed of the new layer, the order of the rows and dropout.
     """
 
     max_epochs: Annotated[int, Field(ge=1)] = 3

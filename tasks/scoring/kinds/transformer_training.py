@@ -1,4 +1,4 @@
-"""Fine-tuning of a transformer, in plain torch."""
+"""Fine-tuning a transformer, in plain torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 
-# Batches of like length are cut from this many batches' worth of shuffled rows.
+# Batches of similar length are formed within shuffled blocks of this many batches.
 _BATCHES_SORTED = 50
 _ROWS_A_BATCH_SCORED = 64
 
@@ -31,17 +31,17 @@ class FineTuner:
     Parameters
     ----------
     encoder : Path
-        Folder of the pretrained model in safetensors, tokenizer included.
+        Folder of the pretrained model in safetensors, with tokenizer.
     of : str
-        Whose it is, for messages.
+        The candidate, for messages.
     labels : (str, str)
         Names of the negative and the positive class.
     options : FineTuning
-        How to train.
+        Options of the training.
     max_tokens : int
-        Longer comments are cut.
+        Longer comments are truncated.
     trust_remote_code : bool
-        Whether code of the model's own may run.
+        Whether the model's own code may run.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class FineTuner:
             self.model = self._loaded(encoder, labels, local)
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(encoder), **local)
         positions = getattr(self.model.config, "max_position_embeddings", None) or max_tokens
-        # Kept with the tokenizer, so that whoever scores later cuts where training did.
+        # Saved with the tokenizer, so that scoring truncates where training did.
         self.tokenizer.model_max_length = min(max_tokens, positions)
 
     def fit(self, texts: Iterable[list[str]], positive: np.ndarray, log: LogMetrics) -> None:
@@ -79,13 +79,13 @@ class FineTuner:
         positive : numpy.ndarray of bool, shape (n,)
             Whether each is positive.
         log : callable
-            Gets `loss/training`, `loss/validation` and `auc/validation` of each epoch.
+            Called with `loss/training`, `loss/validation` and `auc/validation` of each epoch.
 
         Raises
         ------
         InputError
-            If a class is missing from the rows or the held-out ones, the loss does not stay
-            finite, or a batch does not fit into memory.
+            If the training rows or the held-out rows lack a class, the loss becomes infinite
+            or NaN, or a batch does not fit into memory.
         """
         rows, held_out = self._tokenised(texts), self._held_out
         for part, where in ((~held_out, "training"), (held_out, "held-out")):
@@ -187,7 +187,7 @@ class FineTuner:
         return torch.as_tensor(weights, dtype=torch.float32, device=self._device)
 
     def _tokenised(self, texts: Iterable[list[str]]) -> _Rows:
-        """Make tokens of all texts, and choose the held-out rows."""
+        """Tokenise all texts, and choose the held-out rows."""
         rows, held_out = [], []
         for part in texts:
             made = self.tokenizer(part, truncation=True, return_attention_mask=False)
@@ -199,7 +199,7 @@ class FineTuner:
 
     def _loaded(self, encoder: Path, labels: tuple[str, str], options: dict[str, Any]) -> Any:
         told_of = transformers.utils.logging.get_verbosity()
-        transformers.utils.logging.set_verbosity_error()  # it is known that the new layer is new
+        transformers.utils.logging.set_verbosity_error()  # it would warn that the last layer is new
         try:
             model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(encoder),
@@ -231,14 +231,14 @@ class FineTuner:
 
     @contextmanager
     def _random(self) -> Iterator[None]:
-        """Seed torch, whose layers and dropout know one global generator, and put it back."""
+        """Seed torch's global generator, which layers and dropout use, and restore it after."""
         with torch.random.fork_rng():
             torch.manual_seed(self._options.seed)
             yield
 
 
 class _Step:
-    """One step of the optimiser at a time, until they are done."""
+    """Steps of the optimiser, one at a time, until all are done."""
 
     def __init__(self, model: Any, options: FineTuning, n_steps: int) -> None:
         weights = [one for one in model.parameters() if one.requires_grad]
@@ -260,7 +260,7 @@ class _Step:
         return self._left == 0
 
     def __call__(self, loss: Any) -> None:
-        """Follow the gradient of a loss."""
+        """Do one step along the gradient of a loss."""
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._weights, self._max_norm)
@@ -270,7 +270,7 @@ class _Step:
 
 
 class _Rows:
-    """Tokens of many texts, held in four bytes each."""
+    """Tokens of many texts, four bytes each."""
 
     def __init__(self, tokens: list[np.ndarray]) -> None:
         self._tokens = tokens
@@ -283,7 +283,7 @@ class _Rows:
     def shuffled(
         self, rows: np.ndarray, size: int, rng: np.random.Generator
     ) -> Iterator[np.ndarray]:
-        """Yield batches in random order, in which rows of like length are together."""
+        """Yield batches in random order, each with rows of similar length."""
         rows = rng.permutation(rows)
         batches = []
         for start in range(0, len(rows), size * _BATCHES_SORTED):

@@ -53,7 +53,7 @@ def test_labels_of_0_and_1_have_no_label_sensitivity(frame, frozen):
 
 def test_counterfactual_needs_terms(frame, frozen):
     told = refused(frozen(frame, text="text", **TWO), kind="counterfactual")
-    assert "must have `terms`, by which texts are compared; it has none." in told
+    assert "must have `terms` to compare texts by; it has none." in told
 
 
 def test_counterfactual_needs_texts_that_differ_only_in_the_term(phrases, frozen):
@@ -130,7 +130,7 @@ WRONG = {
     ),
     "bounds upside down": (
         [{"kind": "label_sensitivity", "contested": [0.7, 0.3]}],
-        "`contested` must have the smaller number first",
+        "`contested` must give the smaller number first",
     ),
 }
 

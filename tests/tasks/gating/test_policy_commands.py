@@ -102,7 +102,7 @@ def test_a_policy_is_told_in_words():
             "if its auc is shown to be higher, with 90 % confidence on every required set",
         ),
         ({"objective": "bpsn_auc"}, "the one with the highest power mean of bpsn_auc does"),
-        ({"promote": "never"}, "No version becomes champion by itself (`promote: never`)."),
+        ({"promote": "never"}, "No version becomes champion automatically (`promote: never`)."),
     ],
 )
 def test_what_replaces_a_champion_is_told_in_words(options, words):
@@ -135,8 +135,8 @@ def test_the_defaults_leave_the_digests_of_policies_as_they_were():
     [
         (RULE, {"promote": "never", "allow_first": True}, "`allow_first` has no effect"),
         ({"metric": "auc", "scope": "overall", "margin": 0.1}, {}, "without a champion nothing"),
-        (RULE | {"margin": 0.1}, {}, "a margin at a time"),
-        (RULE | {"mode": "estimate"}, {}, "by luck half the time"),
+        (RULE | {"margin": 0.1}, {}, "margins compare only with the champion"),
+        (RULE | {"mode": "estimate"}, {}, "passes half the time"),
         (RULE | {"floor": 1}, {}, "can never be proven"),
     ],
 )

@@ -214,7 +214,7 @@ def test_scores_of_a_file_are_reused_until_it_changes(workplace, tmp_path):
     ("content", "message"),
     [
         (None, r"model\.py of candidate 'own' cannot be read: No such file"),
-        ("def score(texts:", r"must name a Python file; .*model\.py is none \(line 1\)"),
+        ("def score(texts:", r"must name a Python file; .*model\.py is not one \(line 1\)"),
     ],
 )
 def test_a_file_that_is_no_python_is_refused_before_any_work(tmp_path, content, message):

@@ -202,7 +202,7 @@ def test_a_hub_model_that_cannot_be_had_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     settings = {"name": "far", "kind": "transformer", "hub": "nobody/nothing"}
-    with pytest.raises(InputError, match="nobody/nothing of candidate 'far' cannot be had"):
+    with pytest.raises(InputError, match="nobody/nothing of candidate 'far' cannot be downloaded"):
         CANDIDATES.validate_python(settings).open(None)
 
 

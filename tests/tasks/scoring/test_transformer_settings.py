@@ -38,7 +38,7 @@ def test_the_toxic_output_is_found(config, label, expected):
 @pytest.mark.parametrize(
     ("config", "label", "message"),
     [
-        (named("neutral", "toxic"), None, "say with `toxic_label` which one of 'neutral', 'toxic'"),
+        (named("neutral", "toxic"), None, "set `toxic_label` to one of 'neutral', 'toxic'"),
         (named("toxic", "insult") | MULTI, None, "say with `toxic_label`"),
         (named("LABEL_0", "LABEL_1") | MULTI, None, "say with `toxic_label`"),
         (named("a", "b", "c"), None, "say with `toxic_label`"),
@@ -106,7 +106,7 @@ def test_an_unknown_label_is_refused_before_any_work(folder):
 def test_code_of_the_models_own_runs_only_when_its_name_is_repeated(folder):
     config = json.loads((folder / "config.json").read_text()) | {"auto_map": {"AutoModel": "a.B"}}
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match=r"brings code of its own.*`trust_remote_code: model`"):
+    with pytest.raises(InputError, match=r"contains its own code.*`trust_remote_code: model`"):
         candidate(folder=folder).check()
     with pytest.raises(ValueError, match="must repeat the model's own name, model"):
         candidate(folder=folder, trust_remote_code="true")
