@@ -11,7 +11,8 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
-from bias_metrics.diagnosis.diagnosis import Diagnoses, Diagnosis, diagnose_bias
+from bias_metrics.diagnosis.diagnosis import diagnose_bias
+from bias_metrics.diagnosis.results import Diagnoses, Diagnosis
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.groups.counterfactual import (
