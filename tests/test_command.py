@@ -297,7 +297,7 @@ def bad_inputs():
         ),
         "duplicate id": (
             {"rows": last("id", 1000)},
-            "id 1000 stands in rows 0 and 399",
+            "id 1000 is in rows 0 and 399",
         ),
         "duplicate id in scores": (
             {"scores": last("id", 1000)},

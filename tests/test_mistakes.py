@@ -38,7 +38,7 @@ WRONG_FILES = {
     "unknown key": ("evaluation_sets:", "evaluation_set:", "Did you mean 'evaluation_sets'?"),
     "unknown key of a set": ("identities:", "identites:", "Did you mean 'identities'?"),
     "unknown source": ("source: table", "source: tabel", "Did you mean 'table'?"),
-    "misspelt source": ("source: table", "sorce: table", "Is it meant by 'sorce'?"),
+    "misspelt source": ("source: table", "sorce: table", "Did you write 'sorce' instead?"),
     "unknown kind": ("kind: scores", "kind: score", "Did you mean 'scores'?"),
     "unknown option": ("text: text", "identity_rows: rate", "Did you mean 'rated'?"),
     "unknown policy": ("own.yaml", "defualt", "Did you mean 'default'?"),
@@ -138,7 +138,7 @@ def test_a_link_to_nothing_is_named(home, begun):
     (home / "rows.csv").unlink()
     (home / "rows.csv").symlink_to("nowhere.csv")
     code, said = evaluate()
-    assert "rows.csv does not exist. It is a link to nowhere.csv." in said
+    assert "rows.csv does not exist. It is a broken link to nowhere.csv." in said
     assert (code, begun) == (2, [])
 
 

@@ -1,4 +1,4 @@
-"""Classes of settings by name: own ones, and those that installed packages add by entry point."""
+"""Classes of settings by name: biasgate's own, and those of packages, added by entry point."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SettingsType = TypeVar("SettingsType", bound=Settings)
 
 @dataclass(frozen=True)
 class Catalogue(Generic[SettingsType]):
-    """The classes that one key of a section chooses from. A class is imported when it is named.
+    """The classes that one key of a section chooses from; each is imported at its first use.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Catalogue(Generic[SettingsType]):
     group : str
         The entry point group by which a package adds classes.
     base : type
-        What each class is a subclass of.
+        Their base class.
     own : dict of str to str
-        The classes of biasgate itself: name to `package.module:Class`.
+        biasgate's own classes: name to `package.module:Class`.
     """
 
     key: str
@@ -49,10 +49,10 @@ class Catalogue(Generic[SettingsType]):
         Raises
         ------
         KeyError
-            If nobody knows the name.
+            If no class has this name.
         ValueError
-            If the name has two meanings, or a package's class cannot be imported or is of
-            another type. The package is named.
+            If several packages define the name, or a package's class cannot be imported or
+            has another type. The text names the package.
         """
         own = [EntryPoint(name, self.own[name], self.group)] if name in self.own else []
         found = [*own, *(one for one in self._installed() if one.name == name)]
@@ -60,14 +60,14 @@ class Catalogue(Generic[SettingsType]):
             raise KeyError(name)
         if len(found) > 1:
             msg = (
-                f"`{self.key}: {name}` must have one meaning; {' and '.join(map(_whose, found))} "
-                "have it. Uninstall a package, or let its author choose another name."
+                f"`{self.key}: {name}` must be defined once; {' and '.join(map(_whose, found))} "
+                "define it. Uninstall one of them, or ask its author to rename it."
             )
             raise ValueError(msg)
         return found[0].load() if own else self._loaded(found[0])
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
-        """Make an object of the class that a section names: a validator for Pydantic."""
+        """Create an object of the class that a section names; a validator for Pydantic."""
         if isinstance(value, self.base):
             return value
         if not isinstance(value, dict):
@@ -94,14 +94,14 @@ class Catalogue(Generic[SettingsType]):
             found = point.load()
         except Exception as error:
             msg = (
-                f"{what} cannot be imported ({type(error).__name__}: {error}). Install the package "
-                "again with all that it needs, or tell its author"
+                f"{what} cannot be imported ({type(error).__name__}: {error}). Reinstall the "
+                "package with its dependencies, or tell its author"
             )
             raise ValueError(msg) from error
         if not (isinstance(found, type) and issubclass(found, self.base)):
             base = f"{self.base.__module__}.{self.base.__qualname__}"
             msg = f"{what} must be a subclass of {base}; tell its author"
-            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
         return found
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Input that must be mended by its owner: a file, a configuration, a score.
+    """Input that its owner must fix: a file, a configuration, a score.
 
-    The text says what the rule is, what was found, where (file, column, row, id) and, where
-    it is not obvious, what to do next. It never contains a comment's text. Rows count from 0.
+    The text states the rule, what was found, where (file, column, row, id) and, if it is not
+    obvious, what to do next. It never contains a comment's text. Rows count from 0.
     """
 
 
 class CandidateError(RuntimeError):
-    """A candidate failed while it scored; the next try may do better.
+    """A candidate failed while scoring; a retry may succeed.
 
-    Whatever it said is withheld, since it may quote a comment.
+    Its own message is withheld, since it may quote a comment.
     """
 
 
@@ -24,7 +24,7 @@ def shown_id(value: object) -> str:
 
 
 class CandidateStoppedError(CandidateError):
-    """A candidate was stopped, since it took too long or too much memory; it is not tried again."""
+    """A candidate was stopped: it took too long or used too much memory. It is not retried."""
 
 
 def place(**parts: object) -> str:

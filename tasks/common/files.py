@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and their digests."""
+"""Files that are written completely or not at all, and their digests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PROBE_BYTES = 4096
 
 @contextmanager
 def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
-    """Yield a new folder in `parent`; it goes when the body ends.
+    """Yield a new folder in `parent`; it is removed when the body ends.
 
-    Those of the same prefix that killed processes of this machine left go first.
+    Folders with this prefix that killed processes of this machine left are removed first.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{glob.escape(prefix)}* * * *"):
@@ -58,7 +58,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait until no other thread or process of this machine makes `path`, and keep them out."""
+    """Hold a lock on `path` against other threads and processes of this machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.parent / f".{path.name}.lock"):
         yield
@@ -72,12 +72,12 @@ def require_writable(folder: Path, what: str) -> None:
     folder : Path
         May be missing.
     what : str
-        What it is for, for the message.
+        Its purpose, for the message.
 
     Raises
     ------
     InputError
-        With the reason that the system gives.
+        If it is not; with the system's reason.
     """
     existing = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     try:
@@ -93,7 +93,7 @@ def require_writable(folder: Path, what: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write strict JSON (no NaN), whole or not at all."""
+    """Write strict JSON (no NaN) atomically."""
     with whole_file(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
 

@@ -16,10 +16,10 @@ from biasgate.tasks.common.files import locked, whole_file
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder whose files are whole or absent.
+    """A folder whose files are written atomically.
 
-    Credentials and endpoints are fsspec's own business: its configuration files, its
-    environment variables (`FSSPEC_S3_...`) and those of the cloud's client.
+    Credentials and endpoints are configured as usual with fsspec: by its configuration files,
+    its environment variables (`FSSPEC_S3_...`) and those of the cloud's client.
 
     Attributes
     ----------
@@ -34,17 +34,17 @@ class Folder:
         return Folder("/".join([self.url.rstrip("/"), *names]))
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None where there is none."""
+        """Return a file's content, or None if the file does not exist."""
         try:
             return bytes(self._system.cat_file(f"{self._path}/{name}"))
         except FileNotFoundError:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all.
+        """Write a file atomically.
 
-        Object stores show an object only once it is complete; here a file gets its name
-        only once it is written.
+        Object stores show an object only once it is complete; a local file gets its name
+        only once it is complete.
         """
         if self._is_local:
             with whole_file(Path(self._path) / name) as temporary:
@@ -53,7 +53,7 @@ class Folder:
             self._system.pipe_file(f"{self._path}/{name}", content)
 
     def locked(self, name: str) -> AbstractContextManager[None]:
-        """Keep out others who make the same file, where the storage can: on this machine."""
+        """Lock a file against others that write it; only in folders of this machine."""
         return locked(Path(self._path) / name) if self._is_local else nullcontext()
 
     @cached_property

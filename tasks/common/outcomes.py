@@ -16,12 +16,12 @@ Occasion = Literal["pass", "block", "insufficient", "error"]
 
 @dataclass(frozen=True)
 class Word:
-    """What one outcome of a candidate is called.
+    """The words for one outcome of a candidate.
 
     Attributes
     ----------
     text : str
-        For people.
+        Shown to people.
     state : str
         Name of the flow's state in Prefect.
     occasion : str

@@ -1,8 +1,8 @@
-"""The one place where this package meets Prefect: the project-wide `task`.
+"""The only module of `tasks` that imports Prefect: the project-wide `task`.
 
-Every step is made with it, so that all of them retry alike and none is cached by Prefect:
-what is worth keeping (evaluation sets, scores) is kept as files keyed by digests of what it
-was made from, which survive Prefect's own store and can be checked.
+Every step is created with it, so that all steps have the same retries and Prefect caches none:
+results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
+which survive Prefect's own store and can be verified.
 
 Prefect takes seconds to import, so it is imported when the first step runs: a command that
 only reads a file does not wait for it.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# A second try cannot mend these; anything else (a server that restarts, a full queue) it may.
+# A retry cannot fix these; it may fix anything else (a server that restarts, a full queue).
 _NOT_RETRIED = (
     InputError,
     CandidateStoppedError,
@@ -53,7 +53,7 @@ async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
         await state.aresult()
     except _NOT_RETRIED:
         return False
-    except Exception:  # noqa: BLE001 - whatever else it was, it may have passed by then
+    except Exception:  # noqa: BLE001 - a retry may fix any other error
         return True
     return False
 
@@ -63,7 +63,7 @@ _making = threading.Lock()
 
 
 class _Step:
-    """A Prefect task that is made at its first use."""
+    """A Prefect task that is created at its first use."""
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
@@ -91,10 +91,10 @@ class _Step:
 
 
 def _unsearched(value: Any) -> Any:
-    """Wrap what Prefect would search, value by value, for futures that are never in there.
+    """Wrap a value that Prefect would search for futures, of which it has none.
 
-    Of a report on thousands of identities that takes a minute for each step that gets it. The
-    step itself gets the very same objects, and Prefect still sees which step they came from.
+    In a report on thousands of identities the search takes a minute per step. The step itself
+    gets the same objects, and Prefect still knows which step they came from.
     """
     if isinstance(value, list):
         return [_unsearched(one) for one in value]
@@ -106,13 +106,13 @@ def _unsearched(value: Any) -> Any:
 
 
 class _RunNames(string.Formatter):
-    """Formats names of task runs out of parameters, of which many are folders."""
+    """Formats names of task runs from parameters, many of which are folders."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """Return of a folder what it is of.
+        """Return what a folder holds.
 
-        `{set_folder!e}` is the evaluation set of a frozen one, `{folder!m}` candidate and set of
-        a folder that measurements of these are in.
+        `{set_folder!e}` is the evaluation set in a folder of frozen rows, `{folder!m}` the
+        candidate and the set of a folder of measurements.
         """
         if conversion == "e":
             return PurePath(value).name.rpartition("-")[0]
@@ -129,8 +129,8 @@ def run_name(template: str, parameters: Mapping[str, Any]) -> str:
 def say(sentence: str, *, aside: bool = False) -> None:
     """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
 
-    It never holds a comment's text. The command mutes Prefect's own log in the terminal, which
-    mutes it on the server, too; what is said here arrives there all the same.
+    It must never hold a comment's text. The command mutes Prefect's own log in the terminal, and
+    thereby on the server; these sentences still reach the server.
     """
     if not aside:
         _steps.info("%s", sentence)
@@ -172,7 +172,7 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     Raises
     ------
     TypeError
-        When the function is decorated, if it has no such parameter, or that no such attribute.
+        At decoration, if the function has no such parameter, or its class no such attribute.
     """
     options = {
         "name": name,
@@ -214,14 +214,14 @@ def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:
     if template is None:
         return None
 
-    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect hands them over
+    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect passes them
         return run_name(template, parameters)
 
     return named
 
 
 def task_runner() -> TaskRunner[Any] | None:
-    """Return what runs the tasks of a flow: threads (None), or what the environment names.
+    """Return the task runner of a flow: None for threads, or the one that the environment names.
 
     `BIASGATE_TASK_RUNNER` is `module:class`, as in `prefect_dask:DaskTaskRunner`, and
     `BIASGATE_TASK_RUNNER_OPTIONS` its options in JSON.
@@ -251,7 +251,7 @@ def task_runner() -> TaskRunner[Any] | None:
 
 
 def is_spread() -> bool:
-    """Whether the tasks of this flow run elsewhere than in threads of its process."""
+    """Whether the tasks of this flow run outside its own process."""
     from prefect.context import FlowRunContext  # noqa: PLC0415
     from prefect.task_runners import ThreadPoolTaskRunner  # noqa: PLC0415
 
@@ -261,7 +261,7 @@ def is_spread() -> bool:
 
 @contextmanager
 def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
-    """Have what is submitted run on Dask workers that have these resources."""
+    """Submit tasks to Dask workers that have these resources."""
     if not resources or not is_spread():
         yield
         return
@@ -279,7 +279,7 @@ def publish_markdown(key: str, markdown: str, description: str) -> None:
 
 
 def is_in_run() -> bool:
-    """Whether this is called in a flow or a task, to which artifacts can belong."""
+    """Whether this is called in a flow run or task run, to which artifacts can belong."""
     if "prefect" not in sys.modules:
         return False
     from prefect.context import FlowRunContext, TaskRunContext  # noqa: PLC0415
@@ -288,12 +288,12 @@ def is_in_run() -> bool:
 
 
 class ProgressArtifact:
-    """A progress artifact of the running task; made when there is something to tell.
+    """A progress artifact of the running task; created at the first update.
 
     Parameters
     ----------
     key : str
-        Under which Prefect lists it: lower case letters, digits and `-`.
+        Its key in Prefect: lower case letters, digits and `-`.
     """
 
     def __init__(self, key: str) -> None:

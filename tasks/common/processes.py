@@ -1,4 +1,4 @@
-"""Which process is making something, and whether that process has ended."""
+"""Which process owns some work, and whether that process has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAME_START_S = 5.0
 
 
 def this_process() -> str:
-    """Return machine, number and start of this process: no other has, or will have, the same."""
+    """Return machine, PID and start of this process, which no other process ever shares."""
     return _described(os.getpid())
 
 
@@ -23,7 +23,7 @@ def is_of_this_machine(process: str) -> bool:
 
 
 def has_ended(process: str) -> bool:
-    """Whether a process of this machine has ended; of another machine's this cannot tell."""
+    """Whether a process of this machine has ended; never true of another machine's."""
     _, pid, started = process.rsplit(" ", 2)
     if not is_of_this_machine(process):
         return False
@@ -39,7 +39,7 @@ def _described(pid: int) -> str:
 def _start(pid: int) -> float | None:
     """Return when a process started, in seconds since the boot; None if it has ended.
 
-    Since the boot, and not on the calendar: setting the clock moves both alike.
+    Relative to the boot, because setting the clock shifts both times alike.
     """
     try:
         process = psutil.Process(pid)

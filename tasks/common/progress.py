@@ -1,4 +1,4 @@
-"""Progress: a bar on standard error where that is a terminal, an artifact on Prefect's server."""
+"""Progress: a bar on standard error if that is a terminal, and an artifact in Prefect."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _users = 0
 
 
 class Advance(Protocol):
-    """Reports steps done; `total` corrects what was expected in all."""
+    """Reports steps done; `total` corrects the expected number."""
 
     def __call__(self, n: int, *, total: float | None = None) -> None:
-        """Count `n` further steps."""
+        """Count `n` more steps."""
 
 
 @contextmanager
 def progress(
     what: str, *, total: float | None = None, unit: str = "rows", always: bool = False
 ) -> Iterator[Advance]:
-    """Show what is going on, how fast, and how long it will take.
+    """Show what is being done, how fast, and the time left.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def progress(
     unit : str
         What is counted; bytes are shown in MB.
     always : bool, default=False
-        Have an artifact on Prefect's server even if it takes no longer than a few seconds.
+        Publish an artifact on Prefect's server even for a step of a few seconds.
 
     Yields
     ------
@@ -81,7 +81,7 @@ def _silent(n: int, *, total: float | None = None) -> None:
 
 
 def _join() -> Progress:
-    global _users  # noqa: PLW0603 - one display a process
+    global _users  # noqa: PLW0603 - one display per process
     with _lock:
         if not _users:
             columns = TextColumn("{task.description}"), BarColumn(), _Done(), TimeRemainingColumn()
@@ -92,7 +92,7 @@ def _join() -> Progress:
 
 
 def _leave() -> None:
-    global _users  # noqa: PLW0603 - one display a process
+    global _users  # noqa: PLW0603 - one display per process
     with _lock:
         _users -= 1
         if not _users:

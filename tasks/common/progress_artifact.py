@@ -1,4 +1,4 @@
-"""What a long step has done, published on the Prefect server now and then."""
+"""Progress of long steps, published on the Prefect server at intervals."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Self
 
 from biasgate.tasks.common.prefect_task import ProgressArtifact, is_in_run
 
-# Between two updates. The last one may wait for the server, but no longer than this either.
+# Between two updates; the last one waits for the server no longer than this either.
 INTERVAL_S = 3.0
 _log = logging.getLogger("biasgate.progress")
 
 
 class Reporter:
-    """Publishes progress from a thread of its own; a server that is away disturbs nothing.
+    """Publishes progress from its own thread; an unreachable server does no harm.
 
-    Nothing is published outside of a flow, nor while the total is unknown, nor of a step that
-    ends before the first update is due.
+    Nothing is published outside a flow, while the total is unknown, or for a step that ends
+    before the first update is due.
 
     Parameters
     ----------
     what : str
         What is being done; also, in lower case and with dashes, the artifact's key.
     total : float or None
-        Steps in all, if known.
+        Number of steps, if known.
     unit : str
         What is counted; bytes are shown in MB.
     always : bool, default=False
-        Publish it of a short step, too.
+        Publish short steps, too.
     """
 
     def __init__(self, what: str, total: float | None, unit: str, *, always: bool = False) -> None:
@@ -54,7 +54,7 @@ class Reporter:
             self._thread.join(INTERVAL_S)
 
     def advance(self, n: float, total: float | None) -> None:
-        """Count `n` further steps, perhaps of another total."""
+        """Count `n` more steps, perhaps of a new total."""
         self._done += n
         self._total = self._total if total is None else total
 
@@ -81,7 +81,7 @@ class Reporter:
                 try:
                     artifact.tell(min(100.0, 100 * self._done / self._total), self.said())
                 except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
-                    _log.debug("progress is not published any more: %s", type(error).__name__)
+                    _log.debug("progress is no longer published: %s", type(error).__name__)
                     return
             if has_ended:
                 return

@@ -1,4 +1,4 @@
-"""Pieces that every section of a configuration file is made of."""
+"""Building blocks of every section of a configuration file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Settings(BaseModel):
     Attributes
     ----------
     secret_keys : frozenset of str
-        Keys in which `${NAME}` stays as it is, and whose content no error repeats.
+        Keys in which `${NAME}` is not replaced, and whose values errors never show.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,7 +44,7 @@ class Settings(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _name_similar_keys(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Say which key an unknown one may have meant; Pydantic itself only says "extra"."""
+        """Suggest a similar key for an unknown one; Pydantic itself only says "extra"."""
         try:
             return handler(value)
         except ValidationError as error:
@@ -69,11 +69,11 @@ def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-"""A name that is also a folder name and a piece of an MLflow key."""
+"""A name that is also a folder name and part of an MLflow key."""
 
 
 def relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
-    """Return a path that starts at the folder of the configuration, where it is relative."""
+    """Resolve a relative path against the folder of the configuration file."""
     if not isinstance(value, str | Path):
         return value
     base = (info.context or {}).get("folder")
@@ -82,7 +82,7 @@ def relative_to_configuration(value: Any, info: ValidationInfo) -> Any:
 
 
 ConfigPath = Annotated[Path, BeforeValidator(relative_to_configuration)]
-"""A path; one that is relative starts at the folder of the configuration file."""
+"""A path; a relative one starts at the folder of the configuration file."""
 
 
 def expand_variables(value: Any, where: str) -> Any:

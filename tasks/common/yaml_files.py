@@ -74,7 +74,7 @@ class _StrictLoader(yaml.SafeLoader):
         seen = set()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
-                continue  # `<<: *anchor`, whose keys may be given anew
+                continue  # `<<: *anchor`, whose keys may be overridden
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 problem = f"the key {key!r} is given twice"
@@ -100,7 +100,7 @@ def _told(
     path: Path, content: dict[str, Any], error: ValidationError, secret_keys: frozenset[str]
 ) -> str:
     errors = error.errors(include_url=False)
-    # Of a value that may be a word or a list, what is wrong with the list is the one to tell.
+    # Where a value may be a word or a list, report the error of the list.
     to_tell = [
         one for one in errors if not any("literal[" in str(part) for part in one["loc"][-1:])
     ]
@@ -125,7 +125,7 @@ def _key(place: tuple[int | str, ...], content: Any) -> str:
 
 
 def _rule(error: ErrorDetails, *, secret: bool) -> str:
-    """Say what the rule is, what was given, and what may have been meant."""
+    """State the rule, what was given, and what may have been meant."""
     kind, context, given = error["type"], error.get("ctx", {}), error["input"]
     rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
     if kind in {UNKNOWN_KEY, "missing"} or secret:
@@ -153,4 +153,4 @@ def _rule(error: ErrorDetails, *, secret: bool) -> str:
 
 def _instead(key: str, section: Any) -> str:
     similar = [name for name in section if did_you_mean(name, [key])] if section else []
-    return f" Is it meant by {similar[0]!r}?" if similar else ""
+    return f" Did you write {similar[0]!r} instead?" if similar else ""

@@ -1,1 +1,1 @@
-"""Evaluation sets: where they come from and how they are frozen."""
+"""Evaluation sets: their sources, and how they are frozen."""

@@ -1,4 +1,4 @@
-"""Taking single files out of a zip or tar archive."""
+"""Extracting single files from a zip or tar archive."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def archived_files(path: Path) -> list[str]:
 
 
 def extract_file(path: Path, name: str, target: Path) -> None:
-    """Write the one file of this name, in whatever folder of the archive, to `target`.
+    """Write the one file of this name, in any folder of the archive, to `target`.
 
-    No path that the archive holds is ever used, so that it cannot write anywhere else.
+    Paths inside the archive are never used, so that it cannot write anywhere else.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _opened(path: Path) -> Iterator[list[tuple[str, _Opener]]]:
     except _DAMAGED as error:
         msg = (
             f"file {path} must be a whole zip or tar archive; it is truncated, damaged or of "
-            "another kind. Delete it and fetch it again."
+            "another type. Delete it and download it again."
         )
         raise InputError(msg) from error
 

@@ -25,8 +25,8 @@ from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_oth
 from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
 
 ROWS_A_CHUNK = 100_000
-# A table of hundreds of columns is read in fewer rows at a time, down to these: memory that is
-# used again stays in the cache, and new memory costs more than the reading.
+# A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
+# memory stays in the cache, and allocating new memory costs more than reading.
 _VALUES_A_CHUNK, _LEAST_ROWS = 10_000_000, 10_000
 Separator = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 _OTHER_SEPARATORS = {";": "`;`", "\t": "a tab", "|": "`|`", ",": "a comma"}
@@ -52,7 +52,7 @@ class Chunk:
     table: pa.Table
 
     def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
-        """Say where a value stands."""
+        """Return the place of a value, for messages."""
         found = None if ids is None else ids[offset].as_py()
         return place(file=self.path, column=column, row=self.first_row + offset, id=found)
 
@@ -65,7 +65,7 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
     path : Path
         CSV (gz too), Parquet or JSON lines, by its name.
     separator : str, optional
-        Of a CSV file. Default is a tab where the name says `.tsv`, else a comma.
+        Of a CSV file. Default: a tab for `.tsv`, else a comma.
 
     Raises
     ------
@@ -79,13 +79,13 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
         if is_json_lines(path):
             return json_columns(path)
         mark = separator or _separator_by_name(path)
-        # Not as a header, of which pandas would rename a repeated name.
+        # Not as a header: pandas would rename a repeated name.
         first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False)
         return [str(name) for name in first.iloc[0]]
 
 
 def require_columns(path: Path, wanted: Sequence[str], separator: str | None = None) -> None:
-    """Refuse a file that lacks a column."""
+    """Raise an error if a file lacks a column."""
     present = file_columns(path, separator)
     missing = [name for name in wanted if name not in present]
     twice = [name for name in wanted if present.count(name) > 1]
@@ -97,7 +97,7 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
         found = _other_separator(present) or (
             f"it has {', '.join(map(repr, present))}"
             if all(map(_LIKE_A_NAME.fullmatch, present))
-            else "its first line is no header of column names, or has names of other characters"
+            else "its first line is not a header, or its column names have other characters"
         )
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
@@ -106,11 +106,13 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
 
 
 def _other_separator(present: Sequence[str]) -> str:
-    """Say so if the one column of a file looks like several that something else separates."""
+    """Return a hint if the only column of a file looks like several with another separator."""
     for mark, named in _OTHER_SEPARATORS.items():
         if len(present) == 1 and mark in present[0]:
             shown = mark.replace("\t", "\\t")
-            return f'its first line has {named}: if that separates, set `separator: "{shown}"`'
+            return (
+                f'its first line has {named}: if it separates columns, set `separator: "{shown}"`'
+            )
     return ""
 
 
@@ -206,7 +208,7 @@ def _bare(n_rows: int) -> pa.Table:
 
 
 class _named_errors:  # noqa: N801 - used like a function
-    """Turn what readers raise into an InputError that names the file and what to do."""
+    """Turn the errors of readers into an InputError that names the file and what to do."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -226,7 +228,7 @@ class _named_errors:  # noqa: N801 - used like a function
 
 
 def _first_undecodable(path: Path) -> str:
-    """Say which line is not UTF-8, and how to convert the file."""
+    """Name the first line that is not UTF-8, and how to convert the file."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -234,18 +236,18 @@ def _first_undecodable(path: Path) -> str:
                 line.decode("utf-8")
             except UnicodeDecodeError:
                 return (
-                    f" Line {number} is not. Convert it with the encoding that it has, as in: "
+                    f" Line {number} is not. Convert it from its real encoding, as in: "
                     f"iconv -f LATIN1 -t UTF-8 {path.name}"
                 )
     return ""
 
 
 def _found_instead(path: Path) -> str:
-    """Say what there is where a file is missing: a link to nothing, or a similar name."""
+    """Return a hint for a missing file: a broken link, a missing folder or a similar name."""
     if path.is_symlink():
-        return f" It is a link to {path.readlink()}."
+        return f" It is a broken link to {path.readlink()}."
     if not path.parent.is_dir():
-        return f" Nor does the folder {path.parent}."
+        return f" Its folder {path.parent} does not exist either."
     return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
 
 
@@ -268,11 +270,11 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, 
         case UnicodeDecodeError():
             return "must be UTF-8."
         case EOFError() | zlib.error():
-            return "is truncated: its compressed data end too early. Fetch it again."
+            return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():
             return f"is malformed CSV: {str(error).strip()}."
         case pa.ArrowInvalid():
-            return "is not a readable Parquet file; it may be truncated. Fetch it again."
+            return "is not a readable Parquet file; it may be truncated. Download it again."
         case OSError():
             return f"cannot be read: {error.strerror or type(error).__name__}."
         case _:

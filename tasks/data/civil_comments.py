@@ -1,4 +1,4 @@
-"""Civil Comments with Jigsaw's labels (the Kaggle 2019 task), from its published forms.
+"""Civil Comments with Jigsaw's labels (the Kaggle 2019 task), from any published form.
 
 Two million comments of news sites with fractions of raters for toxicity, its subtypes and,
 for about a fifth of the rows, 24 identities (Borkan et al. 2019, arXiv:1903.04561; CC0).
@@ -40,8 +40,7 @@ SHORT = 100
 """Borkan's short comments have fewer characters than this."""
 
 _OTHERWISE = (
-    "Where there is no network, fetch the archive elsewhere, unpack it and give its folder "
-    "as `folder:`."
+    "Without a network, download the archive elsewhere, unpack it and give its folder as `folder:`."
 )
 
 
@@ -54,15 +53,15 @@ class CivilCommentsSource(SourceSettings):
         Holds `train.csv`, `test_public_expanded.csv` and `test_private_expanded.csv`, or one
         of `civil_comments.csv`, `all_data.csv`, `all_data_with_identities.csv` (WILDS).
     url : str, optional
-        A zip or tar archive of such files; default the public one.
+        A zip or tar archive of such files. Default: the public one.
     size, sha256 : optional
-        What the archive must be; known for the public ones.
+        Expected size and digest of the archive; known for the public ones.
     split : list of {"train", "val", "test", "test_public", "test_private"}, optional
-        Default the test rows, in whatever splits they come.
+        Default: the test rows, whatever their splits are called.
     label : str
         `toxicity` or one of its subtypes.
     identities : list of str or "all"
-        Those to measure; the frozen set has all 24. Default the nine of the Kaggle task.
+        The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task.
     """
 
     not_frozen: ClassVar[frozenset[str]] = SourceSettings.not_frozen | {
@@ -97,7 +96,7 @@ class CivilCommentsSource(SourceSettings):
         return self
 
     def prepare(self, cache: Path) -> Self:
-        """Fetch the archive and take the needed files out of it; return the local source."""
+        """Download the archive and extract the needed files; return the local source."""
         if self.folder is not None:
             return self
         url = self.url or OFFICIAL_URL
@@ -126,13 +125,13 @@ class CivilCommentsSource(SourceSettings):
         return sorted({self._local / layout.files[split] for split in splits})
 
     def check(self) -> None:
-        """Refuse a folder that lacks a file or a column; an archive is checked once fetched."""
+        """Refuse a folder that lacks a file or a column; an archive is checked after download."""
         if self.folder is not None:
             for path in self.files():
                 reading.require_columns(path, self._columns(path))
 
     def split_name(self) -> str:
-        """Return the chosen splits, whatever their order."""
+        """Return the chosen splits in a fixed order."""
         return "+".join(self._chosen()[1])
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -160,20 +159,20 @@ class CivilCommentsSource(SourceSettings):
         return available if self.identities == "all" else list(dict.fromkeys(self.identities))
 
     def provenance(self) -> dict[str, Any]:
-        """Say what the frozen rows depend on."""
+        """Return what the frozen rows depend on."""
         archive = {} if self._archive is None else {"archive": self._archive}
         return super().provenance() | archive
 
     @property
     def _local(self) -> Path:
         if self.folder is None:
-            msg = "prepare() must come first: it says where the files of an archive are"
+            msg = "prepare() must be called first: it extracts the archive"
             raise RuntimeError(msg)
         return self.folder
 
     def _chosen(self) -> tuple[Layout, tuple[str, ...]]:
         if not self._local.is_dir():
-            msg = f"`folder` must be a folder; {self._local} is none."
+            msg = f"`folder` must be a folder; {self._local} is not."
             raise InputError(msg)
         return self._fitting([path.name for path in self._local.iterdir()], self._local)
 

@@ -1,4 +1,4 @@
-"""What was published of Civil Comments: columns, file layouts, archives.
+"""Published forms of Civil Comments: columns, file layouts, archives.
 
 Columns and archives as in the Kaggle 2019 task and the catalogue of TensorFlow Datasets; the
 single file with its splits train, val and test is that of WILDS (Koh et al. 2021).
@@ -48,7 +48,7 @@ JIGSAW_NINE: tuple[Identity, ...] = (
     "white",
     "psychiatric_or_mental_illness",
 )
-"""The identities of the Kaggle task: those with more than 500 mentions in its test set."""
+"""The identities of the Kaggle task: the ones with more than 500 mentions in its test set."""
 
 Label = Literal[
     "toxicity",
@@ -89,9 +89,9 @@ class Layout:
     files : mapping of str to str
         File of each split.
     tests : tuple of str
-        The splits that `test`, and no choice at all, stand for.
+        The splits that `test` means, which is also the default.
     by_column : bool
-        Whether one file holds all splits, told apart by its column `split`.
+        Whether one file holds all splits, with a column `split`.
     """
 
     files: Mapping[str, str]
@@ -135,4 +135,4 @@ LAYOUTS: tuple[Layout, ...] = (
     _one_file("all_data.csv", "train", "test"),
     _one_file("all_data_with_identities.csv", "train", "val", "test"),
 )
-"""Kaggle's files, the public archive, Kaggle's single file, and WILDS; the first that fits."""
+"""Kaggle's files, the public archive, Kaggle's single file, WILDS; the first match is used."""

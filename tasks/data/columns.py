@@ -1,4 +1,4 @@
-"""The columns of frozen rows: what every source must yield, whoever wrote it."""
+"""The columns of frozen rows, which every source must yield."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
 
 
 def conformed(chunk: pa.Table, name: str) -> pa.Table:
-    """Return a chunk of rows with the types that frozen rows have.
+    """Return a chunk of rows with the types of frozen rows.
 
     Parameters
     ----------
     chunk : pyarrow.Table
-        What a source yields.
+        Rows from a source.
     name : str
-        Of the evaluation set, for messages.
+        Name of the evaluation set, for messages.
 
     Raises
     ------
     InputError
-        If a column is missing, unknown or of another type, a value is missing where there must
-        be one, or a fraction is outside [0, 1].
+        If a column is missing, unknown or of another type, a required value is missing, or a
+        fraction is outside [0, 1].
     """
     of = f"the source of evaluation set {name!r}"
     missing = sorted(_NEEDED.keys() - set(chunk.column_names))

@@ -1,9 +1,9 @@
-"""Downloads that survive a cut connection and are checked before they get their name.
+"""Downloads that survive a broken connection and are verified before they get their name.
 
-The bytes go to `<name>.part`, with `<name>.part.json` saying which version of the remote file
-they are. A later try, or a later run, asks for the rest of that same version (`Range` with
-`If-Range`); a file that changed in between is fetched from the start, never spliced. Only a
-file of the expected size and SHA-256 is renamed to `<name>`; `<name>.json` keeps its digest.
+The bytes go to `<name>.part`; `<name>.part.json` identifies the version of the remote file. A
+retry, or a later run, asks for the rest of that same version (`Range` with `If-Range`); a file
+that changed meanwhile is downloaded from the start. Only a file of the expected size and
+SHA-256 is renamed to `<name>`; `<name>.json` keeps its digest.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
 class _Cut(Exception):  # noqa: N818 - never leaves this module
-    """One try ended early; another may succeed."""
+    """One try ended early; a retry may succeed."""
 
 
 def download(
     url: str, path: Path, *, size: int | None = None, sha256: str | None = None, otherwise: str = ""
 ) -> str:
-    """Fetch a file, unless it is there already, whole and verified.
+    """Download a file, unless a complete and verified copy exists.
 
     Parameters
     ----------
     url : str
-        Where it is (http or https). Proxies are taken from the environment.
+        Its address (http or https). Proxies are taken from the environment.
     path : Path
-        Where it is to be.
+        Where to save it.
     size : int, optional
         Its size in bytes, if known.
     sha256 : str, optional
         Its SHA-256 in hexadecimal, if known.
     otherwise : str
-        What to do where there is no network, for the error text.
+        What to do without a network, for the error text.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def download(
     Raises
     ------
     InputError
-        If the file cannot be had, or is not the expected one.
+        If the file cannot be downloaded, or is not the expected one.
     """
     with locked(path):
         kept = _kept(url, path, sha256)
@@ -80,7 +80,7 @@ def shown(url: str) -> str:
 
 
 def _kept(url: str, path: Path, sha256: str | None) -> str | None:
-    """Return the digest of the file that is there, if it is the expected one."""
+    """Return the digest of the existing file, if it is the expected one."""
     if not path.exists():
         return None
     record = _read_json(_record_file(path))
@@ -90,7 +90,7 @@ def _kept(url: str, path: Path, sha256: str | None) -> str | None:
 
 
 def _fetch(url: str, part: Path, size: int | None, otherwise: str) -> None:
-    """Bring `part` to its full length, in as many tries as make progress."""
+    """Complete `part`, retrying as long as tries make progress."""
     failures, best = 0, _length(part)
     with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
         while True:
@@ -128,7 +128,7 @@ def _fetch_rest(
         if start and (
             validator != version["validator"] or version.get("total") not in {None, total}
         ):
-            # Some servers honour Range and ignore If-Range: this is another version's tail.
+            # Some servers honour Range but ignore If-Range: this is the rest of another version.
             _discard(part)
             raise _Cut("the file changed on the server")
         if size is not None and total is not None and total != size:
@@ -177,7 +177,7 @@ def _refuse_status(url: str, part: Path, response: httpx.Response, otherwise: st
 
 
 def _extent(response: httpx.Response, part: Path, asked: int) -> tuple[int, int | None]:
-    """Return where the body starts in the file, and the file's length if it is told."""
+    """Return where the body starts in the file, and the file's length if the server gives it."""
     if response.headers.get("content-encoding", "identity") != "identity":
         return 0, None
     if response.status_code == httpx.codes.PARTIAL_CONTENT:
@@ -186,14 +186,14 @@ def _extent(response: httpx.Response, part: Path, asked: int) -> tuple[int, int 
         )
         if told is None or int(told[1]) != asked or told[2] == "*":
             _discard(part)
-            raise _Cut("the server answered with another part than was asked for")
+            raise _Cut("the server answered with another part than the requested one")
         return asked, int(told[2])
     length = response.headers.get("content-length")
     return 0, None if length is None else int(length)
 
 
 def _validator(response: httpx.Response) -> str | None:
-    """Return what identifies this version of the file; a weak ETag does not."""
+    """Return what identifies this version of the file; a weak ETag is not enough."""
     if response.headers.get("content-encoding", "identity") != "identity":
         return None
     etag = response.headers.get("etag")
@@ -210,14 +210,14 @@ def _verified(url: str, part: Path, size: int | None, sha256: str | None) -> str
             _discard(part)
             msg = (
                 f"the file at {shown(url)} must have {rule} {expected}; it has {got}. "
-                "What was received is deleted: it is damaged, or another file than expected."
+                "The download was deleted: it is damaged, or another file than expected."
             )
             raise InputError(msg)
     return found
 
 
 def _failed(url: str, part: Path, error: Exception, otherwise: str) -> str:
-    kept = f" The first {_length(part)} bytes are kept: run again to go on." * (_length(part) > 0)
+    kept = f" The first {_length(part)} bytes are kept: run again to resume." * (_length(part) > 0)
     reason = str(error).strip() or type(error).__name__
     return (
         f"the download of {shown(url)} failed {TRIES} times in a row: {reason}.{kept} {otherwise}"
@@ -234,7 +234,7 @@ def _length(part: Path) -> int:
 
 
 def _key(url: str) -> str:
-    """Stand for a URL on disk, where its secrets must not be."""
+    """Return a digest of a URL, because its secrets must not be written to disk."""
     return hashlib.sha256(url.encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """Frozen evaluation sets: one Parquet file of rows and one record of where they came from.
 
-Every source ends here, whatever it read. All rows are kept, also those that no identity
-rater saw; which rows count and what counts as positive is decided when measuring. Columns of
-`rows.parquet`, in this order, those marked optional only where the source has them:
+Every source ends here. All rows are kept, even if no identity rater saw them; which rows count,
+and what counts as positive, is decided when measuring. Columns of `rows.parquet`, in this order
+(optional ones only if the source has them):
 
 ==================  =============  =======================================================
 `id`                string         unique
@@ -61,7 +61,7 @@ class EvaluationSet:
         Raises
         ------
         InputError
-            If the folder holds no set, or the rows are not the ones that were frozen.
+            If the folder holds no set, or the rows have changed since they were frozen.
         """
         try:
             record = json.loads((folder / RECORD).read_text("utf-8"))
@@ -71,7 +71,7 @@ class EvaluationSet:
             raise InputError(msg) from error
         if altered:
             msg = (
-                f"{folder / ROWS} has changed since it was frozen. Delete {folder} to make it anew."
+                f"{folder / ROWS} has changed since it was frozen. Delete {folder}, then run again."
             )
             raise InputError(msg)
         return cls(folder, record)
@@ -87,7 +87,7 @@ class EvaluationSet:
         return str(self.record["digest"])
 
     def content_digest(self) -> str:
-        """Compute `digest` anew from the rows as they are."""
+        """Recompute `digest` from the current rows."""
         order = _order_by_id(self.folder / ROWS, self.name)
         return digest_rows(self.folder / ROWS, str(self.record["split"]), order)
 
@@ -108,23 +108,23 @@ class EvaluationSet:
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows carry text."""
+        """Whether the rows have text."""
         return "text" in self.columns
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Read one column, whole, in row order."""
+        """Read one whole column, in row order."""
         return next(self.each_column([name]))
 
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
-        """Parsed once: with thousands of columns that takes longer than to read one of them."""
+        """Parsed once: with thousands of columns, parsing takes longer than reading one of them."""
         return pq.read_metadata(self.folder / ROWS)
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self.folder / ROWS, metadata=self._metadata)
 
     def each_column(self, names: Iterable[str]) -> Iterator[pa.ChunkedArray]:
-        """Read some columns one after the other: the file is opened once."""
+        """Read some columns one after the other, opening the file once."""
         with self._open() as file:
             for name in names:
                 yield file.read(columns=[name]).column(0)
@@ -135,7 +135,7 @@ class EvaluationSet:
             yield from file.iter_batches(batch_size=size, columns=list(columns))
 
     def rows(self, columns: Sequence[str], start: int, n_rows: int) -> pa.Table:
-        """Read some columns of at most `n_rows` rows from row `start` on, and little else."""
+        """Read some columns of at most `n_rows` rows from row `start` on; reads little else."""
         with self._open() as file:
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             ends = np.cumsum(sizes)
@@ -155,22 +155,22 @@ def freeze_rows(
     source: Mapping[str, Any],
     notes: Callable[[], Mapping[str, Any]] = dict,
 ) -> EvaluationSet:
-    """Write checked chunks of rows as a frozen set; the folder appears whole or not at all.
+    """Write checked chunks of rows as a frozen set, atomically.
 
     Parameters
     ----------
     chunks : iterable of pyarrow.Table
-        With the columns listed at the top of this module, all of one schema; values already
-        checked by the source, which knows file and row. Memory use is one chunk, and later
-        one column.
+        With the columns listed at the top of this module, all of one schema; the source has
+        checked the values, because it knows file and row. Only one chunk, and later one
+        column, is in memory at a time.
     folder : Path
-        Where the set is to be.
+        Where to write the set.
     name, split : str
-        Name of the set; which split of its source it is (part of the digest).
+        Name of the set, and the split of its source (part of the digest).
     source : mapping
-        What the set was made from, for the record: kind, files with digests, choices.
+        Origin of the set, for the record: kind, files with digests, choices.
     notes : callable, optional
-        Called after the last chunk; what it returns is added to the record.
+        Called after the last chunk; its result is added to the record.
 
     Returns
     -------
@@ -216,7 +216,7 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
     digest.update(json.dumps([DIGEST_FORMAT, split, columns, len(order)]).encode())
     with pq.ParquetFile(rows) as file:
         for name, kind in columns:
-            # In one piece: to take rows out of many chunks joins all of them, every time.
+            # As one chunk: taking rows from many chunks would join all of them, every time.
             column = file.read(columns=[name]).column(0).combine_chunks()
             for start in range(0, len(order), _ROWS_A_STEP):
                 part = column.take(pa.array(order[start : start + _ROWS_A_STEP]))
@@ -263,7 +263,7 @@ def _order_by_id(rows: Path, name: str) -> np.ndarray:
         at = int(np.flatnonzero(same)[0])
         first, second = sorted((int(order[at]), int(order[at + 1])))
         msg = (
-            f"ids of evaluation set {name!r} must be unique; id {shown_id(in_order[at])} stands in "
+            f"ids of evaluation set {name!r} must be unique; id {shown_id(in_order[at])} is in "
             f"rows {first} and {second} ({int(same.sum())} repeated in all)."
         )
         raise InputError(msg)

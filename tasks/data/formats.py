@@ -1,4 +1,4 @@
-"""What format a file has: its name says so, and its first bytes must agree."""
+"""The format of a file: its name decides, and its first bytes must agree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _STARTS = {
     b"\x1f\x8b": "is compressed with gzip, so its name must end in .gz.",
     b"PAR1": "is Parquet, so its name must end in .parquet.",
     b"PK\x03\x04": "must be CSV, JSON lines or Parquet; it is a zip archive or an Excel workbook.",
-    b"BZh": "must be compressed with gzip, if at all; it is with bzip2.",
-    b"\xfd7zXZ": "must be compressed with gzip, if at all; it is with xz.",
-    b"\x28\xb5\x2f\xfd": "must be compressed with gzip, if at all; it is with zstd.",
+    b"BZh": "must be uncompressed or in gzip; it is compressed with bzip2.",
+    b"\xfd7zXZ": "must be uncompressed or in gzip; it is compressed with xz.",
+    b"\x28\xb5\x2f\xfd": "must be uncompressed or in gzip; it is compressed with zstd.",
 }
 _OWN_START = {".gz": b"\x1f\x8b", ".parquet": b"PAR1", ".pq": b"PAR1"}
 
 
 class OtherFormatError(ValueError):
-    """A file of another format than its name says, or of one that is not read."""
+    """A file whose format does not fit its name, or is not supported."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -29,17 +29,17 @@ def is_parquet(path: Path) -> bool:
 
 
 def refuse_other_format(path: Path) -> None:
-    """Refuse a file whose first bytes belong to another format than its name.
+    """Refuse a file whose first bytes do not fit its name.
 
     Raises
     ------
     OtherFormatError
-        With what it is, and what to do.
+        With the real format, and what to do.
     """
     if path.suffix == ".json":
         msg = (
-            "is named .json; name it .jsonl if it has one JSON object a line, or convert it, as "
-            'with pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
+            "is named .json; name it .jsonl if it has one JSON object per line, or convert it, as "
+            'in pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
         )
         raise OtherFormatError(msg)
     with path.open("rb") as stream:

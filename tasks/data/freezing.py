@@ -31,21 +31,21 @@ SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 
 
 def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
-    """Return the frozen set of a source, made once per content of its files and options.
+    """Return the frozen set of a source; it is frozen once per content of its files and options.
 
     Parameters
     ----------
     source : SourceSettings
         Checked section of a configuration.
     store : Path
-        The set is kept below `store/sets`, downloads below `store/downloads`.
+        The set is written below `store/sets`, downloads below `store/downloads`.
 
     Returns
     -------
     EvaluationSet
-        The set, verified if it was there already.
+        The set; an existing one is verified.
     """
-    source = source.model_copy()  # what it notices in the rows is of this reading alone
+    source = source.model_copy()  # its notes on the rows must not outlive this call
     source.check()
     source = source.prepare(store / "downloads")
     source.check()

@@ -1,4 +1,4 @@
-"""Reading files of JSON lines: one object a line, as `{"id": 1, "label": 0}`."""
+"""Reading files of JSON lines: one object per line, as in `{"id": 1, "label": 0}`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-# An object may leave out keys whose value is null; all of some lines together name the columns.
+# An object may leave out null keys, so the columns are the keys of this many lines together.
 _LINES_OF_HEADER = 1000
 
 
 class JsonLinesError(ValueError):
-    """A line that is no object; the text names the line and never quotes it."""
+    """A line that is not an object; the text names the line and never quotes it."""
 
 
 def is_json_lines(path: Path) -> bool:
@@ -31,7 +31,7 @@ def json_columns(path: Path) -> list[str]:
     Raises
     ------
     JsonLinesError
-        If a line is no object, or there is none.
+        If a line is not an object, or there are no lines.
     """
     with _opened(path) as (_, lines):
         found = dict.fromkeys(key for row in islice(_rows(lines), _LINES_OF_HEADER) for key in row)
@@ -49,7 +49,7 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
     Raises
     ------
     JsonLinesError
-        If a line is no object, or the values of a column are of several kinds.
+        If a line is not an object, or the values of a column have several types.
     """
     length = path.stat().st_size
     with _opened(path) as (stream, lines):
@@ -62,7 +62,7 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
-    """Yield the file's bytes, to tell how far it is read, and its lines."""
+    """Yield the file's bytes, to measure progress, and its lines."""
     with path.open("rb") as stream, _unpacked(stream, path) as content:
         yield (
             stream,
@@ -83,7 +83,7 @@ def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            msg = f"must hold one JSON object a line; line {number} is none."
+            msg = f"must hold one JSON object per line; line {number} is not one."
             raise JsonLinesError(msg)
         yield row
 
@@ -94,7 +94,7 @@ def _array(values: list[Any], name: str, first: int) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         kinds = sorted({type(value).__name__ for value in values if value is not None})
     msg = (
-        f"must have values of one kind in column {name!r}; rows {first} to "
+        f"must have values of one type in column {name!r}; rows {first} to "
         f"{first + len(values) - 1} have {' and '.join(kinds)}."
     )
     raise JsonLinesError(msg)

@@ -1,13 +1,13 @@
 """The words and sentence frames of the `templates` source; written for this project.
 
-A frame has one place for an identity (`{term}`), one for a person (`{who}`, or `{group}` in
-the plural) and one for the word that carries the polarity: `{adj}`, `{noun}` (plural) or
-`{verb}` (after *I*, *we* or *they*). Every word fits every frame, so a frame says nothing
-about the label. Insults are mild and are here because a classifier must meet them.
+A frame has one placeholder for an identity (`{term}`), one for a person (`{who}`, or `{group}` in
+the plural) and one for the word that sets the polarity: `{adj}`, `{noun}` (plural) or `{verb}`
+(after *I*, *we* or *they*). Every word fits every frame, so a frame says nothing about the
+label. The insults are mild; they are needed to test a classifier.
 
-What makes the phrases hard, as real comments are: frames that negate (a friendly word then
-makes the hostile sentence), frames with praise or blame for something else, and words that
-occur in the test part alone.
+The phrases are hard in the way of real comments: some frames negate (a friendly word then gives
+a hostile sentence), some praise or blame something else, and some words occur only in the test
+part.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Words:
     Attributes
     ----------
     shared : tuple of str
-        In both parts.
+        Used in both parts.
     held_out : tuple of str
-        In the test part alone.
+        Used only in the test part.
     """
 
     shared: tuple[str, ...]
@@ -59,7 +59,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Frame:
-    """A sentence with places to fill.
+    """A sentence with placeholders.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class Frame:
     text : str
         The sentence.
     kind : {"adj", "noun", "verb"}
-        Which kind of word carries the polarity.
+        The kind of word that sets the polarity.
     negated : bool
-        Whether a friendly word makes the hostile sentence.
+        Whether a friendly word gives a hostile sentence.
     """
 
     key: str
@@ -106,7 +106,7 @@ NEUTRAL = _split(
     "local, tall, married, vegetarian, left-handed, quiet, retired, foreign-trained, part-time, "
     "suburban, bearded, self-employed, experienced, seasonal"
 )
-"""What stands in the place of the identity where a sentence mentions none."""
+"""Words in place of the identity, for sentences that mention none."""
 
 HOSTILE: dict[Kind, Words] = {
     "adj": Words(
@@ -242,6 +242,6 @@ TEST_FRAMES = _frames(
 
 
 def words(kind: Kind, polarity: Polarity, *, held_out: bool) -> tuple[str, ...]:
-    """Return the words of a kind and polarity, on request with those held out."""
+    """Return the words of a kind and polarity, optionally with the held-out ones."""
     found = (HOSTILE if polarity == "hostile" else FRIENDLY)[kind]
     return found.shared + found.held_out if held_out else found.shared

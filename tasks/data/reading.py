@@ -1,7 +1,7 @@
-"""Turning the raw columns of a file into checked ones.
+"""Converting and checking the raw columns of a file.
 
-Numbers in CSV files are read as text and converted here, so that a bad one is named with its
-place and no digit is lost. Error texts never quote a comment.
+Numbers in CSV files are read as text and converted here, so that an error can name the place of
+a bad one and no digit is lost. Error texts never quote a comment.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 
 def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Array:
-    """Return numbers as float64; an empty cell and NaN become null, anything else must be one."""
+    """Return numbers as float64; an empty cell and NaN become null, others are refused."""
     raw = _one(chunk, column)
     if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
         absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
-        # Outside the handler: Arrow's error quotes the value, which may be a comment.
+        # Not in the except block: Arrow's error quotes the value, which may be a comment.
         with suppress(pa.ArrowInvalid):
             return raw.cast(pa.float64())
         values = [_number(value) for value in raw.to_pylist()]
@@ -121,7 +121,7 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
     numbers = raw.cast(pa.float64()) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
-    # Only where it is needed: of thousands of columns this takes longer than to read them.
+    # Only if needed: for thousands of columns this takes longer than reading them.
     has_nan = pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py()
     if not has_nan:
         return numbers
@@ -131,14 +131,14 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
 def to_fractions(
     chunk: Chunk, column: str, ids: pa.Array, *, nullable: bool, hint: str = ""
 ) -> pa.Array:
-    """Return fractions in [0, 1]; nulls only where `nullable`.
+    """Return fractions in [0, 1]; nulls only if `nullable`.
 
     `hint` says what to do about a number outside [0, 1].
 
     Raises
     ------
     InputError
-        At the first value outside [0, 1], or missing where it must not be.
+        At the first value that is outside [0, 1], or missing although required.
     """
     numbers = to_numbers(chunk, column, ids)
     ends = pc.min_max(numbers).as_py()
@@ -174,7 +174,7 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 
 def refuse_lists(chunk: Chunk, column: str) -> None:
-    """Refuse a column of lists of identities, with two lines that make columns of it.
+    """Refuse a column of lists of identities, and show how to convert it to columns.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
     kind = chunk.table.column(column).type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         msg = (
-            f"an identity must have a column of its own, of 0 and 1; got lists "
+            f"each identity must have its own column of 0 and 1; got lists "
             f"{place(file=chunk.path, column=column)}. With the file as `t` in pandas:\n"
             f'  groups = pd.get_dummies(t["{column}"].explode(), dtype=float).groupby(level=0)\n'
             f'  t = t.join(groups.max().where(t["{column}"].notna(), axis=0))'
@@ -193,12 +193,12 @@ def refuse_lists(chunk: Chunk, column: str) -> None:
 
 
 def refuse_words(chunk: Chunk, column: str) -> None:
-    """Refuse a label column of words, such as toxic and nontoxic, and say which it has.
+    """Refuse a label column of words, such as toxic and nontoxic, and list them.
 
     Raises
     ------
     InputError
-        If all its values are few and short, and one is no number.
+        If its values are few and short, and one is not a number.
     """
     raw = _one(chunk, column)
     wrong = [word.strip() for word in _words(raw) if _number(word.strip()) is _WRONG]
@@ -212,7 +212,7 @@ def refuse_words(chunk: Chunk, column: str) -> None:
 
 
 def _words(raw: pa.Array) -> list[str]:
-    """Return the values of a column of few short words that repeat; none of any other.
+    """Return the values of a column of a few short, repeated words; else nothing.
 
     Only such a column may be quoted: another may hold comments.
     """
@@ -287,7 +287,7 @@ def _refuse(
 
 
 def _how_many(chunk: Chunk, numbers: pa.Array) -> str:
-    """Say how many rows have no number; the chunks before this one had none such."""
+    """Count the rows without a number so far; the chunks before this one had none."""
     n_rows = chunk.first_row + len(numbers)
     return f" {numbers.null_count:,} of the first {n_rows:,} rows have none."
 

@@ -1,6 +1,6 @@
-"""The seam of evaluation set sources, and the choices that apply when measuring.
+"""The base class of evaluation set sources, with the choices that apply when measuring.
 
-A further source is a subclass of `SourceSettings`. It is named in `SOURCE_KINDS` of
+To add a source, subclass `SourceSettings`. It is named in `SOURCE_KINDS` of
 `biasgate.tasks.data.freezing`, or by an installed package in its entry point group
 `biasgate.sources` (see docs/extending.md).
 """
@@ -18,7 +18,7 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.terms import TermMatcher
 
-# To be raised when the same files give other rows than before: sets are then frozen anew.
+# Increase this when the same files give other rows than before: sets are then frozen again.
 CONVERSION = 1
 
 Threshold = Annotated[float, Field(gt=0, le=1)]
@@ -32,15 +32,16 @@ class SourceSettings(Settings):
     name : str
         Name of the set: its folder in the output, its name in MLflow.
     label_threshold, identity_threshold : float
-        A row is positive, or mentions an identity, when its fraction is at least this.
+        A row is positive, or mentions an identity, if its fraction is at least this.
     identity_rows : {"rated", "all"}
         `rated` measures only rows whose measured identities were all rated; `all` counts
-        an unrated identity as not mentioned. The two are never to be compared.
+        an unrated identity as not mentioned. Results of the two cannot be compared.
     background : {"outside_subgroup", "no_identity"}
         What an identity's rows are compared with: all rows outside it, other identities
-        included, or the rows with none of the measured identities. Never to be compared.
+        included, or the rows with none of the measured identities. Results of the two cannot
+        be compared.
     power_mean_groups : list of str, optional
-        The identities under the power means; default all that are measured.
+        The identities in the power means. Default: all measured ones.
     required : bool
         Whether a candidate must pass on this set to be promoted.
     """
@@ -57,7 +58,7 @@ class SourceSettings(Settings):
             "path",
         }
     )
-    """Options that leave the frozen rows as they are (a file counts by content, not by path)."""
+    """Options that do not change the frozen rows (files count by content, not by path)."""
 
     conversion: ClassVar[int | str] = CONVERSION
     """Part of the set's digest. A source of another package sets the package's version here, so
@@ -74,25 +75,25 @@ class SourceSettings(Settings):
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows carry text."""
+        """Whether the rows have text."""
         return True
 
     def prepare(self, cache: Path) -> Self:  # noqa: ARG002 - for sources that download
-        """Fetch what is not on this machine into `cache`; return the source of local files.
+        """Download missing files into `cache`; return the source of local files.
 
-        Idempotent: what is there, whole and verified, is not fetched again.
+        Idempotent: complete and verified files are not downloaded again.
         """
         return self
 
     def files(self) -> list[Path]:
-        """Return the local files that the set is made from."""
+        """Return the local files that the set is built from."""
         return []
 
     def check(self) -> None:
-        """Refuse what can be refused before any work: missing files, missing columns."""
+        """Raise an error, before any work starts, for missing files or columns."""
 
     def split_name(self) -> str:
-        """Return which split of the source this is; part of the set's digest."""
+        """Return the split of the source; it is part of the set's digest."""
         return "all"
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -100,19 +101,19 @@ class SourceSettings(Settings):
         raise NotImplementedError
 
     def notes(self) -> dict[str, Any]:
-        """Say what was noticed in the rows, once `chunks` has yielded all; for the set's record."""
+        """Return remarks on the rows for the set's record; called after `chunks` is exhausted."""
         return {}
 
     def matcher(self) -> TermMatcher | None:
-        """Return what finds identities in the text; None where none is found like that."""
+        """Return the matcher that finds identities in the text, or None."""
         return None
 
     def measured_identities(self, available: list[str]) -> list[str]:
-        """Return the identities to measure, of those that the frozen set has."""
+        """Return which of the frozen set's identities to measure."""
         return available
 
     def provenance(self) -> dict[str, Any]:
-        """Say what the frozen rows depend on: options, and files by content."""
+        """Return what the frozen rows depend on: options, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
         return options | {
             "conversion": self.conversion,

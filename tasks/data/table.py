@@ -1,4 +1,4 @@
-"""Evaluation sets from any CSV (gz too) or Parquet file, by a mapping of columns."""
+"""Evaluation sets from any CSV or JSON lines (gz too) or Parquet file, by its columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TableSource(SourceSettings):
     path : Path
         CSV or JSON lines (gz too), or Parquet, by its name.
     separator : str, optional
-        Of a CSV file; default a tab in `.tsv`, else a comma.
+        Of a CSV file. Default: a tab for `.tsv`, else a comma.
     id : str
         Column of the ids, or `row_number` to number the rows from 0.
     label : str
@@ -53,10 +53,10 @@ class TableSource(SourceSettings):
     slices : list or dict, optional
         Boolean columns that mark slices of the set.
     split : {"all", "train", "test"}
-        A part of the rows, chosen by a hash of the text (of the id where there is none), so
-        that a comment that occurs twice is never in both parts.
+        A part of the rows, chosen by a hash of the text (or of the id, without text), so that
+        a repeated comment is never in both parts.
     test_fraction : float
-        Share of the rows in `test`.
+        Fraction of the rows in `test`.
     """
 
     source: Literal["table"]
@@ -80,7 +80,7 @@ class TableSource(SourceSettings):
     def _name_columns(cls, value: Any) -> Any:
         if isinstance(value, str):
             msg = f"must be a list of columns, as in [{value}]"
-            raise ValueError(msg)  # noqa: TRY004 - Pydantic tells these
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
         return {str(name): name for name in value} if isinstance(value, list) else value
 
     @field_validator("terms", mode="before")
@@ -112,7 +112,7 @@ class TableSource(SourceSettings):
 
     @property
     def has_text(self) -> bool:
-        """Whether the rows carry text."""
+        """Whether the rows have text."""
         return self.text is not None
 
     def files(self) -> list[Path]:
@@ -124,7 +124,7 @@ class TableSource(SourceSettings):
         reading.require_columns(self.path, self._columns(), self.separator)
 
     def provenance(self) -> dict[str, Any]:
-        """Say what the frozen rows depend on; a separator only where one is set."""
+        """Return what the frozen rows depend on; a separator only if one is set."""
         known = super().provenance()
         return known if self.separator else {k: known[k] for k in known if k != "separator"}
 
@@ -139,7 +139,7 @@ class TableSource(SourceSettings):
             yield self._part(self._converted(chunk, matcher))
 
     def matcher(self) -> TermMatcher | None:
-        """Return what finds `terms`."""
+        """Return the matcher of `terms`."""
         return TermMatcher(self.terms, self.matching) if self.terms else None
 
     def notes(self) -> dict[str, Any]:
@@ -188,5 +188,5 @@ class TableSource(SourceSettings):
 
 
 def uniform_hash(key: str) -> float:
-    """Map a key to [0, 1), the same on every machine and whatever rows are added later."""
+    """Map a key to [0, 1): the same on every machine, and independent of other rows."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) / 2.0**64

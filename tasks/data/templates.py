@@ -1,9 +1,9 @@
-"""Evaluation sets of short sentences about identities, made from templates.
+"""Evaluation sets of short sentences about identities, generated from templates.
 
-Every sentence frame is filled with every identity and, equally often, with hostile and with
-friendly words: whatever a classifier scores differently between identities is its own doing.
+Every sentence frame is filled with every identity and, equally often, with hostile and friendly
+words: any difference in scores between identities is due to the classifier.
 After Dixon et al. (2018), Measuring and Mitigating Unintended Bias in Text Classification,
-section 4; the phrases are our own.
+section 4; the phrases were written for this project.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from biasgate.tasks.data.terms import TermMatcher
 
 Part = Literal["train", "test", "all"]
 Spelling = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-# At 4,000 rows the shortest frame still has more fillings than it needs.
+# With 4,000 rows the frame with the fewest fillings still has enough of them.
 RowCount = Annotated[int, Field(ge=0, le=4000, multiple_of=2)]
 
 Terms = Annotated[dict[Name, Annotated[list[Spelling], Field(min_length=1)]], Field(min_length=1)]
@@ -36,7 +36,7 @@ _NO_TERM = "-"  # not a possible name
 
 
 class PlantedBias(Settings):
-    """Annotators who take a mention of some identities for an insult.
+    """Simulated annotators who take a mention of some identities for an insult.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class PlantedBias(Settings):
 
 
 class TemplatesSource(SourceSettings):
-    """Sentences made from templates, each sentence frame a cluster.
+    """Sentences generated from templates; each sentence frame is a cluster.
 
     Attributes
     ----------
@@ -59,15 +59,15 @@ class TemplatesSource(SourceSettings):
         The identities, as adjectives; a dict lists the spellings to draw from, as in
         `{transgender: [transgender, trans]}`.
     part : {"train", "test", "all"}
-        The two parts share no frame, whatever their seeds; `test` has words of its own.
+        The parts never share a frame, whatever the seeds; `test` has some words of its own.
     rows_per_term : int
         Sentences for each identity in each part, half of them toxic.
     rows_without_term : int
         Sentences in each part that mention no identity, half of them toxic.
     seed : int
-        Which of the possible sentences are taken.
+        Seed of the choice among the possible sentences.
     planted_bias : PlantedBias, optional
-        Biased labels, for training data alone.
+        Biased labels, for training data only.
     """
 
     source: Literal["templates"]
@@ -90,7 +90,7 @@ class TemplatesSource(SourceSettings):
         seen: set[str] = set()
         for spelling in (spelling.lower() for words in value.values() for spelling in words):
             if spelling in seen:
-                msg = f"`terms` must give each spelling once; got {spelling!r} twice"
+                msg = f"`terms` must list each spelling once; got {spelling!r} twice"
                 raise ValueError(msg)
             seen.add(spelling)
         return value
@@ -126,7 +126,7 @@ class TemplatesSource(SourceSettings):
                 yield self._table(list(self._sentences(part)))
 
     def matcher(self) -> TermMatcher:
-        """Return what finds the terms."""
+        """Return the matcher of the terms."""
         return TermMatcher(self.terms)
 
     def notes(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class _Sentence:
 def _fill_frames(
     part: Literal["train", "test"], term: str, spellings: list[str], n_each: int, seed: int
 ) -> Iterator[_Sentence]:
-    """Yield `n_each` toxic and as many non-toxic sentences, the same number of each by frame."""
+    """Yield `n_each` toxic and as many non-toxic sentences, spread evenly over the frames."""
     frames = phrases.TRAIN_FRAMES if part == "train" else phrases.TEST_FRAMES
     shuffled = sorted(frames, key=lambda frame: _draw(seed, "frame", term, frame.key))
     for position, frame in enumerate(shuffled):
@@ -208,6 +208,6 @@ def _fill(
 
 
 def _draw(seed: int, *key: object) -> float:
-    """Map a key to [0, 1): the same on every machine and numpy, whatever else is generated."""
+    """Map a key to [0, 1): the same on every machine and with every numpy version."""
     content = repr((seed, *key)).encode()
     return int.from_bytes(hashlib.blake2b(content, digest_size=6).digest()) / 2.0**48

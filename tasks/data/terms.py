@@ -1,4 +1,4 @@
-"""Which texts mention which identity: matching of whole words, whatever their case."""
+"""Which texts mention which identity: matches whole words and ignores case."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class TermMatcher:
     terms : mapping of str to sequence of str
         The terms of each identity.
     matching : {"longest", "overlap"}
-        `longest` gives `african american` to the longest term that matches there alone;
-        `overlap` gives it to `african` and `american` too.
+        `longest` counts `african american` only for the longest term that matches there;
+        `overlap` also counts it for `african` and `american`.
 
     Raises
     ------
     ValueError
-        If an identity has no term, or an empty one, which would match everywhere.
+        If an identity has no terms, or an empty one, which would match everywhere.
     """
 
     def __init__(self, terms: Mapping[str, Sequence[str]], matching: Matching = "longest") -> None:
@@ -45,13 +45,13 @@ class TermMatcher:
         self._words = longest_first
         self._unmatched = set(longest_first)
         self._owners = [owners[word] for word in longest_first]
-        # One group a word: which one matched cannot be told from the text, as the case rules
-        # of `re` and of `str.lower` differ for letters such as the Turkish dotted I.
+        # One group per word: the matched text does not tell which word it was, because the case
+        # rules of `re` and `str.lower` differ for letters such as the Turkish dotted I.
         self._any = _pattern(f"({_spaced(word)})" for word in longest_first)
         self._each = [_pattern(map(_spaced, words)) for words in terms.values()]
 
     def mentions(self, texts: Sequence[str]) -> np.ndarray:
-        """Say which texts mention which identity.
+        """Return which texts mention which identity.
 
         Parameters
         ----------
@@ -76,11 +76,10 @@ class TermMatcher:
         return found
 
     def around(self, texts: Sequence[str]) -> Iterator[tuple[int, str] | None]:
-        """Yield what stands around the terms of each text that names one identity alone.
+        """Yield the text around the terms, for each text that names exactly one identity.
 
-        The longest term counts, whatever `matching` is. Two texts that differ only in the
-        identity have the same surroundings: upper case does not count, nor do spaces, nor *a*
-        or *an* before the term.
+        The longest term counts, whatever `matching` is. Texts that differ only in the
+        identity yield the same: case, spaces, and *a* or *an* before the term are ignored.
 
         Parameters
         ----------
@@ -89,8 +88,8 @@ class TermMatcher:
         Yields
         ------
         tuple of int and str, or None
-            The position of the identity among `identities`, and the text with a mark for each
-            term; None for a text without a term, or with terms of several identities.
+            The index of the identity in `identities`, and the text with a mark in place of
+            each term; None for a text without a term, or with terms of several identities.
         """
         for text in texts:
             owners = {
@@ -102,9 +101,9 @@ class TermMatcher:
             yield (owners.pop(), _ARTICLE.sub("a ", rest)) if len(owners) == 1 else None
 
     def unmatched(self) -> dict[str, list[str]]:
-        """Return the terms that no text so far has matched, by identity.
+        """Return the terms that have not matched any text so far, by identity.
 
-        With `longest` a term that only occurs within longer ones is among them.
+        With `longest`, this includes terms that only occur within longer ones.
         """
         lacking = {
             name: [word for word in words if _folded(word) in self._unmatched]

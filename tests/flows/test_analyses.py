@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from support.evaluations import COMMENT, FILE, run, write_inputs
+from support.records import check_records
 
 from biasgate.tasks.mlflow_server.runs import Gateway
 
@@ -99,6 +100,10 @@ def test_no_file_holds_a_comment(home):
     for path in (home[0] / "asked").rglob("*"):
         if path.suffix in {".json", ".csv", ".md", ".xml"}:
             assert f"{COMMENT} " not in path.read_text("utf-8")
+
+
+def test_such_a_report_has_the_keys_of_its_type(home):
+    assert "report.json" in check_records(home[0] / "asked")
 
 
 @pytest.mark.usefixtures("home")

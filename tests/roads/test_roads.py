@@ -15,7 +15,7 @@ from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
 from support.records import KINDS as RECORDS
 from support.records import check_records
 from support.road_rows import expected_report, expected_rows
-from support.roads import possible_outcomes, write_road
+from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
 
 from biasgate.tasks.common.outcomes import word_of
@@ -74,6 +74,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
         assert scores == {row["id"]: score(row["text"], SALTS[road["kind"]]) for row in rows}
     report = read(of_candidate / "report.json")
     assert report["evaluation_set"]["choices"]["n_rows"] == len(rows)
+    assert list(report.get("analyses", {})) == list(analyses_of(road))
     found, expected = flat(report["bias"]), flat(expected_report(road, rows, scores))
     assert found.keys() == expected.keys()
     assert [path for path in found if not same(found[path], expected[path])] == []

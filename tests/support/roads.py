@@ -5,6 +5,10 @@ from support.road_rows import LISTED, TERMS, THRESHOLDS, template_options, write
 from support.scorers import score
 
 SHARED = "shared"
+ON_ANY_SET = {
+    "intersections": "intersections",
+    "threshold_advice": {"kind": "threshold_advice", "min_recall": 0.2, "min_precision": 0.2},
+}
 LENIENT, IMPOSSIBLE, TOO_MANY = 0.01, 0.999, 1_000_000
 SPLITS = {
     "wilds": {"one": "test", "several": ["test", "val"]},
@@ -37,6 +41,8 @@ def write_road(road, folder, rows, inputs, served):
             candidate["register"] = folder.name
     else:
         content["champion"] = old
+    if asked := analyses_of(road):
+        content["analyses"] = list(asked.values())
     if road["correction"] == "bonferroni":  # which needs a second candidate to do anything
         content["candidates"].append(old | {"name": "second"})
     if road["limits"] in {"reference", "all"}:
@@ -44,6 +50,11 @@ def write_road(road, folder, rows, inputs, served):
     path = folder / "road.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
     return path
+
+
+def analyses_of(road):
+    """The analyses of a road: on half of them, with an option that has its own expectations."""
+    return ON_ANY_SET if road["power_mean_groups"] == "two" else {}
 
 
 def score_file(road):

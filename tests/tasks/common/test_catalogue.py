@@ -153,6 +153,6 @@ def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
 def test_a_name_with_two_meanings_is_refused(package, read, names, kind, message):
     for name in names:
         package(name, point=f"{kind} = MODULE:Fixed")
-    said = f"candidates.0: `kind: {kind}` must have one meaning; {message} have it. Uninstall"
+    said = f"candidates.0: `kind: {kind}` must be defined once; {message} define it. Uninstall"
     with pytest.raises(InputError, match=said):
         read(f"{{name: one, kind: {kind}, path: scores.csv, value: 1}}")

@@ -171,7 +171,7 @@ def test_a_set_without_rows_is_refused_with_its_file(tmp_path, chunks):
 
 def test_a_repeated_id_is_named_with_both_rows(tmp_path):
     chunks = [BASE, BASE.slice(2, 1)]
-    with pytest.raises(InputError, match=r"id 4 stands in rows 2 and 5 \(1 repeated in all\)"):
+    with pytest.raises(InputError, match=r"id 4 is in rows 2 and 5 \(1 repeated in all\)"):
         freeze_rows(chunks, tmp_path / "s", name="s", split="all", source={})
 
 

@@ -77,18 +77,18 @@ def test_scores_are_read_from_any_format(tmp_path, name, content, options):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.jsonl", JSON + b"{'id': secretword}", "one JSON object a line; line 5 is none"),
-        ("rows.jsonl", ROWS.to_json(orient="records").encode(), "line 1 is none"),
+        ("rows.jsonl", JSON + b"{'id': secretword}", "one JSON object per line; line 5 is not one"),
+        ("rows.jsonl", ROWS.to_json(orient="records").encode(), "line 1 is not one"),
         ("rows.jsonl", b"", "must not be empty"),
         (
             "rows.jsonl",
             JSON.replace(b'"label":1.0', b'"label":"secretword"'),
-            "one kind in column 'label'; rows 0 to 3 have float and str",
+            "one type in column 'label'; rows 0 to 3 have float and str",
         ),
         ("rows.jsonl", JSON + b'{"text": "\xe9"}', "must be UTF-8. Line 5 is not"),
         ("rows.jsonl.gz", JSON, "must be compressed with gzip, as its name says"),
         ("rows.jsonl", JSON.replace(b'"id"', b'"Id"'), "Did you mean 'Id'?"),
-        ("rows.json", b"[]", "name it .jsonl if it has one JSON object a line"),
+        ("rows.json", b"[]", "name it .jsonl if it has one JSON object per line"),
         ("rows.csv.gz", written(","), "must be compressed with gzip, as its name says"),
         ("rows.csv", written(",") + b"9,0,1,\xe9\n", "must be UTF-8. Line 7 is not"),
         ("rows.csv", written(",").decode().encode("utf-16"), "it is UTF-16"),
@@ -145,5 +145,5 @@ def test_a_label_outside_the_mapping_is_named(tmp_path):
 
 def test_ids_that_are_comments_are_not_quoted(tmp_path):
     table = ROWS.assign(text=[f"{COMMENT} again"] * 4).to_csv(index=False).encode()
-    with pytest.raises(InputError, match=r"id \(one with spaces\) stands in rows 0 and 1"):
+    with pytest.raises(InputError, match=r"id \(one with spaces\) is in rows 0 and 1"):
         frozen(tmp_path, "rows.csv", table, id="text", text=None)

@@ -134,7 +134,7 @@ def test_a_header_alone_has_no_rows(file):
 def test_a_truncated_gzip_file_is_named(file):
     path = file(gzip.compress((GOOD * 500).encode())[:-20], "data.csv.gz")
     assert refusal(path) == (
-        f"file {path} is truncated: its compressed data end too early. Fetch it again."
+        f"file {path} is truncated: its compressed data end too early. Download it again."
     )
 
 

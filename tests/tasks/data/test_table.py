@@ -121,7 +121,7 @@ def test_a_missing_column_is_refused_by_the_check(tmp_path, frozen):
 
 def test_a_repeated_id_is_refused_with_both_rows_and_the_file_order(tmp_path, frozen):
     pd.concat([FRAME, FRAME[:1]]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InputError, match="id 11 stands in rows 0 and 4"):
+    with pytest.raises(InputError, match="id 11 is in rows 0 and 4"):
         frozen()
 
 

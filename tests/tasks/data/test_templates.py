@@ -226,7 +226,7 @@ def test_a_strength_that_is_no_probability_is_refused(strength):
         ({"terms": {"gay": []}}, "at least 1 item"),
         ({"terms": {"gay": [" "]}}, "at least 1 character"),
         ({"terms": ["a/b"]}, "should match pattern"),
-        ({"terms": {"a": ["Gay"], "b": ["gay"]}}, "`terms` must give each spelling once"),
+        ({"terms": {"a": ["Gay"], "b": ["gay"]}}, "`terms` must list each spelling once"),
         ({"rows_per_term": 25}, "multiple of 2"),
         ({"rows_per_term": 0}, "greater than or equal to 2"),
         ({"rows_per_term": 4002}, "less than or equal to 4000"),
