@@ -11,16 +11,11 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
-from bias_metrics.diagnosis.diagnosis import Diagnoses, Diagnosis, diagnose_bias
+from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
+from bias_metrics.diagnosis.diagnosis import diagnose_bias
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
-from bias_metrics.groups.counterfactual import (
-    CounterfactualGap,
-    CounterfactualGaps,
-    PairedGaps,
-    counterfactual_gaps,
-    paired_gaps,
-)
+from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,
@@ -30,10 +25,11 @@ from bias_metrics.groups.counts import (
     ToxicRows,
 )
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
+from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, PairedGaps
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
-from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
+from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.comparison import BiasComparison, compare_bias
 from bias_metrics.report.evaluation import (
     SliceReports,
@@ -45,6 +41,7 @@ from bias_metrics.report.evaluation import (
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold

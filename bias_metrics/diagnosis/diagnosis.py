@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,12 @@ from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.ranks import SortedScores
-from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
+from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
 from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
-from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
-from bias_metrics.report.report import BACKGROUNDS, SubgroupBias, cell_of
+from bias_metrics.report.report import BACKGROUNDS, SubgroupBias
 from bias_metrics.report.request import Background, ranked_members
 from bias_metrics.report.steps import measure_members
 from bias_metrics.thresholds.curves import corners
@@ -35,58 +33,6 @@ class _Size(NamedTuple):
 
     positive: int
     negative: int
-
-
-@dataclass(frozen=True)
-class Diagnosis(Tabular):
-    """The pattern that one subgroup shows, and what speaks for it.
-
-    Attributes
-    ----------
-    pattern : str
-        A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless
-        higher", "other", "none" or "no evidence".
-    name : str
-        What the pattern is called.
-    sentence : str
-        What users will notice, or why no pattern can be named.
-    evidence : dict of str to MetricValue
-        The numbers that decided, with their intervals.
-    """
-
-    pattern: Pattern
-    name: str
-    sentence: str
-    evidence: dict[str, MetricValue]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        evidence = {name: value.to_dict(interval=True) for name, value in self.evidence.items()}
-        return {
-            "pattern": self.pattern,
-            "name": self.name,
-            "sentence": self.sentence,
-            "evidence": evidence,
-        }
-
-    def rows(self) -> list[Row]:
-        """Return one record per number that decided."""
-        return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
-
-
-class Diagnoses(dict[str, Diagnosis], Tabular):
-    """The diagnosis of each subgroup by its name."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return as_dicts(self)
-
-    def rows(self) -> list[Row]:
-        """Return one record per subgroup: the pattern, its name and the sentence."""
-        return [
-            {"subgroup": name, "pattern": one.pattern, "name": one.name, "sentence": one.sentence}
-            for name, one in self.items()
-        ]
 
 
 class _Margins(NamedTuple):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.packages import install
 
+from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.evaluation_file import read_evaluation
@@ -64,7 +65,9 @@ def read(tmp_path):
     return read
 
 
-@pytest.mark.parametrize("catalogue", [KINDS, SOURCE_KINDS], ids=lambda one: one.key)
+@pytest.mark.parametrize(
+    "catalogue", [KINDS, SOURCE_KINDS, ANALYSIS_KINDS], ids=lambda one: one.group
+)
 def test_each_own_name_is_the_one_that_its_class_accepts(catalogue):
     for name in catalogue.own:
         assert catalogue.named(name).model_fields[catalogue.key].annotation.__args__ == (name,)
