@@ -100,7 +100,7 @@ def test_artifacts_that_are_nowhere_are_a_finding(evaluated, tmp_path):
     ("revision", "message"),
     [
         ("451aebb31d03", "it has an older one. Make a copy of the database, then run: mlflow db"),
-        ("ffffffffffff", "a newer MLflow made it"),
+        ("ffffffffffff", "a newer MLflow wrote it"),
     ],
 )
 def test_a_database_of_another_mlflow_says_what_to_do(evaluated, tmp_path, revision, message):

@@ -1,1 +1,1 @@
-"""The one door to MLflow: runs, registered versions, model folders."""
+"""The only entry point to MLflow: runs, registered versions, model folders."""

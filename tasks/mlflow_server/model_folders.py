@@ -1,6 +1,6 @@
 """Model folders in MLflow's format: saved, loaded, described.
 
-The flavours take seconds to import, hence only where they are used.
+The flavours take seconds to import, so they are imported only where they are used.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import yaml
 
 
 def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
-    """Save a fitted scikit-learn text classifier so that pyfunc gives probabilities.
+    """Save a fitted scikit-learn text classifier so that pyfunc returns probabilities.
 
-    The format is skops, which does not execute code on load. The signature is one array of
-    strings in, an array of class probabilities of shape (n, 2) out.
+    The format is skops, which does not execute code when loaded. The signature maps an array of
+    strings to an array of class probabilities of shape (n, 2).
     """
     import mlflow.sklearn  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
@@ -37,10 +37,10 @@ def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None
 
 
 def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence[str]) -> None:
-    """Save a transformer with its tokenizer so that pyfunc gives the winning label and its score.
+    """Save a transformer with its tokenizer so that pyfunc returns the winning label and its score.
 
-    Weights are in safetensors. Longer comments are cut where the tokenizer says. The name of the
-    folder that the encoder came from is not kept, nor is the hub asked for a card of it.
+    Weights are in safetensors. Longer comments are truncated at the tokenizer's limit. The folder
+    name of the encoder is not saved, and its card is not requested from the hub.
     """
     import mlflow.transformers  # noqa: PLC0415
     import pandas as pd  # noqa: PLC0415
@@ -48,9 +48,9 @@ def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence
     import transformers  # noqa: PLC0415
     from mlflow.models import infer_signature  # noqa: PLC0415
 
-    # With a space it is no name of a repository, so that nobody looks for one.
+    # With a space it cannot be the name of a repository, so none is looked up.
     model.name_or_path = tokenizer.name_or_path = "fine-tuned by biasgate"
-    logging.getLogger("mlflow.transformers").setLevel(logging.ERROR)  # it misses that card
+    logging.getLogger("mlflow.transformers").setLevel(logging.ERROR)  # it warns of the missing card
     pipeline = transformers.pipeline(
         "text-classification", model=model, tokenizer=tokenizer, device="cpu"
     )
@@ -65,7 +65,7 @@ def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence
 
 
 def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
-    """Return where a model folder has the weights and the tokenizer; None of another flavour."""
+    """Return a model folder's subfolders of weights and tokenizer; None for other flavours."""
     flavour = model_description(folder).get("flavors", {}).get("transformers", {})
     weights = folder / flavour.get("model_binary", "model")
     tokenizer = folder / "components" / "tokenizer"
@@ -73,27 +73,27 @@ def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
 
 
 def load_classifier(folder: Path) -> Any:
-    """Load what `save_classifier` saved, as scikit-learn's own object."""
+    """Load a model from `save_classifier` as a scikit-learn object."""
     import mlflow.sklearn  # noqa: PLC0415
 
     return mlflow.sklearn.load_model(str(folder))
 
 
 def load_pyfunc(folder: Path) -> Any:
-    """Load any flavour behind the pyfunc interface."""
+    """Load any flavour through pyfunc."""
     import mlflow.pyfunc  # noqa: PLC0415
 
     return mlflow.pyfunc.load_model(str(folder))
 
 
 def model_description(folder: Path) -> dict[str, Any]:
-    """Return the MLmodel file of a model folder."""
+    """Return the content of the MLmodel file of a model folder."""
     content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
     return dict(content)
 
 
 def model_signature(folder: Path) -> Any:
-    """Return the signature in a model folder without loading the model; None without one."""
+    """Return the signature in a model folder, without loading the model; None if it has none."""
     from mlflow.models import Model  # noqa: PLC0415
 
     return Model.load(str(folder)).signature

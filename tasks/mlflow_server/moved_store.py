@@ -1,7 +1,7 @@
-"""The MLflow database of a local store: its schema, and the paths that MLflow keeps in it.
+"""The MLflow database of a local store, and the paths that MLflow writes to it.
 
 MLflow writes the whole path of every artifact into its database. When a store is moved or
-copied, those paths still name the old place, so they are rewritten when the store is opened.
+copied, these paths still point to the old place, so they are rewritten when it is opened.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from biasgate.tasks.common.errors import InputError
 
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
-# Where MLflow keeps paths of artifacts.
+# Tables and columns in which MLflow keeps paths of artifacts.
 _PATHS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -28,12 +28,12 @@ _log = logging.getLogger("biasgate.steps")
 
 
 def require_store(store: Path) -> None:
-    """Refuse a folder without the runs of an evaluation; a database would be made in it.
+    """Refuse a folder without runs of an evaluation, before a database is created in it.
 
     Raises
     ------
     InputError
-        If there is no database; it names the store below the folder, if there is one.
+        If there is no database; the text names the store below the folder, if there is one.
     """
     if (store / DATABASE).exists():
         return
@@ -48,9 +48,9 @@ def require_store(store: Path) -> None:
 
 
 def follow_move(store: Path) -> list[str]:
-    """Make the database of a store that was moved or copied name its artifacts where they are.
+    """Update the artifact paths in the database of a store that was moved or copied.
 
-    Idempotent, and one transaction. Artifacts that do not lie in this store keep their paths.
+    Idempotent, and one transaction. Artifacts outside this store keep their paths.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def follow_move(store: Path) -> list[str]:
     Returns
     -------
     list of str
-        The places that the database named before; empty where nothing was changed.
+        The old places in the database; empty if nothing was changed.
 
     Raises
     ------
     InputError
-        If the paths must be rewritten and the database cannot be written.
+        If the paths must be rewritten, but the database is not writable.
     """
     database, here = store / DATABASE, (store / ARTIFACTS).as_uri()
     if not database.exists():
@@ -73,7 +73,7 @@ def follow_move(store: Path) -> list[str]:
     with closing(sqlite3.connect(database, timeout=_WAIT_S)) as connection:
         try:
             locations = _locations(connection)
-        except sqlite3.OperationalError:  # locked, say: the next try may do better
+        except sqlite3.OperationalError:  # for example locked: a retry may succeed
             raise
         except sqlite3.DatabaseError as error:
             msg = f"file {database} must be the MLflow database of the store; got: {error}."
@@ -84,7 +84,7 @@ def follow_move(store: Path) -> list[str]:
         if moved:
             _rewrite(connection, moved, here, database)
     for root in moved:
-        _log.info("adapt paths of the store, which was moved from %s", root)
+        _log.info("updating paths of the store, which was moved from %s", root)
     return moved
 
 
@@ -97,13 +97,13 @@ def _locations(connection: sqlite3.Connection) -> list[str]:
 
 
 def _roots(locations: list[str]) -> list[str]:
-    """Return the folders `.../mlartifacts` that locations lie in."""
+    """Return the folders `.../mlartifacts` that contain the locations."""
     parts = [location.rpartition(f"/{ARTIFACTS}/") for location in locations]
     return sorted({f"{before}/{ARTIFACTS}" for before, cut, _ in parts if cut})
 
 
 def _is_here(root: str, locations: list[str], store: Path) -> bool:
-    """Say whether the artifacts of any experiment below `root` lie in this store."""
+    """Whether the artifacts of any experiment below `root` are in this store."""
     names = [one.removeprefix(f"{root}/") for one in locations if one.startswith(f"{root}/")]
     return any((store / ARTIFACTS / name).is_dir() for name in names)
 
@@ -125,8 +125,8 @@ def _rewrite(connection: sqlite3.Connection, moved: list[str], new: str, databas
             raise
         msg = (
             f"file {database} must be writable: its store was moved or copied, and the paths of "
-            f"its artifacts still name {moved[0]}. Make it writable, or use the store at its old "
-            "place."
+            f"its artifacts still point to {moved[0]}. Make it writable, or use the store at its "
+            "old place."
         )
         raise InputError(msg) from error
 

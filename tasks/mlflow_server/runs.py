@@ -1,10 +1,10 @@
-"""What this package says to MLflow's server: runs here, the registry in `mlflow_registry`.
+"""Calls to MLflow's tracking server: runs here, the registry in `versions`.
 
-`mlflow_models` reads and writes models.
+`model_folders` reads and writes models.
 
-Everything goes through `MlflowClient` with explicit run ids: tasks run in threads, and the
-fluent API's active run belongs to one. Runs are found by a key before they are created, so
-that a task may be retried.
+Everything uses `MlflowClient` with explicit run ids: tasks run in threads, and the fluent API's
+active run belongs to one thread. A run is searched by its key before it is created, so that
+tasks can be retried.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class Gateway(Registry):
     Attributes
     ----------
     uri : str
-        Tracking URI; of a local store `sqlite:///...`.
+        Tracking URI; `sqlite:///...` for a local store.
     artifacts : str or None
-        Where a local store keeps artifacts; None leaves it to the server.
+        Where a local store keeps artifacts; None if the server decides.
     """
 
     artifacts: str | None = None
 
     @classmethod
     def of_store(cls, store: Path) -> Gateway:
-        """`MLFLOW_TRACKING_URI` where it is set, else SQLite and a folder in the store.
+        """Use `MLFLOW_TRACKING_URI` if it is set, else SQLite and a folder in the store.
 
-        A store that was moved or copied is made to name its own place first.
+        If the store was moved or copied, its paths are updated first.
         """
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri:
@@ -79,7 +79,7 @@ class Gateway(Registry):
         return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
 
     def experiment(self, name: str) -> str:
-        """Return the id of the experiment, created where it is missing."""
+        """Return the id of the experiment, creating it if missing."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         found = self.client.get_experiment_by_name(name)
@@ -88,14 +88,14 @@ class Gateway(Registry):
         place = f"{self.artifacts}/{name}" if self.artifacts else None
         try:
             return str(self.client.create_experiment(name, artifact_location=place))
-        except MlflowException:  # someone else was faster
+        except MlflowException:  # another process was faster
             found = self.client.get_experiment_by_name(name)
             if found is None:
                 raise
             return str(found.experiment_id)
 
     def experiments(self) -> dict[str, str]:
-        """Return the ids of the experiments that have runs, by name, the newest first."""
+        """Return the ids of the experiments that have runs, by name, newest first."""
         return {
             one.name: str(one.experiment_id)
             for one in self.client.search_experiments()
@@ -115,9 +115,9 @@ class Gateway(Registry):
         parent: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> str:
-        """Return the id of the run with this key, created RUNNING, and tagged, where it is missing.
+        """Return the id of the run with this key; if missing, create it RUNNING, with tags.
 
-        It is this process's own from then on.
+        This process owns it from then on.
         """
         found = self.find_run(experiment_id, key)
         if found is not None:
@@ -133,7 +133,7 @@ class Gateway(Registry):
         return str(found[0].info.run_id) if found else None
 
     def running(self, experiment_id: str) -> list[Running]:
-        """Return the runs that are RUNNING, the newest first."""
+        """Return the runs that are RUNNING, newest first."""
         found = self.client.search_runs([experiment_id], "attributes.status = 'RUNNING'")
         return [
             Running(one.info.run_id, one.info.start_time / 1000, dict(one.data.tags))
@@ -141,7 +141,7 @@ class Gateway(Registry):
         ]
 
     def parent_of(self, run_id: str) -> str | None:
-        """Return the id of the run that a run is nested under; None if it is not, or is gone."""
+        """Return the id of a run's parent; None if it has none, or the run does not exist."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -161,7 +161,7 @@ class Gateway(Registry):
         tags: Mapping[str, str] | None = None,
         step: int = 0,
     ) -> None:
-        """Log parameters, metrics (of a step) and tags, in batches that servers accept."""
+        """Log parameters, metrics (at a step) and tags, in batches that servers accept."""
         from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
 
         now = _now()
@@ -177,7 +177,7 @@ class Gateway(Registry):
     def log_dataset(
         self, run_id: str, *, name: str, digest: str, source: str, profile: str
     ) -> None:
-        """Log the evaluation set as the run's dataset input; MLflow shortens no digest itself."""
+        """Log the evaluation set as the run's dataset input, with a shortened digest."""
         from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
 
         dataset = Dataset(
@@ -200,7 +200,7 @@ class Gateway(Registry):
         Raises
         ------
         InputError
-            If there is no such run, or its files are not where it says.
+            If there is no such run, or its files are missing.
         """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
@@ -218,7 +218,7 @@ class Gateway(Registry):
         return json.loads((self.download_artifacts(run_id) / name).read_text("utf-8"))
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
-        """Log a table that the run page shows."""
+        """Log a table for the run page."""
         self.client.log_table(run_id, dict(rows), file)
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
@@ -227,7 +227,7 @@ class Gateway(Registry):
 
     @contextmanager
     def failing(self, run_id: str) -> Iterator[None]:
-        """End the run FAILED if the body fails, so that it is not left RUNNING."""
+        """End the run as FAILED if the body fails, so that it is not left RUNNING."""
         try:
             yield
         except BaseException:

@@ -1,7 +1,7 @@
 """The registry of MLflow's server: versions, their tags and aliases.
 
-`mlflow_gateway` adds the runs, and is what the rest of the package uses. MLflow takes seconds to
-import, so both import it when they first call it.
+`runs` adds the runs, and is used by the rest of the package. MLflow takes seconds to import, so
+both modules import it at the first call.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ModelVersion:
     Attributes
     ----------
     name, version : str
-        As MLflow names them.
+        Name and number in MLflow.
     run_id : str or None
-        The run that made it.
+        The run that created it.
     tags : dict
         Its tags.
     """
@@ -56,7 +56,7 @@ class Registry:
     Attributes
     ----------
     uri : str
-        Tracking URI; of a local store `sqlite:///...`.
+        Tracking URI; `sqlite:///...` for a local store.
     """
 
     uri: str
@@ -102,9 +102,9 @@ class Registry:
     def record_version(
         self, name: str, run_id: str | None, tags: Mapping[str, str]
     ) -> ModelVersion:
-        """Add a version that is a record of something, not a model; the server numbers it.
+        """Add a version that is a record, not a model; the server numbers it.
 
-        Numbering is atomic: two callers at once get different numbers.
+        Numbering is atomic: concurrent callers get different numbers.
         """
         self._create_model(name)
         source = "biasgate:record"
@@ -114,7 +114,7 @@ class Registry:
         return ModelVersion(name, str(made.version), run_id, dict(tags))
 
     def versions(self, name: str) -> list[ModelVersion]:
-        """Return every version of a registered model, the first first; none if there is none."""
+        """Return every version of a registered model, oldest first; empty if there is none."""
         found: list[ModelVersion] = []
         token: str | None = None
         while True:
@@ -138,7 +138,7 @@ class Registry:
                 return found
 
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
-        """Return the newest version that carries a tag, or None."""
+        """Return the newest version with a tag, or None."""
         found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
         versions = sorted(found, key=lambda one: int(one.version))
         return _version(versions[-1]) if versions else None
@@ -189,7 +189,7 @@ class Registry:
             self.client.set_model_version_tag(model.name, model.version, key, str(value))
 
     def describe_version(self, model: ModelVersion, description: str) -> None:
-        """Set the Markdown that the version's page shows."""
+        """Set the Markdown description on the version's page."""
         self.client.update_model_version(model.name, model.version, description)
 
     def download(self, model: ModelVersion) -> Path:
@@ -223,7 +223,7 @@ def fetched(uri: str, tracking_uri: str) -> Path:
 
 
 def _schema_problem(uri: str, revision: str) -> str:
-    """Say what to do about a database that another version of MLflow made."""
+    """Return what to do about a database that another version of MLflow created."""
     import mlflow  # noqa: PLC0415
     from mlflow.store import db_migrations  # noqa: PLC0415
 
@@ -234,8 +234,8 @@ def _schema_problem(uri: str, revision: str) -> str:
             f"a copy of the database, then run: mlflow db upgrade {uri}"
         )
     return (
-        f"{uri} must have the schema of MLflow {mlflow.__version__} or older; a newer MLflow made "
-        "it. Install the biasgate and MLflow that wrote it, or use another store: `--store`."
+        f"{uri} must have the schema of MLflow {mlflow.__version__} or older; a newer MLflow "
+        "wrote it. Install the biasgate and MLflow that wrote it, or use another store: `--store`."
     )
 
 

@@ -1,1 +1,1 @@
-"""Move `champion` in a transaction, keep the ledger, verify what it rests on."""
+"""Move `champion` in a transaction, record it in the ledger, verify its evidence."""

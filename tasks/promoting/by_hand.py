@@ -1,4 +1,4 @@
-"""What people do with the registry by hand: promote, roll back, look back, deploy."""
+"""Manual work with the registry: promote, roll back, show the history, verify."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from biasgate.tasks.records import Decision, Verdict, champion_of
 
 
 class NotVerifiedError(InputError):
-    """A model version whose verdict does not hold, or that has none.
+    """A model version whose verdict is missing or does not hold.
 
     Attributes
     ----------
     findings : list of Finding
-        What was checked.
+        The results of all checks.
     """
 
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
@@ -42,7 +42,7 @@ class NotVerifiedError(InputError):
 
 
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:
-    """Return the version under `champion` if its promotion holds; else refuse.
+    """Return the version under `champion` if its promotion holds; else raise an error.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
     gateway : Gateway
         Registry.
     store : Path, optional
-        A store whose frozen sets are checked too.
+        A store whose frozen sets are verified too.
 
     Returns
     -------
@@ -61,8 +61,8 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
     Raises
     ------
     NotVerifiedError
-        If it has no passing verdict, anything that this rests on was changed, or no
-        promotion put it there.
+        If it has no passing verdict, the evidence or the verdict was changed, or no promotion
+        made it champion.
     InputError
         If there is no champion.
     """
@@ -77,7 +77,7 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
-    """Verify the champion with its promotion, or one version's verdicts alone.
+    """Verify the champion with its promotion, or only the verdicts of one version.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
 
 
 def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
-    """Make a version champion on the verdicts that it has.
+    """Make a version champion, based on its existing verdicts.
 
     Returns
     -------
@@ -130,9 +130,9 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
 
 
 def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
-    """Make the version champion again that the last promotion replaced.
+    """Make the version that the last promotion replaced champion again.
 
-    Its own verdicts must hold in all but their comparison with who was champion then.
+    Its verdicts must hold, except that they may compare it with an earlier champion.
 
     Returns
     -------
@@ -144,13 +144,13 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     NotVerifiedError
         If its verdicts do not hold.
     InputError
-        If there is nothing to go back to.
+        If there is no previous champion.
     """
     require_known(model, gateway)
     heal(Ledger(gateway, model))
     champion, previous = gateway.alias(model, CHAMPION), gateway.alias(model, PREVIOUS)
     if champion is None or previous is None or champion.version == previous.version:
-        msg = f"model {model} must have a `{PREVIOUS}` to go back to; it has none."
+        msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
         raise InputError(msg)
     findings = verify_version(previous, gateway)
     if not all(one.holds for one in findings):
@@ -162,7 +162,7 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
 
 
 def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
-    """Return every promotion and rollback of a model, the last first.
+    """Return every promotion and rollback of a model, latest first.
 
     Raises
     ------
@@ -174,12 +174,12 @@ def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
 
 
 def require_known(model: str, gateway: Gateway) -> None:
-    """Refuse a model that is not in the registry, and name those that are.
+    """Raise an error if a model is not in the registry, and name the ones that are.
 
     Raises
     ------
     InputError
-        With the most similar name, if one is.
+        With the most similar name, if there is one.
     """
     known = gateway.models()
     if model not in known:
@@ -192,7 +192,7 @@ def require_known(model: str, gateway: Gateway) -> None:
 
 
 def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
-    """Return the verdicts that a version is tagged with, and whom they compare it with."""
+    """Return the verdicts in a version's tags, and the champions that they compare it with."""
     verdicts: list[RestsOn] = []
     compared: set[str | None] = set()
     for name in version.tags["biasgate.required_sets"].split(","):

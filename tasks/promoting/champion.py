@@ -17,24 +17,24 @@ CHAMPION, PREVIOUS = "champion", "previous_champion"
 
 @dataclass(frozen=True)
 class Transition:
-    """A move of the alias that somebody asks for.
+    """A requested move of the alias.
 
     Attributes
     ----------
     action : {"promotion", "rollback"}
-        What it is.
+        Type of the move.
     version : ModelVersion
-        The version that shall be champion.
+        The version to make champion.
     replaces : str or None
         The version that must be champion now; None if there must be none.
     verdicts : sequence of RestsOn
-        The verdicts that it rests on.
+        The verdicts that it is based on.
     reason : str
         Why.
     rule : str
-        What decided: `newer`, `better`, `first`, or `by hand`.
+        The rule that decided: `newer`, `better`, `first`, or `by hand`.
     passed_over : sequence of str
-        Versions that passed as well, and stay aside from now on.
+        Versions that also passed, and are not promoted automatically from now on.
     """
 
     action: Literal["promotion", "rollback"]
@@ -46,7 +46,7 @@ class Transition:
     passed_over: Sequence[str] = ()
 
     def content(self) -> Move:
-        """Return what the ledger keeps of it."""
+        """Return the move as the ledger stores it."""
         return {
             "action": self.action,
             "replaces": self.replaces or "",
@@ -61,8 +61,8 @@ class Transition:
 def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     """Move the alias as a transaction: claim, check, move, read back, close.
 
-    Whatever dies on the way leaves an open entry in the ledger, which the next promoter
-    closes (`heal`); the alias is at either end of the transition and nowhere else.
+    A process that dies meanwhile leaves an open entry in the ledger, which the next promoter
+    closes (`heal`); the alias points to the old or the new version, never to anything else.
 
     Returns
     -------
@@ -90,9 +90,9 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
 
 
 def heal(ledger: Ledger) -> list[Entry]:
-    """Close the entries whose owners are gone, by what the alias says; return them.
+    """Close the entries whose owners have ended, depending on the alias; return them.
 
-    Where the alias had moved already, the rest of the promotion is done.
+    If the alias has already moved, the promotion is completed.
     """
     stale = [one for one in ledger.entries() if one.state == "open" and one.is_stale]
     for entry in stale:
@@ -101,7 +101,7 @@ def heal(ledger: Ledger) -> list[Entry]:
 
 
 def _take_turn(ledger: Ledger, entry: Entry) -> None:
-    """Wait until every earlier entry is closed, healing those whose owners are gone."""
+    """Wait until every earlier entry is closed, healing those whose owners have ended."""
     while before := ledger.open_before(entry.number):
         heal(ledger)
         ledger.wait_for(before)
@@ -116,18 +116,20 @@ def _settle(ledger: Ledger, entry: Entry) -> None:
 
 
 def _complete(ledger: Ledger, entry: Entry) -> None:
-    """Keep the previous champion and close the entry; may be done again."""
+    """Record the previous champion and close the entry; safe to repeat."""
     if entry.content["replaces"]:
         ledger.gateway.set_alias(ledger.model, PREVIOUS, entry.content["replaces"])
     ledger.close(entry, "done", f"{CHAMPION} is version {entry.content['version']}")
 
 
 def _close_after(error: BaseException, ledger: Ledger, entry: Entry) -> None:
-    """Settle an entry that failed, if the registry still answers; else the next run does."""
+    """Settle a failed entry if the registry answers; else the next run does it."""
     try:
         _settle(ledger, entry)
-    except Exception as second:  # noqa: BLE001 - the first error is the one to tell
-        error.add_note(f"The open entry {entry.number} of {ledger.name} is left to heal: {second}")
+    except Exception as second:  # noqa: BLE001 - the first error is the one to report
+        error.add_note(
+            f"Entry {entry.number} of {ledger.name} stays open for the next run: {second}"
+        )
 
 
 def _read_back(gateway: Gateway, version: ModelVersion) -> None:
@@ -138,13 +140,13 @@ def _read_back(gateway: Gateway, version: ModelVersion) -> None:
 
 
 def moved(version: ModelVersion, before: str | None, reason: str) -> str:
-    """Say that the alias has moved, and why."""
+    """Return a sentence that says that the alias has moved, and why."""
     replaced = f"It replaced version {before}" if before else "There was none before"
     return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
 
 
 def moved_meanwhile(version: ModelVersion) -> Decision:
-    """Return the decision on a version that was compared with what is no longer champion."""
+    """Return the decision on a version that was compared with a former champion."""
     sentence = f"{CHAMPION} of {version.name} moved while {version.uri} was judged."
     return decision("insufficient", sentence, champion_moved=True)
 
@@ -158,7 +160,7 @@ def decision(
     rule: str | None = None,
     report_only: bool = False,
 ) -> Decision:
-    """Return what became of a candidate, as `decisions.promote`, without its name."""
+    """Return a decision as in `decisions.promote`, without the candidate's name."""
     return {
         "outcome": outcome,
         "promoted": promoted,

@@ -1,4 +1,4 @@
-"""Last step: what becomes of each candidate; `champion` moves once at most, and only on a pass."""
+"""Last step: decide on each candidate; `champion` moves at most once, and only on a pass."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ def promote(
     gateway: Gateway,
     succession: Succession,
 ) -> list[CandidateDecision]:
-    """Move `champion` to the best version that may replace it; say what became of each candidate.
+    """Move `champion` to the best version that may replace it; return all decisions.
 
     Parameters
     ----------
     judged : sequence of Judged
         The candidates of one evaluation.
     registered_model : str or None
-        The model whose alias is guarded.
+        The model whose alias may move.
     gateway : Gateway
         Registry.
     succession : Succession
-        What the policy says of replacing the champion.
+        The policy's rule for replacing the champion.
 
     Returns
     -------
     list of dict
-        For each candidate its name, `outcome`, `promoted`, `rule` (that decided about a version
-        that passed), a `sentence`, and `champion_moved`: whether it was compared with what is
-        no longer champion, and must be judged again.
+        For each candidate its name, `outcome`, `promoted`, `rule` (which decided on a version
+        that passed), a `sentence`, and `champion_moved`: whether it was compared with a former
+        champion, and must be judged again.
     """
     model = registered_model
     champion = gateway.alias(model, CHAMPION) if model else None
@@ -76,7 +76,7 @@ def tell(
     entries: Sequence[Entry],
     succession: Succession,
 ) -> list[CandidateDecision]:
-    """Return what became of each candidate, as `promote`, once the alias has moved if it may.
+    """Return the decisions of `promote`, after the alias has moved if it may.
 
     Parameters
     ----------
@@ -85,11 +85,11 @@ def tell(
     model : str or None
         The registered model.
     champion : str or None
-        The version that was champion when they were compared with it.
+        The version that was champion at the time of the comparison.
     entries : sequence of Entry
-        The ledger as it was then.
+        The ledger at that time.
     succession : Succession
-        What the policy says.
+        The policy's rule for replacing the champion.
     """
     unpassed = [_without_pass(one, model, champion) for one in judged]
     passed = [one for one, known in zip(judged, unpassed, strict=True) if known is None]
@@ -107,7 +107,7 @@ def tell(
 def _again(
     judged: Sequence[Judged], model: str | None, champion: str | None
 ) -> list[CandidateDecision]:
-    """Return decisions by which those that passed are judged again: `champion` has moved."""
+    """Return decisions that let the passed candidates be judged again: `champion` has moved."""
     return [
         {
             "candidate": one.candidate,
@@ -122,7 +122,7 @@ def _compared_with(judged: Judged) -> set[str | None]:
 
 
 def _without_pass(judged: Judged, model: str | None, champion: str | None) -> Decision | None:
-    """Return the decision on what cannot become champion; None for a version that passed."""
+    """Return the decision on a candidate that cannot be champion; None if a version passed."""
     outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
     if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):
         sentence = (
@@ -147,7 +147,7 @@ def _passed(
     past: Past,
     succession: Succession,
 ) -> Decision:
-    """Return the decision on a version that passed: promoted, left aside, or champion already."""
+    """Return the decision on a version that passed: promoted, not chosen, or champion already."""
     version, rule = _version(judged), succession.promote if champion else "first"
     if version.version == champion:
         return decision("pass", f"{version.uri} is {CHAMPION} already.")
@@ -169,7 +169,7 @@ def _passed(
 
 
 def _version(judged: Judged) -> ModelVersion:
-    assert judged.version is not None  # noqa: S101 - what passed as a version has one
+    assert judged.version is not None  # noqa: S101 - a candidate that passed as a version has one
     return judged.version
 
 
@@ -210,9 +210,9 @@ def promote_best(
     policy: Policy,
     workplace: Workplace,
 ) -> list[CandidateDecision]:
-    """Write the verdicts to the model versions, then move the alias to the best if it may.
+    """Write the verdicts to the model versions, then move the alias to the best if allowed.
 
-    Safe to retry: a version that is champion already is left alone.
+    Safe to retry: nothing changes for a version that is already champion.
     """
     gateway = workplace.gateway
     judged = judged_versions(candidates, verdicts, gateway)
@@ -242,5 +242,5 @@ def judged_versions(
 
 
 def succession_of(policy: Policy) -> Succession:
-    """Return what a policy says of replacing the champion."""
+    """Return a policy's rule for replacing the champion."""
     return Succession(policy.promote, allow_first=policy.allow_first)

@@ -1,10 +1,10 @@
-"""The record of every promotion, and the queue in which promoters take turns.
+"""The record of all promotions, and the queue of promoters.
 
-MLflow sets an alias unconditionally, so that two promoters who both look first and then set
-would overwrite each other. What it does atomically is to number the versions of a registered
-model. Each promotion therefore opens an entry as the next version of the registered model
+MLflow sets an alias unconditionally, so two promoters that first read and then set it would
+overwrite each other. But MLflow numbers the versions of a registered model atomically. Each
+promotion therefore opens an entry as the next version of the registered model
 `<name>-promotions`, with owner and expiry, and acts only when every earlier entry is closed.
-The same entries are the history, readable on MLflow's own pages.
+These entries are also the history, readable on MLflow's own pages.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 
 State = Literal["open", "done", "abandoned"]
 LEDGER_SUFFIX = "-promotions"
-# A promoter that has not finished by then is taken for dead.
+# A promoter that has not finished after this time is considered dead.
 LEASE = timedelta(minutes=5)
 _POLL = 0.2
-# Owners of this process that are promoting right now.
+# Owners in this process that are promoting right now.
 _active: set[str] = set()
 _PREFIX = "biasgate."
 
 
 class RestsOn(TypedDict):
-    """A verdict that a promotion rests on: its set, its run and its digest."""
+    """A verdict that a promotion is based on: its set, its run and its digest."""
 
     set: str
     run_id: str
@@ -43,9 +43,9 @@ class RestsOn(TypedDict):
 
 
 class Move(TypedDict):
-    """What somebody asks for: `version` is to be champion in place of `replaces` (or of "").
+    """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
-    `rule` is first, newer, better or by hand; `passed_over` has the versions that passed as well.
+    `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
     Entries of earlier releases have neither.
     """
 
@@ -59,7 +59,7 @@ class Move(TypedDict):
 
 
 class Content(Move):
-    """What the ledger keeps of a move: also who made it, and until when it is waited for."""
+    """The stored move, with its owner and expiry."""
 
     owner: str
     opened: str
@@ -83,15 +83,15 @@ class Entry:
     number : int
         Its place in the order.
     content : Content
-        What it moves, and on which verdicts.
+        The move, and the verdicts that it is based on.
     state : {"open", "done", "abandoned"}
-        Open until its owner, or whoever heals it, has closed it.
+        Open until its owner, or a later promoter (`heal`), closes it.
     note : str
-        What became of it.
+        The result.
     record : ModelVersion
-        Where it is kept.
+        The version that stores it.
     signature : str or None
-        HMAC of content, state and note, where a signing key was set.
+        HMAC of content, state and note, if a signing key was set.
     """
 
     number: int
@@ -103,12 +103,12 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of content, state and note: what is signed."""
+        """SHA-256 of content, state and note, which is what is signed."""
         return _digest(json.dumps(dict(self.content)), self.state, self.note)
 
     @property
     def is_stale(self) -> bool:
-        """Whether its owner is gone: past the expiry, or ended on this machine."""
+        """Whether its owner has ended: by expiry, or as a process of this machine."""
         if datetime.now(UTC) >= datetime.fromisoformat(str(self.content["expires"])):
             return True
         owner = str(self.content["owner"])
@@ -141,7 +141,7 @@ class Ledger:
         return f"{self.model}{LEDGER_SUFFIX}"
 
     def entries(self) -> list[Entry]:
-        """Return every entry, the first first."""
+        """Return every entry, oldest first."""
         return [_entry(one) for one in self.gateway.versions(self.name)]
 
     def last_done(self) -> Entry | None:
@@ -151,9 +151,9 @@ class Ledger:
 
     @contextmanager
     def open(self, content: Move, run_id: str | None) -> Iterator[Entry]:
-        """Open an entry at the end of the queue, atomically, whoever else does.
+        """Open an entry at the end of the queue, atomically.
 
-        When the body ends without having closed it, its owner is gone.
+        If the body ends without closing it, the entry counts as abandoned by its owner.
         """
         now = datetime.now(UTC)
         owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
@@ -167,32 +167,32 @@ class Ledger:
             _active.discard(owner)
 
     def close(self, entry: Entry, state: State, note: str) -> None:
-        """Close an entry; the state is written last. Closing it twice does no harm."""
+        """Close an entry; the state is written last. Closing it twice is harmless."""
         tags = _tags(json.dumps(dict(entry.content)), state, note)
         self.gateway.tag_version(entry.record, tags)
 
     def refuse_closed(self, entry: Entry) -> None:
-        """Refuse to go on where somebody took this promoter for dead and closed its entry.
+        """Raise an error if another promoter considered this one dead and closed its entry.
 
         Raises
         ------
         RuntimeError
-            If the entry is not open any more.
+            If the entry is no longer open.
         """
         state = next(one.state for one in self.entries() if one.number == entry.number)
         if state != "open":
             msg = (
-                f"entry {entry.number} of {self.name} must be open still; it is {state}. Its lease "
-                f"of {LEASE} has passed: run again."
+                f"entry {entry.number} of {self.name} must still be open; it is {state}. Its lease "
+                f"of {LEASE} has expired: run again."
             )
             raise RuntimeError(msg)
 
     def open_before(self, number: int) -> list[Entry]:
-        """Return the entries still open before a number."""
+        """Return the open entries before a number."""
         return [one for one in self.entries() if one.state == "open" and one.number < number]
 
     def wait_for(self, entries: list[Entry]) -> None:
-        """Wait until entries are closed, or their owners gone."""
+        """Wait until entries are closed, or their owners have ended."""
         waited_for = {one.number for one in entries}
         while any(
             one.number in waited_for and one.state == "open" and not one.is_stale
@@ -210,7 +210,7 @@ def _entry(record: ModelVersion) -> Entry:
 
 
 def _tags(content: str, state: State, note: str) -> dict[str, str]:
-    """Return an entry's tags in the order in which they are written: the state last."""
+    """Return an entry's tags in the order of writing: the state last."""
     signature = sign(_digest(content, state, note))
     signed = {f"{_PREFIX}signature": signature} if signature else {}
     written = {f"{_PREFIX}content": content, f"{_PREFIX}note": note}

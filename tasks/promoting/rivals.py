@@ -1,4 +1,4 @@
-"""Whom a candidate is compared with: the champion of now, and a pinned reference."""
+"""The rivals of a candidate: the current champion, and a pinned reference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from biasgate.tasks.scoring.training import trained_options
 from biasgate.tasks.store import Workplace
 
 AS_MLFLOW = {"name": CHAMPION, "kind": "mlflow"}
-"""How a version that nobody describes is opened."""
+"""How to open a version without a description."""
 Rivals = dict[str, CandidateSettings]
 """By role, `champion` or `reference`."""
 
@@ -37,21 +37,21 @@ def find_rivals(
     candidates: Sequence[CandidateSettings],
     gateway: Gateway,
 ) -> Rivals:
-    """Return whom candidates are compared with.
+    """Return the rivals that candidates are compared with.
 
-    The champion is the version under the alias where the evaluation guards a registered
-    model, else the one that it names; there may be none yet. A registered rival is pinned
-    to the version that it names now; where that is a candidate itself, it is opened as that
-    candidate is, so that the two have the very same scores.
+    With a registered model, the champion is the version under its alias; else the one that
+    the evaluation names. There may be none yet. A registered rival is pinned to its current
+    version; if that is also a candidate, it is opened with the candidate's options, so that
+    both have the same scores.
 
     Parameters
     ----------
     named : dict of str to CandidateSettings
         The rivals that the evaluation file names.
     registered_model : str or None
-        The model whose champion is guarded.
+        The model whose champion may be replaced.
     policy : Policy
-        Its rules say whose threshold is needed.
+        Its rules decide whether thresholds are needed.
     candidates : sequence of CandidateSettings
         All candidates of the evaluation, pinned.
     gateway : Gateway
@@ -84,8 +84,8 @@ def _own_threshold(
 ) -> float:
     """Return the threshold that a rival is used with.
 
-    The one that the evaluation file names for it; else, of a registered version, the one that
-    it was evaluated with.
+    It is the one in the evaluation file; else, for a registered version, the one that it was
+    evaluated with.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _own_threshold(
 def _opened_alike(
     rival: CandidateSettings, candidates: Sequence[CandidateSettings], gateway: Gateway
 ) -> CandidateSettings:
-    """Return a registered rival as the version that it names now, opened as it was made."""
+    """Return a registered rival pinned to its current version, with its original options."""
     if not rival.uri:
         return rival
     version = gateway.resolve(rival.uri)
@@ -118,7 +118,7 @@ def _opened_alike(
 def _as_made(
     rival: CandidateSettings, version: ModelVersion, gateway: Gateway
 ) -> CandidateSettings | None:
-    """Return how a version of this pipeline is opened, read from its tags; None of any other."""
+    """Return how to open a version from this pipeline, by its tags; None for any other."""
     options = registered_scores(version, gateway)
     if options is None and rival.kind == AS_MLFLOW["kind"]:
         trained = trained_options(version)
@@ -130,7 +130,7 @@ def _as_made(
         return CANDIDATES.validate_python({"name": rival.name, **options, "model": version.uri})
     except ValidationError as error:
         msg = (
-            f"{version.uri} must be opened as kind {options['kind']!r}, as it was made: "
+            f"{version.uri} must be opened with its original kind {options['kind']!r}: "
             f"{error.errors()[0]['msg'].removeprefix('Value error, ')}. Install the package that "
             "adds this kind."
         )
@@ -146,9 +146,9 @@ def pin_rivals(
     candidates: list[CandidateSettings],
     workplace: Workplace,
 ) -> Rivals:
-    """Look up champion and reference as they are now. Safe to retry.
+    """Look up the current champion and reference. Safe to retry.
 
-    A promotion that died on the way is settled first.
+    A promotion that was interrupted is settled first.
     """
     gateway = workplace.gateway
     if registered_model:

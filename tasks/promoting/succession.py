@@ -1,8 +1,8 @@
-"""Which of the versions that passed replaces the champion: the policy's choice, and why.
+"""Which passing version replaces the champion, by the policy, and why.
 
-A night without news moves nothing: a version that was champion and was replaced does not come
-back by itself, nor does one that passed and was left aside for another. What remains is
-judged by the policy's `promote`, and the best by its `objective` is chosen.
+A nightly run without anything new moves nothing: a former champion is never promoted
+automatically, nor is a version that passed when another one was chosen. The others are checked
+by the policy's `promote`, and the best one by its `objective` is chosen.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ class Judged:
 
     @property
     def number(self) -> int:
-        """Its version; of two, the later one is larger."""
+        """Its version; later ones are larger."""
         return 0 if self.version is None else int(self.version.version)
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:
-        """The objective by name of the set."""
+        """The objective on each set, by name."""
         return {
             one["evaluation_set"]["name"]: Objective(**one["objective"]) for one in self.verdicts
         }
 
     @property
     def rank(self) -> tuple[float, int]:
-        """Mean objective over the sets, then the version: the larger, the better."""
+        """Mean objective over the sets, then the version; larger is better."""
         values = [one.value for one in self.objectives.values()]
         known = [one for one in values if one is not None]
         return (fmean(known) if known and len(known) == len(values) else -math.inf, self.number)
 
     def preferred(self, other: Judged) -> str:
-        """Say why this one is chosen and not the other, which may be champion as well."""
+        """Return why this version is chosen over the other, which may be the champion."""
         name = next(one.name for one in self.objectives.values())
         mine, its = (one.rank[0] for one in (self, other))
         if mine == its:
@@ -67,7 +67,7 @@ class Judged:
         return f"its {name} is {mine:.4f}, that of version {other.number} {its:.4f}"
 
     def compared(self, sets: Sequence[str] = ()) -> str:
-        """Say how its objective compares with the champion's, on some sets or all."""
+        """Return how its objective compares with the champion's, on some sets or all."""
         found = [
             f"{one.comparison} on {name}"
             for name, one in self.objectives.items()
@@ -78,14 +78,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Past:
-    """What the ledger says of earlier promotions.
+    """Earlier promotions, from the ledger.
 
     Attributes
     ----------
     champions : frozenset of int
-        Versions that were champion, or are.
+        Current and former champions.
     passed_over : mapping of int to int
-        Versions that passed and were left aside, and the version that was chosen.
+        Versions that passed but were not chosen, each with the version that was.
     """
 
     champions: frozenset[int]
@@ -93,7 +93,7 @@ class Past:
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
-        """Read it from the entries that moved the alias; older ones name nobody passed over."""
+        """Read the entries that moved the alias; old ones have no `passed_over`."""
         done = [one.content for one in entries if one.state == "done"]
         named = {one[key] for one in done for key in ("version", "replaces")} | {champion}
         passed_over = {
@@ -106,33 +106,33 @@ class Past:
 
 @dataclass(frozen=True)
 class Succession:
-    """What a policy says of replacing the champion.
+    """A policy's rule for replacing the champion.
 
     Attributes
     ----------
     promote : {"newer", "better", "never"}
         The rule.
     allow_first : bool
-        Whether there need not be a champion yet.
+        Whether a version may become champion if there is none yet.
     """
 
     promote: str
     allow_first: bool
 
     def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
-        """Return the best of those that passed and may replace the champion, or None."""
+        """Return the best version that passed and may replace the champion, or None."""
         if champion is None and not self.allow_first:
             return None
         eligible = [one for one in passed if self.objection(one, champion, past) is None]
         return max(eligible, key=lambda one: one.rank, default=None)
 
     def objection(self, judged: Judged, champion: str | None, past: Past) -> str | None:
-        """Say why a version that passed does not replace the champion by itself, or None."""
+        """Return why a version that passed does not replace the champion automatically, or None."""
         version = f"version {judged.number}"
         if self.promote == "never":
             return "the policy says `promote: never`"
         if judged.number in past.champions:
-            return f"{version} was champion before, and does not come back by itself"
+            return f"{version} was champion before, and is not promoted automatically again"
         if judged.number in past.passed_over:
             chosen = past.passed_over[judged.number]
             return f"{version} passed before, and version {chosen} was promoted instead"
@@ -141,7 +141,7 @@ class Succession:
         return next(self._shortcomings(judged, past), None)
 
     def _shortcomings(self, judged: Judged, past: Past) -> Iterator[str]:
-        """Yield what the rule on replacing a champion finds missing."""
+        """Yield the conditions of the rule that are not met."""
         sets = judged.objectives.items()
         if self.promote == "better":
             lacking = [name for name, one in sets if not one.is_higher]
@@ -156,7 +156,7 @@ class Succession:
             yield f"`promote: newer`, and it is shown to be worse: {judged.compared(worse)}"
 
     def reason(self, judged: Judged, champion: str | None) -> str:
-        """Say by which rule a version replaces the champion."""
+        """Return the rule by which a version replaces the champion."""
         if champion is None:
             return "`allow_first`: there was no champion"
         shown = "shown to be higher" if self.promote == "better" else "not shown to be lower"

@@ -1,8 +1,8 @@
-"""Whether a promotion still holds: every verdict made again from what it rests on.
+"""Whether a promotion still holds: every verdict is recomputed from its evidence.
 
-Against somebody who changes one thing (policy, report, scores, rows, tags, alias) the digests
-and the recomputation stand. Who can rewrite all of them consistently is found only where
-verdicts are signed: set `BIASGATE_SIGNING_KEY` when evaluating and when verifying.
+Digests and recomputation detect a change of any one thing (policy, report, scores, rows, tags,
+alias). Someone who rewrites all of them consistently is detected only if verdicts are signed:
+set `BIASGATE_SIGNING_KEY` when evaluating and when verifying.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FILES = ("verdict.json", "policy.json", "report.json", FILE)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Finding:
     holds : bool
         Whether it is as it should be.
     sentence : str
-        What was found.
+        The result in words.
     """
 
     what: str
@@ -60,7 +60,7 @@ class Finding:
 def verify_version(
     version: ModelVersion, gateway: Gateway, *, today: date | None = None
 ) -> list[Finding]:
-    """Make a version's verdicts again and compare them with what is recorded.
+    """Recompute a version's verdicts and compare them with the recorded ones.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ def verify_version(
     gateway : Gateway
         Registry and tracking server.
     today : date, optional
-        The day for which waivers must hold; default today.
+        The day on which waivers must be valid. Default: today.
 
     Returns
     -------
     list of Finding
-        Of every required set what was checked; the version is fit for promotion if all hold.
+        The checks on every required set; the version may be promoted if all hold.
     """
     names = version.tags.get("biasgate.required_sets", "")
     if not names:
@@ -89,7 +89,7 @@ def verify_version(
 
 
 def verify_champion(model: str, gateway: Gateway) -> list[Finding]:
-    """Verify the version under `champion`, and that the ledger put it there.
+    """Verify the version under `champion`, and that the ledger records its promotion.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def verify_champion(model: str, gateway: Gateway) -> list[Finding]:
 def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
     last = ledger.last_done()
     if last is None:
-        text = f"{CHAMPION} is version {champion.version}, which no promotion put there."
+        text = f"{CHAMPION} is version {champion.version}, but no promotion of it is recorded."
         yield Finding("alias", holds=False, sentence=text)
         return
     recorded = str(last.content["version"])
@@ -129,20 +129,20 @@ def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
 
 
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
-    """Say whether the verdicts that a promotion rests on are still as they were then."""
+    """Check that the verdicts behind a promotion have not changed since."""
     for one in entry.content["verdicts"]:
         try:
             verdict = gateway.read_json(one["run_id"], "verdict.json")
             holds = verdict_digest(verdict) == one["digest"]
         except (InputError, OSError, ValueError):
             holds = False
-        text = f"the verdict on {one['set']} is the one that {entry.content['action']} "
-        yield Finding("record", holds=holds, sentence=f"{text}{entry.number} rests on.")
+        text = f"the verdict on {one['set']} is the one behind {entry.content['action']} "
+        yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 
 
 def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
-    """Say whether the policy's rule let this version replace the one before, as recorded."""
-    rule = entry.content.get("rule", "by hand")  # earlier entries name none
+    """Check that the policy's rule allows the recorded replacement."""
+    rule = entry.content.get("rule", "by hand")  # earlier entries have none
     if rule == "by hand":
         return
     gateway, replaced = ledger.gateway, entry.content["replaces"] or None
@@ -194,7 +194,7 @@ def _verify_on_set(
     tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")
     differ = [key for key, value in expected.items() if tagged[key] != value]
-    text = f"the tags of {version.uri} say what the verdict on {name} says."
+    text = f"the tags of {version.uri} agree with the verdict on {name}."
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
     yield from _same_origin(verdict, report, evidence, version, name)
     yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
@@ -202,9 +202,9 @@ def _verify_on_set(
 
 
 def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:
-    """Say whether the frozen rows in a store are still those that verdicts were made on.
+    """Check that the frozen rows in a store are the ones that verdicts are based on.
 
-    A set that this store does not hold is not looked at.
+    Sets that are not in this store are not checked.
     """
     digests = {
         version.tags.get(f"biasgate.{name}.set_digest", "")
@@ -216,7 +216,7 @@ def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:
         if digest in digests:
             try:
                 holds = EvaluationSet.load(record.parent).content_digest() == digest
-                text = f"the rows in {record.parent} are those of the verdict."
+                text = f"the rows in {record.parent} are the ones of the verdict."
             except InputError as error:
                 holds, text = False, str(error)
             findings.append(Finding("dataset", holds=holds, sentence=text))
@@ -230,7 +230,7 @@ def _same_origin(
     version: ModelVersion,
     name: str,
 ) -> Iterator[Finding]:
-    """Say whether verdict, report and evidence are of the same rows, scores and version."""
+    """Check that verdict, report and evidence are of the same rows, scores and version."""
     record = evidence.record
     pairs = {
         "rows": (record["set_digest"], verdict["evaluation_set"]["digest"]),
@@ -265,11 +265,11 @@ def _decided_again(
         differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
         if verdict["code"]["bias_metrics"] != code_digest():
             differ = [one for one in differ if "code" not in one and "sentence" not in one]
-        text = f"deciding again on {name} gives the same verdict ({again['outcome']})."
+        text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
         yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
         now = _decide(verdict, report, policy, evidence, day.isoformat())["outcome"]
     except (ValueError, RuntimeError, KeyError) as error:
-        text = f"the verdict on {name} cannot be made again: {error}"
+        text = f"the verdict on {name} cannot be recomputed: {error}"
         yield Finding("verdict", holds=False, sentence=text)
         return
     text = f"the verdict on {name} is {now} as of {day.isoformat()}."
@@ -300,7 +300,7 @@ def _decide(
 
 
 def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
-    """Yield the places where two verdicts differ by more than rounding."""
+    """Yield where two verdicts differ by more than rounding."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in (first.keys() | second.keys()) - {"signature"}:
             yield from _differences(first.get(key), second.get(key), f"{path}.{key}".strip("."))

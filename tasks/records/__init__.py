@@ -1,7 +1,7 @@
 """The files that the pipeline writes: `report.json`, `verdict.json` and `summary.json`.
 
-Steps hand these records to each other as they will be written, so that a wrong key is found
-when types are checked. A test holds the types against real files.
+Steps pass these records to each other in the form in which they are written, so that the type
+checker finds a wrong key. A test compares the types with real files.
 """
 
 from biasgate.tasks.records.numbers import (

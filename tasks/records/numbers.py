@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NotRequired, cast
 
-from typing_extensions import TypedDict  # Pydantic reads that of `typing` from Python 3.12 on
+from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
 
 from bias_metrics import BiasReport
 
@@ -41,7 +41,7 @@ class Subgroup(TypedDict):
 
 
 class Overall(TypedDict):
-    """What is measured over all rows."""
+    """Numbers over all rows."""
 
     n: int
     n_positive: int
@@ -59,7 +59,7 @@ class PowerMean(TypedDict):
 
 
 class Worst(Cell):
-    """The identity that is treated worst by one metric."""
+    """The identity that is worst by one metric."""
 
     metric: str
     subgroup: str | None
@@ -86,8 +86,8 @@ def bias_record(bias: BiasReport) -> Bias:
 
 
 def metric_cells(measured: Subgroup | PowerMean) -> Mapping[str, Cell]:
-    """Return the numbers of an identity, or the power means, by the name of their metric.
+    """Return the numbers of an identity, or the power means, by metric.
 
-    Other keys hold counts, and are not to be read here.
+    Other keys hold counts; do not read those from the result.
     """
     return cast("Mapping[str, Cell]", measured)

@@ -10,7 +10,7 @@ from biasgate.tasks.records.numbers import Bias, Cell, Value
 
 
 class Choices(TypedDict):
-    """How the rows of a set were chosen and measured, and how many there are."""
+    """How the rows of a set were selected and measured, and their number."""
 
     label_threshold: float
     identity_threshold: float
@@ -34,7 +34,7 @@ class EvaluationSetRecord(TypedDict):
 
 
 class Model(TypedDict):
-    """What a model is called; `model` is its version in the registry."""
+    """Name and kind of a model; `model` is its version in the registry."""
 
     name: str
     kind: str
@@ -42,13 +42,13 @@ class Model(TypedDict):
 
 
 class ModelRecord(Model):
-    """A model, and the digest of all that decides its scores."""
+    """A model, and the digest of everything that affects its scores."""
 
     digest: str
 
 
 class DiagnosisRecord(TypedDict):
-    """Which pattern of bias an identity shows, and the numbers that decided."""
+    """The pattern of bias of an identity, and the numbers behind it."""
 
     pattern: str
     name: str
@@ -57,7 +57,7 @@ class DiagnosisRecord(TypedDict):
 
 
 class Diagnoses(TypedDict):
-    """The patterns of all identities, with the confidence that holds for them together."""
+    """The patterns of all identities, with the confidence for all of them together."""
 
     confidence: float
     rows_taken_as_independent: bool
@@ -80,7 +80,7 @@ class Errors(TypedDict):
 
 
 class BesideChance(Value):
-    """A sum of absolute differences, and what chance alone makes of it."""
+    """A sum of absolute differences, and its values by chance alone."""
 
     mean: Value
     quantiles: dict[str, Value]
@@ -88,7 +88,7 @@ class BesideChance(Value):
 
 
 class CellAccuracy(TypedDict):
-    """How many rows of an identity and a label are decided rightly."""
+    """How many rows of an identity and a label are classified correctly."""
 
     subgroup: str
     label: bool
@@ -106,7 +106,7 @@ class WorstAccuracy(Value):
 
 
 class AtThreshold(TypedDict):
-    """What happens once a threshold turns scores into decisions."""
+    """The errors once a threshold turns scores into decisions."""
 
     threshold: float
     overall: Errors
@@ -129,7 +129,7 @@ class LookFirst(TypedDict):
 
 
 class Explained(TypedDict):
-    """What the numbers of a report mean."""
+    """The meaning of a report's numbers."""
 
     diagnosis: Diagnoses
     thresholds: dict[str, AtThreshold]
@@ -137,7 +137,7 @@ class Explained(TypedDict):
 
 
 class AnalysisRecord(TypedDict):
-    """What a further analysis found; each kind has a result of its own."""
+    """The findings of a further analysis; each kind has its own result."""
 
     options: dict[str, Any]
     sentences: list[str]
@@ -163,7 +163,7 @@ class Numbers(TypedDict):
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:
-    """Return the two rates of errors by their names."""
+    """Return the two error rates by name."""
     return {
         "false_positive_rate": errors["false_positive_rate"],
         "false_negative_rate": errors["false_negative_rate"],

@@ -11,10 +11,10 @@ from biasgate.tasks.records.verdict import LoggedVerdict
 
 
 class Decision(TypedDict):
-    """What became of a version.
+    """The decision on a version.
 
-    `rule` says which rule decided about one that passed; `champion_moved` that it was compared
-    with what is no longer champion, and must be judged again.
+    `rule` decided on a version that passed; `champion_moved` means that it was compared with a
+    former champion, and must be judged again.
     """
 
     outcome: Outcome
@@ -26,7 +26,7 @@ class Decision(TypedDict):
 
 
 class CandidateDecision(Decision):
-    """What became of a candidate of an evaluation."""
+    """The decision on a candidate of an evaluation."""
 
     candidate: str
 
@@ -45,7 +45,7 @@ class Summary(TypedDict):
 
 
 class NightSummary(Summary):
-    """The summary of a scheduled run, and the folder of its results."""
+    """The summary of a scheduled run, with the folder of its results."""
 
     output: str
 
@@ -59,7 +59,7 @@ class Decided:
     verdicts : list of LoggedVerdict
         One for each candidate and set.
     decisions : list of CandidateDecision
-        What became of each candidate.
+        The decision on each candidate.
     """
 
     verdicts: list[LoggedVerdict]

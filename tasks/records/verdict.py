@@ -1,4 +1,4 @@
-"""`verdict.json`: what a policy says of one candidate on one set."""
+"""`verdict.json`: the outcome of a policy for one candidate on one set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PolicyRecord(TypedDict):
 
 
 class JudgedSet(TypedDict):
-    """The set of a verdict, and whether a pass on it is needed for promotion."""
+    """The set of a verdict, and whether promotion requires a pass on it."""
 
     name: str
     digest: str
@@ -27,26 +27,26 @@ class JudgedSet(TypedDict):
 
 
 class Compared(Model):
-    """Whom a candidate is compared with; `threshold` is the one it is used with."""
+    """A rival of a candidate; `threshold` is the one that it is used with."""
 
     threshold: NotRequired[float]
 
 
 class Rival(Compared):
-    """Whom a candidate was compared with, and the digest of its scores' origin."""
+    """A rival after the comparison, with the digest of its scores' origin."""
 
     digest: str
 
 
 class Code(TypedDict):
-    """What code decided: the version, and a digest of the metric library."""
+    """The code that decided: the version, and a digest of the metric library."""
 
     version: str
     bias_metrics: str
 
 
 class Result(TypedDict):
-    """What one rule says about one number and one limit: `RuleResult.to_dict()`."""
+    """The result of one rule for one number and one limit: `RuleResult.to_dict()`."""
 
     rule: str
     kind: str
@@ -99,7 +99,7 @@ class Worsened(TypedDict):
 
 
 class Verdict(TypedDict):
-    """`verdict.json`: what a policy says of one candidate on one set (schema 3)."""
+    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 3)."""
 
     schema_version: int
     policy: PolicyRecord
@@ -126,6 +126,6 @@ class LoggedVerdict(Verdict):
 
 
 def champion_of(verdict: Verdict) -> str | None:
-    """Return the version that a verdict compares with; None without a registered champion."""
+    """Return the champion's version in a verdict; None without a registered champion."""
     champion = verdict["champion"]
     return None if champion is None else champion.get("model")

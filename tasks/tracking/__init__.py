@@ -1,1 +1,1 @@
-"""MLflow runs of an evaluation, found again when it is resumed."""
+"""MLflow runs of an evaluation, which a resumed evaluation reuses."""

@@ -41,8 +41,8 @@ from biasgate.tasks.tracking.resume import (
     settle_abandoned,
 )
 
-# Identities whose numbers become metrics of a run: of more, the worst. MLflow draws a chart for
-# each metric, and its pages stop at some thousands.
+# Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
+# a chart for each metric, and its pages fail at some thousands.
 LOGGED = 500
 LOGGED_TAG = "biasgate.metrics_of"
 
@@ -50,11 +50,11 @@ LOGGED_TAG = "biasgate.metrics_of"
 def metric_keys(report: Numbers) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
-    Of the errors at a threshold only those of all identities together: the rates of each
-    stand in the report and its table.
+    Errors at a threshold are included only for all identities together: the rates of each are
+    in the report and its table.
 
-    MLflow groups its charts by what stands before the slash. Undefined numbers are left
-    out: NaN breaks the run page.
+    MLflow groups its charts by the part before the slash. Undefined numbers are left out,
+    because NaN breaks the run page.
 
     Raises
     ------
@@ -84,18 +84,18 @@ def metric_keys(report: Numbers) -> dict[str, float]:
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
-        msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} is given twice."
+        msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} occurs twice."
         raise ValueError(msg)
     return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
 
 
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the metrics of a run, and a tag that says so where they are of the worst alone.
+    """Return the metrics of a run, and a tag that says so if only the worst are included.
 
     Raises
     ------
     ValueError
-        As `metric_keys`, of all identities.
+        As in `metric_keys`, for all identities.
     """
     bias = report["bias"]
     subgroups = bias["subgroups"]
@@ -118,11 +118,11 @@ def metric_name(subgroup: str) -> str:
 def open_evaluation_run(
     evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> EvaluationRun:
-    """Create the parent run, or find it. Safe to retry.
+    """Find the parent run, or create it. Safe to retry.
 
-    It is found by its key, or because the same evaluation, of the same scores, was killed.
+    It is found by its key, or as the killed run of the same evaluation with the same scores.
     """
-    say("opening the evaluation's run in MLflow; to make a new store takes half a minute")
+    say("opening the evaluation's run in MLflow; creating a new store takes half a minute")
     gateway = workplace.gateway
     experiment_id = gateway.experiment(evaluation.name)
     digest = json_digest([evaluation.content(), scores])
@@ -143,7 +143,7 @@ def open_evaluation_run(
 def evaluation_run(
     evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> Iterator[EvaluationRun]:
-    """Yield the parent run; if the body fails, it ends FAILED and is not left RUNNING."""
+    """Yield the parent run; if the body fails, end it as FAILED."""
     run = open_evaluation_run(evaluation, scores, key, workplace)
     with workplace.gateway.failing(run.run_id):
         yield run
@@ -153,7 +153,7 @@ def evaluation_run(
 def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRun) -> LoggedVerdict:
     """Log one candidate on one set; return the verdict with its `run_id`.
 
-    Safe to retry: the run is found by its key, and all that is logged overwrites itself.
+    Safe to retry: the run is found by its key, and logging again overwrites.
     """
     gateway, report = parent.workplace.gateway, measured.report
     evaluation_set = report["evaluation_set"]
@@ -184,7 +184,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
 
 @task(name="close evaluation run")
 def close_evaluation_run(run: EvaluationRun, summary: Summary) -> None:
-    """Write outcome and summary to the parent run and end it. Safe to retry."""
+    """Write outcome and summary to the parent run, and end it. Safe to retry."""
     gateway, run_id = run.workplace.gateway, run.run_id
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
     link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
@@ -196,7 +196,7 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary) -> None:
 def runs_page(experiment_id: str) -> str:
     """Return the address of MLflow's list of runs, relative to its root.
 
-    Without `workflowType` MLflow 3 shows an empty page for applications of language models.
+    Without `workflowType`, MLflow 3 shows its page for language models, which is empty.
     """
     return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
 
@@ -208,7 +208,7 @@ def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
 
 
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:
-    """Return what runs are told apart by: no digests, which MLflow would draw as an axis."""
+    """Return the parameters that distinguish runs; no digests, as MLflow draws each as an axis."""
     candidate, evaluation_set = report["candidate"], report["evaluation_set"]
     params = {f"candidate.{key}": value for key, value in candidate.items() if key != "digest"}
     params |= {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]}

@@ -1,7 +1,7 @@
-"""The plugin of MLflow: `mlflow.models.evaluate(..., evaluators="biasgate")`.
+"""The MLflow plugin: `mlflow.models.evaluate(..., evaluators="biasgate")`.
 
 MLflow finds it by the entry point `mlflow.model_evaluator` and imports it with its own
-evaluators, hence what takes time to import is imported where it is used.
+evaluators, so slow imports happen only where they are used.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _THRESHOLDS = {"label_threshold", "identity_threshold"}
 
 
 class BiasEvaluator(ModelEvaluator):
-    """Measures a model's scores as `bias_metrics.evaluate_bias` does.
+    """Measures a model's scores with `bias_metrics.evaluate_bias`.
 
     `evaluator_config` has `subgroups`, the columns that say who is mentioned (fractions or 0
-    and 1; null counts as no), and may have `label_threshold` and `identity_threshold`
+    and 1; null means no), and may have `label_threshold` and `identity_threshold`
     (default 0.5), `clusters` (a column), `power_mean_groups`, `background` and `confidence`.
     """
 
     def can_evaluate(
         self, *, model_type: str | None, evaluator_config: Mapping[str, Any] | None, **_: Any
     ) -> bool:
-        """Say whether bias is asked for: by the model type, or by naming subgroups."""
+        """Whether bias is requested: by the model type, or by naming subgroups."""
         return model_type == MODEL_TYPE or "subgroups" in (evaluator_config or {})
 
     def evaluate(
@@ -40,7 +40,7 @@ class BiasEvaluator(ModelEvaluator):
         model: Any = None,
         **_: Any,
     ) -> EvaluationResult:
-        """Measure, log metrics under the keys of our own runs and the table of subgroups.
+        """Measure, log the table of subgroups, and metrics under the keys of biasgate's runs.
 
         Raises
         ------
@@ -111,7 +111,7 @@ def _check(config: Mapping[str, Any], rows: Any) -> None:
 
 
 def _positive(scores: Any) -> Any:
-    """Return the scores of the positive class: of two columns, the second.
+    """Return the scores of the positive class, which is the second of two columns.
 
     Raises
     ------
@@ -123,6 +123,6 @@ def _positive(scores: Any) -> Any:
     if scores.ndim == 2 and scores.shape[1] in {1, 2}:
         return scores[:, -1]
     if scores.ndim != 1:
-        msg = f"predictions must be one score a row, or of two classes; got shape {scores.shape}."
+        msg = f"predictions must have one score per row, or two; got shape {scores.shape}."
         raise InputError(msg)
     return scores

@@ -1,9 +1,9 @@
-"""What a killed evaluation left behind: its runs go on, or are ended.
+"""Runs that a killed evaluation left behind are resumed or ended.
 
-A process that is killed cannot end its MLflow runs. The next evaluation of the same experiment
-finds those whose owner is gone. The runs of the very same evaluation become its own, and all
-that it logs overwrites what is there; those of another one end as KILLED. What a promotion
-rests on already is not made again: `biasgate verify` compares it with the ledger.
+A killed process cannot end its MLflow runs. The next evaluation of the same experiment finds the
+runs whose owner has ended. It resumes those of the same evaluation, overwriting what they
+logged, and ends the others as KILLED. The evidence of a promotion is never replaced:
+`biasgate verify` compares it with the ledger.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
 
 EVALUATION = "biasgate.evaluation"
-TABLE = "bias_metrics.json"  # what MLflow's page shows; no result of its own
-# Of a process on another machine nobody can tell whether it lives.
+TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
+# It is unknown whether a process on another machine is alive.
 _LEASE_S = 24 * 3600
 
 
@@ -40,7 +40,7 @@ class EvaluationRun:
     run_id : str
         Its id.
     workplace : Workplace
-        Where it is.
+        The store and MLflow server of the run.
     """
 
     run_id: str
@@ -48,18 +48,18 @@ class EvaluationRun:
 
 
 def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
-    """Make the runs of the same evaluation this one's own, end those of others as KILLED.
+    """Take over abandoned runs of the same evaluation, and end those of others as KILLED.
 
     Parameters
     ----------
     gateway : Gateway
         Tracking server.
     experiment_id : str
-        Where to look.
+        The experiment to search.
     key : str
-        Of this evaluation's run.
+        Key of this evaluation's run.
     evaluation : str
-        Digest of all that decides what is logged.
+        Digest of everything that affects what is logged.
     """
     left = [run for run in gateway.running(experiment_id) if _is_abandoned(run)]
     same = next((run for run in left if run.tags.get(EVALUATION) == evaluation), None)
@@ -77,10 +77,10 @@ def find_promotion(
     policy: Policy,
     run: EvaluationRun,
 ) -> Decided | None:
-    """Return verdicts and decisions where this evaluation promoted a candidate already.
+    """Return verdicts and decisions if this evaluation already promoted a candidate.
 
-    It did so before it was killed, or before its connection was lost. The files that the
-    verdicts were logged with replace those of the new measurement. Safe to retry.
+    This happens if it was killed, or lost its connection, after that. The files logged with the
+    verdicts replace those of the new measurement. Safe to retry.
     """
     gateway, model = run.workplace.gateway, registered_model
     entry = _own_promotion(model, run.run_id, gateway) if model else None
@@ -104,7 +104,7 @@ def _is_abandoned(run: Running) -> bool:
 
 
 def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
-    """Return the last promotion if it rests on verdicts under this run and still stands."""
+    """Return the last promotion if it is based on verdicts of this run and still holds."""
     last = Ledger(gateway, model).last_done()
     champion = gateway.alias(model, CHAMPION)
     if last is None or champion is None or champion.version != last.content["version"]:
@@ -114,7 +114,7 @@ def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:
 
 
 def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerdict:
-    """Return a logged verdict; its files replace those that were made again."""
+    """Return a logged verdict; its files replace the new ones."""
     folder = Path(measured.folder)
     key = run_key(run, measured.candidate.name, measured.source.name)
     run_id = gateway.find_run(gateway.experiment_of(run), key)

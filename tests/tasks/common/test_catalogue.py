@@ -141,7 +141,7 @@ def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
     version = SimpleNamespace(uri="models:/m/3", tags={OPENED_AS: '{"kind": "absent"}'})
     registry = SimpleNamespace(alias=lambda *_: version, resolve=lambda _: version)
     policy = read_policy("default", Path())
-    said = "models:/m/3 must be opened as kind 'absent', as it was made: .*Install the package that"
+    said = "models:/m/3 must be opened with its original kind 'absent': .*Install the package that"
     with pytest.raises(InputError, match=said):
         find_rivals({}, "m", policy, [], registry)
 

@@ -101,8 +101,8 @@ def test_texts_that_look_like_missing_values_are_texts(file):
     [
         ("", "must not be empty"),
         ("id,text\n1,a\n", r"must have the column 'label'; it has 'id', 'text'"),
-        ("7\n", "must have the columns 'id', 'text', 'label'; its first line is no header"),
-        (f"7,{PRIVATE},0\n8,a,1\n", "its first line is no header"),
+        ("7\n", "must have the columns 'id', 'text', 'label'; its first line is not a header"),
+        (f"7,{PRIVATE},0\n8,a,1\n", "its first line is not a header"),
         (f"id,text,label\n1,{PRIVATE},\n", "got nothing (file {path}, column label, row 0, id 1)"),
         (f"id,text,label\n1,{PRIVATE},1.5\n", "a fraction must be in [0, 1]; got 1.5 (file {path}"),
         (f"id,text,label\n1,{PRIVATE},-0.1\n", "got -0.1 (file {path}, column label, row 0, id 1)"),

@@ -75,7 +75,7 @@ def test_newer_means_later_than_every_version_that_was_champion(past):
 def test_what_was_replaced_or_left_aside_does_not_come_back(rule, champion):
     past = Past(frozenset({2, 3}), {4: 3})
     replaced = rule.objection(judged(2, 0.3), champion, past)
-    assert replaced == "version 2 was champion before, and does not come back by itself"
+    assert replaced == "version 2 was champion before, and is not promoted automatically again"
     aside = rule.objection(judged(4, 0.3), champion, past)
     assert aside == "version 4 passed before, and version 3 was promoted instead"
 
@@ -184,7 +184,7 @@ def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(night
     assert [one["sentence"] for one in decisions] == [
         (
             "models:/toxicity/1 passed, but champion of toxicity stays version 2: "
-            "version 1 was champion before, and does not come back by itself."
+            "version 1 was champion before, and is not promoted automatically again."
         ),
         "models:/toxicity/2 is champion already.",
     ]
@@ -264,7 +264,7 @@ def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_move
     decision, _, _ = nights.night(first, second, nights.register(noise=1.45))
     assert decision["sentence"] == (
         "models:/toxicity/1 passed, but champion of toxicity is version 3 now: "
-        "version 1 was champion before, and does not come back by itself."
+        "version 1 was champion before, and is not promoted automatically again."
     )
 
 

@@ -366,7 +366,7 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
 
 def test_there_is_nothing_to_roll_back_to_after_the_first(gateway, champion):
     del champion
-    with pytest.raises(InputError, match="must have a `previous_champion` to go back to"):
+    with pytest.raises(InputError, match="must have a `previous_champion` to roll back to"):
         roll_back(MODEL, "why not", gateway)
 
 

@@ -39,9 +39,9 @@ def test_the_toxic_output_is_found(config, label, expected):
     ("config", "label", "message"),
     [
         (named("neutral", "toxic"), None, "set `toxic_label` to one of 'neutral', 'toxic'"),
-        (named("toxic", "insult") | MULTI, None, "say with `toxic_label`"),
-        (named("LABEL_0", "LABEL_1") | MULTI, None, "say with `toxic_label`"),
-        (named("a", "b", "c"), None, "say with `toxic_label`"),
+        (named("toxic", "insult") | MULTI, None, "set `toxic_label` to one of"),
+        (named("LABEL_0", "LABEL_1") | MULTI, None, "set `toxic_label` to one of"),
+        (named("a", "b", "c"), None, "set `toxic_label` to one of"),
         (named("neutral", "toxic"), "Toxic", "must be one of 'neutral', 'toxic'; got 'Toxic'"),
         (named("score"), "toxic", "must be one of 'score'; got 'toxic'"),
         (named("toxic", "toxic"), "toxic", "must be one of"),
@@ -166,7 +166,7 @@ def test_a_wrong_option_of_the_training_is_refused(folder, wrong):
 
 
 def test_fine_tuning_without_a_training_set_is_refused(folder):
-    with pytest.raises(ValueError, match="give the training set with `train_on`"):
+    with pytest.raises(ValueError, match="needs a training set: give it with `train_on`"):
         candidate(folder=folder, fine_tuning={"seed": 1})
 
 
