@@ -33,8 +33,8 @@ LogMetrics = Callable[[Mapping[str, float], int], None]
 class Scorer(ABC):
     """An opened candidate, ready to score; to be closed after use.
 
-    What is dear to make (a loaded model, processes, connections) is made by the first `score`:
-    a candidate whose scores are all kept is opened for its digest alone.
+    What is dear to make (a loaded model, processes, connections) is made by the first `score`
+    or `try_out`: a candidate whose scores are all kept is opened for its digest alone.
 
     Attributes
     ----------
@@ -55,6 +55,12 @@ class Scorer(ABC):
     @abstractmethod
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set that cannot be scored, before any work."""
+
+    def try_out(self) -> None:  # noqa: B027 - most kinds find out as they are opened
+        """Refuse what only shows once it is loaded; called before any candidate scores.
+
+        It is not called where all scores are kept, or other machines score.
+        """
 
     @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
