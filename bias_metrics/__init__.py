@@ -15,12 +15,11 @@ from bias_metrics.diagnosis.diagnosis import diagnose_bias
 from bias_metrics.diagnosis.results import Diagnoses, Diagnosis
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
-from bias_metrics.groups.counterfactual import (
+from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
+from bias_metrics.groups.counterfactual_results import (
     CounterfactualGap,
     CounterfactualGaps,
     PairedGaps,
-    counterfactual_gaps,
-    paired_gaps,
 )
 from bias_metrics.groups.counts import (
     IdentityCounts,

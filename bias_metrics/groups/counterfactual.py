@@ -1,121 +1,27 @@
-"""The same sentence with another identity: how far does the score move?
+"""The same sentence with another identity: how much does the score change?
 
-Gaps are differences of scores, on the scale of the scores: unlike the AUCs they change when
-the scores are transformed, and two models compare only if their scores mean the same. The
+Gaps are differences of scores, on the scale of the scores: unlike AUCs they change when
+the scores are transformed, and two models can be compared only if their scores mean the same. The
 analysis `counterfactual` reports `counterfactual_gaps`; `paired_gaps` is for Python users.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned, check_scores
-from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.groups.counts import as_dicts
+from bias_metrics.groups.counterfactual_results import (
+    CounterfactualGap,
+    CounterfactualGaps,
+    PairedGaps,
+)
 
 MAX_SCORE = 1e100  # so that no sum and no square of differences overflows
-
-
-@dataclass(frozen=True)
-class CounterfactualGap(Tabular):
-    """How one term's score differs from that of other terms in the same sentence.
-
-    Attributes
-    ----------
-    n : int
-        Sentences with this term and another.
-    mean_gap : MetricValue
-        Mean of the gaps, signed: above 0 the term scores higher than the others.
-    std_error : MetricValue
-        Of the mean gap, over sentences; undefined for fewer than 2.
-    mean_absolute_gap : MetricValue
-        Mean size of the gaps, at least 0.
-    share_highest : MetricValue
-        Share of the sentences in which no term scores higher, from 0 to 1; k terms that
-        share the highest score count 1/k each.
-    """
-
-    n: int
-    mean_gap: MetricValue
-    std_error: MetricValue
-    mean_absolute_gap: MetricValue
-    share_highest: MetricValue
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        names = ("mean_gap", "std_error", "mean_absolute_gap", "share_highest")
-        return {"n": self.n} | {name: getattr(self, name).to_dict() for name in names}
-
-
-@dataclass(frozen=True)
-class CounterfactualGaps(Tabular):
-    """The gaps of every term.
-
-    Attributes
-    ----------
-    n_sentences : int
-        Sentences with two terms or more.
-    n_alone : int
-        Sentences with one term, which nothing can be compared with; they are left out.
-    terms : dict of str to CounterfactualGap
-        Every term, sorted by name.
-    """
-
-    n_sentences: int
-    n_alone: int
-    terms: dict[str, CounterfactualGap]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        counts = {"n_sentences": self.n_sentences, "n_alone": self.n_alone}
-        return counts | {"terms": as_dicts(self.terms)}
-
-    def rows(self) -> list[Row]:
-        """Return one record per term."""
-        return labelled("term", rows_of(self.terms))
-
-
-@dataclass(frozen=True)
-class PairedGaps(Tabular):
-    """How scores differ between two versions of the same texts.
-
-    Attributes
-    ----------
-    n_higher, n_lower, n_equal : int
-        Pairs whose swapped version scores higher, lower or the same.
-    mean_gap : MetricValue
-        Mean of swapped minus original score.
-    std_error : MetricValue
-        Of the mean gap, over pairs; undefined for fewer than 2.
-    mean_absolute_gap : MetricValue
-        Mean size of the gaps, at least 0.
-    """
-
-    n_higher: int
-    n_lower: int
-    n_equal: int
-    mean_gap: MetricValue
-    std_error: MetricValue
-    mean_absolute_gap: MetricValue
-
-    @property
-    def n(self) -> int:
-        """Number of pairs."""
-        return self.n_higher + self.n_lower + self.n_equal
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        counts = ("n", "n_higher", "n_lower", "n_equal")
-        values = ("mean_gap", "std_error", "mean_absolute_gap")
-        return {name: getattr(self, name) for name in counts} | {
-            name: getattr(self, name).to_dict() for name in values
-        }
 
 
 @aligned
@@ -125,7 +31,7 @@ def counterfactual_gaps(
     """How much higher a sentence scores with one identity term than with the others.
 
     A term's gap in a sentence is its score minus the mean score of the other terms there.
-    All terms share the sentence and hence its label, so any gap is the term's own doing.
+    All terms share the sentence and its label, so any gap is caused by the term itself.
     Positive: the identity raises the score, and harmless comments that name it are
     over-flagged. Negative: it lowers the score, and toxic comments that name it are missed.
     Not to be confused with the AEGs, which compare different comments by rank.
@@ -144,8 +50,8 @@ def counterfactual_gaps(
     CounterfactualGaps
         For every term the mean gap and its mean size, on the scale of the scores, ideal 0;
         the share of sentences where it scores highest; and a standard error that takes
-        sentences as independent, which is too small where they were made from few
-        templates. Undefined for a term that is never with another.
+        sentences as independent, which is too small if they were made from few
+        templates. Undefined for a term that never occurs with another.
 
     Raises
     ------
@@ -199,12 +105,12 @@ def counterfactual_gaps(
 
 @aligned
 def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
-    """How far scores move when the identity in each text is swapped for another.
+    """How much scores change when the identity in each text is swapped for another.
 
-    Positive: the swapped versions score higher. When the new identity is drawn at random,
-    moves up and down cancel in part: read the mean size of the gaps, and measure toxic and
-    harmless texts apart. In toxic texts a negative gap means that the original identity,
-    rather than what is said of it, made the score.
+    Positive: the swapped versions score higher. If the new identity is drawn at random,
+    changes up and down partly cancel: read the mean size of the gaps, and measure toxic and
+    harmless texts separately. In toxic texts a negative gap means that the score came from the
+    original identity rather than from what is said about it.
 
     Parameters
     ----------
@@ -216,7 +122,7 @@ def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
     Returns
     -------
     PairedGaps
-        Counts of the moves; mean gap and mean size of the gaps, on the scale of the scores,
+        Counts of the changes; mean gap and mean size of the gaps, on the scale of the scores,
         ideal 0, undefined without pairs; standard error over pairs.
 
     Raises
@@ -297,7 +203,7 @@ def _refuse_repeated(
     if first.size < place.size:
         row = np.setdiff1d(np.arange(place.size), first)[0]
         msg = (
-            "`term` must be at most once in each sentence; got "
+            "`term` must occur at most once in each sentence; got "
             f"{str(terms[term_of[row]])!r} again in sentence "
             f"{str(sentences[sentence_of[row]])!r} (row {row})."
         )
