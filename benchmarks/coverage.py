@@ -12,17 +12,14 @@ from pathlib import Path
 
 from benchmarks._coverage import (
     ALPHA,
-    MARGIN,
     Coverage,
     NonInferiority,
-    cell_cases,
     cover_cell,
     cover_difference,
     cover_final_score,
-    non_inferiority_cases,
-    paired_cases,
     show_not_worse,
 )
+from benchmarks._populations import MARGIN, cell_cases, non_inferiority_cases, paired_cases
 
 FILE = Path(__file__).parent.parent / "docs" / "evidence" / "coverage.md"
 CELLS = list(cell_cases(4_000, 4_000))
