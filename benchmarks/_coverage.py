@@ -1,8 +1,6 @@
-"""How often the intervals hold the true value, and how often not-worse is said in error.
+"""How often intervals contain the true value, and how often a claim of "not worse" is false.
 
-Scores are normal within each class, so that every population value is known exactly; tied
-scores are the same ones rounded to a grid of about 20 values, and their population value is
-that of the rounded distribution. `python -m benchmarks.coverage` prints docs/evidence/coverage.md.
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ LEAST, MOST = 0.93, 0.97
 
 @dataclass(frozen=True)
 class Coverage:
-    """What became of the intervals of one case.
+    """How the intervals of one case did.
 
     Attributes
     ----------
@@ -41,11 +39,11 @@ class Coverage:
     truth : float
         The population value.
     below, above : float
-        Share of intervals that lie wholly below the truth, or above it.
+        Share of intervals that are entirely below the truth, or above it.
     width : float
         Their mean width.
     missing : int
-        Samples in which there was no interval; they are in none of the shares.
+        Samples without an interval; the shares leave them out.
     """
 
     case: Case
@@ -57,17 +55,17 @@ class Coverage:
 
     @property
     def covered(self) -> float:
-        """Share of intervals that hold the truth."""
+        """Share of intervals that contain the truth."""
         return 1 - self.below - self.above
 
     @property
     def error(self) -> float:
-        """Monte Carlo standard error of a share at the least coverage demanded."""
+        """Monte Carlo standard error of a share at the smallest coverage allowed."""
         return monte_carlo_error(LEAST, self.case.replicates - self.missing)
 
     @property
     def as_demanded(self) -> bool:
-        """Whether the coverage is as demanded, but for two Monte Carlo errors."""
+        """Whether the coverage is as required, allowing for two Monte Carlo errors."""
         if self.covered < LEAST - 2 * self.error:
             return False
         allowed = 2 * monte_carlo_error(MOST, self.case.replicates - self.missing)
@@ -76,16 +74,16 @@ class Coverage:
 
 @dataclass(frozen=True)
 class NonInferiority:
-    """How often the first model was shown not to be worse by `MARGIN`.
+    """How often the first model is shown not to be worse by `MARGIN`.
 
     Attributes
     ----------
     case : Case
         The case; its first model is worse by exactly the margin.
     in_error : float
-        Share of samples in which it was shown nevertheless.
+        Share of samples in which it is shown although it is false.
     power : float
-        Share in which it is shown when the two models are equally good.
+        Share of samples in which it is shown when the two models are equally good.
     """
 
     case: Case
@@ -94,12 +92,12 @@ class NonInferiority:
 
     @property
     def as_demanded(self) -> bool:
-        """Whether it is shown in error no more often than `ALPHA`, but for two errors."""
+        """Whether `in_error` is at most `ALPHA`, allowing for two Monte Carlo errors."""
         return self.in_error <= ALPHA + 2 * monte_carlo_error(ALPHA, self.case.replicates)
 
 
 def monte_carlo_error(share: float, replicates: int) -> float:
-    """Return the standard error of a share that was estimated from replicates."""
+    """Return the standard error of a share estimated from replicates."""
     return math.sqrt(share * (1 - share) / replicates)
 
 
@@ -133,7 +131,7 @@ def cover_final_score(case: Case) -> Coverage:
 
 
 def compare_samples(case: Case, confidence: float) -> Iterator[Difference]:
-    """Yield the two models' difference in one cell, for each sample."""
+    """Yield the two models' difference in one cell for each sample."""
     rng, labels = case.generator(), case.labels
     means = shift_of(case.auc - case.drop), shift_of(case.auc)
     everyone = {"all": np.ones(labels.size, dtype=bool)}
@@ -157,7 +155,7 @@ def cover_difference(case: Case) -> Coverage:
 def show_not_worse(case: Case, *, with_power: bool = True) -> NonInferiority:
     """Return how often the first model is shown not to be worse by the margin.
 
-    Rounding moves the true difference, and the margin is then moved with it.
+    Rounding changes the true difference, and the margin is then changed with it.
     """
     margin = -true_difference(case)
     shares = []
@@ -174,7 +172,7 @@ def _summarise(
     case: Case, truth: float, found: Sequence[tuple[float | None, float | None]]
 ) -> Coverage:
     ends = np.array([one for one in found if None not in one], dtype=np.float64)
-    slack = 1e-12  # an interval that ends at the truth holds it
+    slack = 1e-12  # an interval that ends at the truth contains it
     return Coverage(
         case,
         truth,

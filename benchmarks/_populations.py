@@ -19,7 +19,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 MARGIN = 0.02
-LARGE = 500  # rows of both classes from which coverage must not exceed `MOST` either
+LARGE = 500  # with this many rows in both classes, coverage must not exceed the maximum either
 AUCS = (0.7, 0.9, 0.95, 0.99)
 SIZES = ((50, 50), (50, 5_000), (500, 5_000))
 CORRELATIONS = (0.5, 0.9)
@@ -38,7 +38,7 @@ class Case:
     Attributes
     ----------
     auc : float
-        Of the untied scores; in a comparison, of the second model.
+        AUC of the untied scores; in a comparison, of the second model.
     n_positive, n_negative : int
         Rows of each class; for the final score, of each class of each group.
     tied : bool
@@ -46,7 +46,7 @@ class Case:
     replicates : int
         Samples to draw.
     correlation : float, default=0
-        Between the two models' scores within a class.
+        Correlation of the two models' scores within a class.
     drop : float, default=0
         How much lower the first model's AUC is.
     """
@@ -75,22 +75,22 @@ class Case:
         return np.arange(self.n_positive + self.n_negative) < self.n_positive
 
     def generator(self) -> np.random.Generator:
-        """Return the case's own generator: a case gives the same figures in any company."""
+        """Return the case's own generator, so that its figures do not depend on other cases."""
         return np.random.default_rng(zlib.crc32(repr(self).encode()))
 
 
 def shift_of(auc: float) -> float:
-    """Return the distance of two unit normals' means at which the AUC is this."""
+    """Return the distance between the means of two unit normals with this AUC."""
     return math.sqrt(2) * _NORMAL.inv_cdf(auc)
 
 
 def true_auc(lower: Sequence[float], upper: Sequence[float], step: float) -> float:
-    """Return P(upper > lower) + P(equal) / 2 of two even mixtures of rounded unit normals.
+    """Return P(upper > lower) + P(equal) / 2 for two even mixtures of rounded unit normals.
 
     Parameters
     ----------
     lower, upper : sequence of float
-        Means of the mixtures' parts.
+        Means of each mixture's components.
     step : float
         Width of the grid that both are rounded to; 0 for none.
 
@@ -119,12 +119,12 @@ def _rounded_auc(lower: float, upper: float, step: float) -> float:
 
 
 def rounded(scores: Floats, step: float) -> Floats:
-    """Round scores to a grid; a step of 0 leaves them."""
+    """Round scores to a grid; a step of 0 leaves them unchanged."""
     return np.rint(scores / step) * step if step else scores
 
 
 def cell_cases(replicates: int, replicates_large: int) -> Iterator[Case]:
-    """Yield the AUCs, sizes and ties of one cell; the latter replicates from 5,000 rows on."""
+    """Yield the cases of one cell; `replicates_large` is for classes of 5,000 rows or more."""
     for tied, sizes, auc in product((False, True), SIZES, AUCS):
         yield Case(auc, *sizes, tied, replicates_large if max(sizes) >= 5_000 else replicates)
 
@@ -132,7 +132,7 @@ def cell_cases(replicates: int, replicates_large: int) -> Iterator[Case]:
 def paired_cases(
     replicates: int, replicates_large: int, kinds: Iterable[tuple[float, float]]
 ) -> Iterator[Case]:
-    """Yield the cells' cases for two models, at each correlation and drop of `kinds`."""
+    """Yield the cells' cases for two models, for each correlation and drop in `kinds`."""
     for (correlation, drop), case in product(kinds, list(cell_cases(replicates, replicates_large))):
         yield Case(
             case.auc,
@@ -152,7 +152,7 @@ def non_inferiority_cases(replicates: int) -> Iterator[Case]:
 
 
 def true_final_score(mean: float, step: float) -> float:
-    """Return the final score of the population that `cover_final_score` draws from."""
+    """Return the final score of the population that `cover_final_score` samples."""
     negative = [one for one, _ in OFFSETS]
     positive = [mean + one for _, one in OFFSETS]
     cells: list[list[float]] = [[], [], []]

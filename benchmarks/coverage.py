@@ -1,7 +1,7 @@
-"""Whether intervals hold what they promise.
+"""Whether intervals cover the true value as often as they should.
 
-`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The
-slow tests draw the same samples and judge them.
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md, which takes some minutes on two
+cores. The slow tests draw the same samples and check them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def page(
     differences: list[Coverage],
     claims: list[NonInferiority],
 ) -> str:
-    """Return the page in words and tables."""
+    """Return the page with its tables."""
     found = [*cells, *finals, *differences, *claims]
     failed = sum(not one.as_demanded for one in found)
     worst = max(claims, key=lambda one: one.in_error if min(sizes_of(one)) >= 500 else 0)
