@@ -1,4 +1,4 @@
-"""The function that Kaggle's Jigsaw 2019 notebooks share, with exact numbers."""
+"""A drop-in for the function that Kaggle's Jigsaw 2019 notebooks share, with exact numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def compute_bias_metrics_for_model(
 ) -> Any:
     """Measure one model by subgroup, as the notebooks of the Jigsaw 2019 competition do.
 
-    A replacement for the function of this name in those notebooks: the same arguments, columns
-    and order. Call `evaluate_bias` for intervals, Average Equality Gaps and aggregates.
+    Replaces the function of this name in those notebooks, with the same arguments, columns and
+    order. Call `evaluate_bias` for intervals, Average Equality Gaps and aggregates.
 
     Parameters
     ----------

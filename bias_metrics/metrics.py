@@ -1,8 +1,8 @@
-"""The table of metrics: each one once, with all that is said or decided about it by name.
+"""The table of metrics: every metric once, with its properties and the words for it.
 
-A metric is either a probability over pairs of rows (`Pair`: the AUCs and AEGs) or a difference of
-error rates at a threshold (`Rate`), or it is made of other metrics (neither). Everything that
-lists metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads this table.
+A metric is a probability over pairs of rows (`Pair`: the AUCs and AEGs), a difference of error
+rates at a threshold (`Rate`), or computed from other metrics (neither). Everything that lists
+metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads this table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Event = Literal["flagged", "not flagged"]
 CLASSES: tuple[Class, ...] = ("positive", "negative")
 EQUAL_ERRORS, GIVEN = "equal_errors", "given"
 THRESHOLDS = {EQUAL_ERRORS: "the threshold of equal errors", GIVEN: "the given threshold"}
-"""Decision thresholds by name: each model's own, estimated or the one that it is used with."""
+"""Decision thresholds by name, each model's own: estimated, or the one it is used with."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Pair:
     y : {"positive", "negative"}
         Class of the rows y.
     inside : bool
-        Whether y are rows of the subgroup too; else of the background.
+        Whether y are rows of the subgroup too; otherwise of the background.
     flip : bool
         Whether the metric is P(y > x) instead.
     """
@@ -44,12 +44,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Rate:
-    """The share of rows with an event in the subgroup, less that in the background.
+    """The share of rows with an event in the subgroup, minus that in the background.
 
     Attributes
     ----------
     of : tuple of {"positive", "negative"}
-        Classes of the rows that are counted.
+        Classes of the counted rows.
     event : {"flagged", "not flagged"}
         What happens to a row at the threshold: a score at or above it is flagged.
     """
@@ -65,27 +65,27 @@ class Metric:
     Attributes
     ----------
     name : str
-        As in reports, policies and MLflow.
+        Name in reports, policies and MLflow.
     title : str
-        As in tables and pictures.
+        Name in tables and pictures.
     scopes : tuple of {"overall", "subgroup", "aggregate"}
-        What it is a number of: all rows, one subgroup, all subgroups together.
+        What it describes: all rows, one subgroup, all subgroups together.
     compares : Pair, Rate or None
-        Which rows it compares; None for what is made of other metrics.
+        Which rows it compares; None if it is computed from other metrics.
     ideal : {0, 1}
-        The best value. 1: higher is better. 0: signed, and both signs are harm.
+        The best value. 1: higher is better. 0: signed, and either sign is harm.
     largest : float
-        Largest size.
+        Largest possible size.
     centre : float
         What is subtracted from the probability: 1/2 for an AEG.
     question : str
         What it asks, with `{of}` for the subgroups.
     harm : str
-        What a bad value means for users, with `{group}` and, where 0 is best, `{side}`.
+        What a bad value means for users, with `{group}` and, if 0 is best, `{side}`.
     sides : tuple of str
-        What `{side}` is below and above 0.
+        The words for `{side}`: below 0, and above 0.
     when_low : str
-        Of an AUC that is clearly lower than the background's: what that means.
+        For an AUC: what it means if it is clearly lower than the background's.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Metric:
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is signed with 0 best, so that its size is judged."""
+        """Whether it is signed and 0 is best, so that its size is judged."""
         return self.ideal == 0
 
     @property
@@ -112,7 +112,7 @@ class Metric:
 
     @property
     def classes(self) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
-        """The classes that it compares: of the subgroup, and of the background."""
+        """The classes it compares: of the subgroup, and of the background."""
         compares = self.compares
         if compares is None:
             return CLASSES, ()
@@ -131,8 +131,7 @@ def _aeg(which: Class, kind: str, other: str) -> Metric:
         ("subgroup",),
         Pair(which, which),
         question=f"how much a mention of {{of}} shifts the scores of {other} comments ({title})",
-        harm=f"{kind} comments that mention {{group}} score {{side}} than other "
-        f"{'toxic ones' if kind == 'toxic' else 'such'}",
+        harm=f"{kind} comments that mention {{group}} score {{side}} than other {kind} ones",
         ideal=0,
         largest=0.5,
         centre=0.5,
@@ -147,7 +146,7 @@ _TABLE = (
         Pair("positive", "negative", inside=True),
         question="how well toxic and harmless comments that mention {of} are told apart "
         "(Subgroup AUC)",
-        harm="toxic and non-toxic comments that mention {group} are told apart badly",
+        harm="toxic and non-toxic comments that mention {group} are hard to tell apart",
         when_low="harmless and toxic ones are harder to tell apart",
     ),
     Metric(
@@ -220,7 +219,7 @@ def metrics_of(scope: Scope) -> tuple[str, ...]:
 
 
 def threshold_metrics() -> dict[str, Rate]:
-    """Return what the metrics at a threshold compare, by name."""
+    """Return what each metric at a threshold compares, by name."""
     found = {name: one.compares for name, one in METRICS.items()}
     return {name: one for name, one in found.items() if isinstance(one, Rate)}
 

@@ -1,23 +1,23 @@
-"""The hint that goes with a name that nobody knows."""
+"""The hint in an error about an unknown name."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-# Share of letters in common: by less, `nofile.csv` would be like any other CSV file.
+# Similarity needed for a hint; if it were lower, `nofile.csv` would match any other CSV file.
 _ALIKE = 0.65
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return " Did you mean 'X'?" with the known name that is most similar, or "".
+    """Return " Did you mean 'X'?" with the most similar known name, or "".
 
     Parameters
     ----------
     given : object
-        What was given.
+        The unknown name.
     known : iterable of str
-        The names that are known.
+        The known names.
 
     Returns
     -------

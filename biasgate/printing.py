@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.padding import Padding
 
 from biasgate.tasks.common.outcomes import word_of
 
@@ -79,14 +79,15 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
 
 def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
     """Print the promotions of a model, latest first."""
-    table = Table(title=f"champion of {escape(model)}", title_justify="left", title_style="bold")
-    for heading in ("#", "when (UTC)", "action", "version", "replaced", "state", "why"):
-        table.add_column(heading)
+    out = console()
+    out.print(f"[bold]champion of {escape(model)}[/] (times in UTC)")
     for one in entries:
-        known = (one["number"], one["opened"][:19], one["action"], one["version"])
-        more = (one["replaces"] or "-", f"{one['state']}: {one['note']}", one["reason"])
-        table.add_row(*(escape(str(cell)) for cell in (*known, *more)))
-    console().print(table)
+        when = one["opened"][:19].replace("T", " ")
+        replaced = f"version {one['replaces']}" if one["replaces"] else "none"
+        out.print(f"\n[bold]{one['number']}[/]  {when}  {one['action']}: ", end="")
+        out.print(escape(f"version {one['version']}, which replaced {replaced}"))
+        for what in (f"{one['state']}: {one['note']}", f"why: {one['reason']}"):
+            out.print(Padding(escape(what), (0, 0, 0, 3)))
 
 
 def print_findings(findings: Sequence[Any]) -> None:

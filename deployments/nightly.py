@@ -30,7 +30,7 @@ from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.evaluation_file import EvaluationFile
 
 # A serving process asks for runs every ten seconds; after this long without a request it counts
 # as dead.
@@ -85,7 +85,7 @@ def deployment_name(config: Path) -> str:
     Files with the same name in different folders are different evaluations.
     """
     path = config.resolve()
-    slug = re.sub(r"[^a-z0-9]+", "-", read_settings(path, Evaluation).name.lower()).strip("-")
+    slug = re.sub(r"[^a-z0-9]+", "-", read_settings(path, EvaluationFile).name.lower()).strip("-")
     return f"{slug}-{hashlib.sha256(str(path).encode()).hexdigest()[:6]}"
 
 

@@ -39,6 +39,8 @@ WRONG_FILES = {
     "unknown key of a set": ("identities:", "identites:", "Did you mean 'identities'?"),
     "unknown source": ("source: table", "source: tabel", "Did you mean 'table'?"),
     "misspelt source": ("source: table", "sorce: table", "Did you write 'sorce' instead?"),
+    "a format as source": ("source: table", "source: csv", "Write `source: table`: it reads CSV"),
+    "a format as kind": ("kind: scores", "kind: csv", "Write `kind: scores` for a file of scores."),
     "unknown kind": ("kind: scores", "kind: score", "Did you mean 'scores'?"),
     "unknown option": ("text: text", "identity_rows: rate", "Did you mean 'rated'?"),
     "unknown policy": ("own.yaml", "defualt", "Did you mean 'default'?"),
@@ -81,6 +83,13 @@ MODEL = """\
     kind: tfidf
     train_on: {name: t, source: table, path: rows.csv, text: text, identities: [gay]}
 """
+
+
+@pytest.mark.usefixtures("home")
+def test_a_missing_evaluation_file_is_refused_with_a_similar_one(begun):
+    code, said = run("evaluate", "fille.yaml", "--output", "out")
+    assert "fille.yaml does not exist. Did you mean 'file.yaml'?" in said
+    assert (code, begun) == (2, [])
 
 
 @pytest.mark.parametrize("name", list(WRONG_FILES))
@@ -162,6 +171,13 @@ def test_a_place_that_cannot_be_written_is_refused_before_work(home, begun, name
     assert reason in said
     assert (code, begun) == (2, [])
     assert sorted(home.iterdir()) == before
+
+
+def test_where_no_model_is_registered_the_command_says_how_one_is(home):
+    Gateway.of_store(home / "store").experiment("any")
+    code, said = run("history", "toxicity", "--store", home / "store")
+    assert "(known: none). An evaluation with `registered_model: NAME` registers" in said
+    assert code == 2
 
 
 def test_a_port_in_use_is_refused_and_a_free_one_is_named(home, monkeypatch):
@@ -250,6 +266,29 @@ def test_wrong_rows_of_any_set_are_refused_before_training(home, trained, name):
     assert COMMENT not in said
     assert (code, trained) == (2, [])
     assert not (home / "out").exists()
+
+
+FUNCTION = """\
+  - {name: own, kind: python, call: "own.py:score", version: "1"}
+"""
+
+
+def test_a_file_without_the_function_is_refused_before_any_flow_starts(home, begun):
+    (home / "own.py").write_text("def scores(texts): return [0.5] * len(texts)\n")
+    change("file.yaml", "candidates:\n", f"candidates:\n{FUNCTION}")
+    code, said = evaluate()
+    assert "own.py has no 'score'. Did you mean 'scores'?" in said
+    assert (code, begun) == (2, [])
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_function_that_cannot_be_imported_is_refused_before_any_candidate_scores(home):
+    (home / "own.py").write_text("import not_there_at_all\ndef score(texts): return texts\n")
+    change("file.yaml", "policy: own.yaml", f"{FUNCTION}policy: own.yaml")
+    code, said = evaluate("--store", home / "store")
+    assert "No module named 'not_there_at_all'" in said
+    assert "scoring" not in said
+    assert code == 2
 
 
 @pytest.mark.usefixtures("prefect_server")

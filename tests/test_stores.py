@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from support.evaluations import evaluate, run, write_inputs
+from typer.testing import CliRunner
 
 from biasgate import require_champion
+from biasgate.cli import app
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import history
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +65,16 @@ def test_a_moved_store_goes_on_evaluating_what_it_knows(moved, evaluated, monkey
     code, said = run("history", "toxicity", "--store", moved)
     assert code == 0
     assert "promotion" in said
+
+
+def test_the_history_says_all_of_date_and_reason_in_a_narrow_terminal(evaluated, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    command = ["history", "toxicity", "--store", str(evaluated / "store")]
+    said = CliRunner().invoke(app, command).output
+    [entry] = history("toxicity", Gateway.of_store(evaluated / "store"))
+    assert entry["opened"][:19].replace("T", " ") in said
+    assert entry["reason"] in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_a_copied_store_does_not_read_or_change_the_first(evaluated, tmp_path):

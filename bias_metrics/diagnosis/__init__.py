@@ -1,1 +1,1 @@
-"""Which pattern of bias an identity has."""
+"""Which pattern of bias an identity shows."""

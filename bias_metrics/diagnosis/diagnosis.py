@@ -1,4 +1,4 @@
-"""What kind of bias a subgroup suffers, in words, decided from metrics and their intervals."""
+"""Which kind of bias a subgroup shows, in words, decided from metrics and their intervals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Size(NamedTuple):
 
 
 class _Margins(NamedTuple):
-    """How far from no difference counts as clearly different; checked on the way in."""
+    """How far from no difference counts as clearly different; already checked."""
 
     aeg_margin: float
     auc_margin: float
@@ -67,28 +67,28 @@ def diagnose_bias(
 
     - *higher* or *lower* when the AEG is clear;
     - *wider* or *narrower* when the unsigned gap (see `equality_curve`) is clear and more
-      than twice the AEG, so that the difference lies in the spread rather than in a shift.
+      than twice the AEG, so that the difference is in the spread rather than a shift.
 
     An AUC is *low* when its drop below the background's own AUC is clear. Then
 
-    - A: positives and negatives higher; B: and BPSN AUC low; C: and the share of positives
-      clearly other than the background's;
+    - A: positives and negatives higher; B: the same, and BPSN AUC low; C: the same as B, and
+      the share of positives clearly different from the background's;
     - D: positives and negatives lower;
     - E: positives lower, negatives higher, Subgroup AUC low;
     - F: neither shifted, at least one wider, and Subgroup AUC clearly not low;
     - G: neither shifted, Subgroup AUC low;
     - harmless higher, harmless lower, toxic higher, toxic lower: a shift of one class, while
       the other shows no clear difference; Table 2 has no letter for these;
-    - other: some difference is clear, but this is none of the above;
+    - other: some difference is clear, but none of the above applies;
     - none: no difference is clear, and every interval is narrow enough to have shown one;
     - no evidence: too few rows, or no difference is clear and an interval is too wide.
 
     All intervals of all subgroups hold together with `confidence` (Bonferroni over eight per
     subgroup), so that without bias a pattern appears anywhere in at most 5 % of data sets.
-    Diagnosing more subgroups at once therefore takes more rows. Rows count once each and are
-    taken as independent: where those of an article, thread or template hang together, patterns
-    appear more often by chance. (The unsigned gap has no known bound by cluster.) Only the order
-    of the scores counts.
+    Diagnosing more subgroups at once therefore needs more rows. Rows count once each and are
+    taken as independent: if rows of an article, thread or template are correlated, patterns
+    appear by chance more often. (No bound for the unsigned gap with clusters is known.) Only the
+    order of the scores counts.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def diagnose_bias(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; all other rows are its background.
     confidence : float, default=0.95
-        Of all intervals together.
+        Confidence of all intervals together.
     aeg_margin : float, default=0.05
-        From 0 to below 1/2. An AEG of .05 is a shift by .18 standard deviations.
+        From 0 to below 1/2. An AEG of .05 is a shift of .18 standard deviations.
     auc_margin : float, default=0.04
         From 0 to below 1/2; for drops of an AUC below the background's.
     spread_margin : float, default=0.04
@@ -110,9 +110,11 @@ def diagnose_bias(
     share_margin : float, default=0.1
         From 0 to below 1/2; for the difference of the shares of positives.
     max_half_width : float, default=0.1
-        From 0 to below 1/2. Where no difference is clear, a wider interval is no evidence.
+        From 0 to below 1/2. If no difference is clear and an interval is wider, the pattern is
+        "no evidence".
     min_rows : int, default=20
-        At least 2. Fewer positives or negatives, in subgroup or background, are no evidence.
+        At least 2. With fewer positives or negatives in subgroup or background, the pattern is
+        "no evidence".
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         As in `evaluate_bias`.
 
@@ -129,11 +131,11 @@ def diagnose_bias(
     Notes
     -----
     AUCs and AEGs have the intervals of `evaluate_bias`; a drop combines the intervals of two
-    AUCs, the shares of positives two Wilson intervals (Newcombe 1998, method 10). For equal
-    distributions without ties the unsigned gap is, in large samples, sqrt(1/m + 1/n) times
-    the L1 norm of a Brownian bridge (with ties less), whose tail is at most 1.25 times that
-    of a normal variable of variance 1/12 wherever that tail is below 1/8. That quantile on
-    either side of the estimate is its interval.
+    AUCs, the difference of the shares of positives two Wilson intervals (Newcombe 1998, method
+    10). For equal distributions without ties the unsigned gap is, in large samples,
+    sqrt(1/m + 1/n) times the L1 norm of a Brownian bridge (with ties it is smaller), whose tail
+    is at most 1.25 times that of a normal variable of variance 1/12 wherever that tail is below
+    1/8. The interval reaches that quantile on either side of the estimate.
 
     References
     ----------
@@ -190,7 +192,7 @@ def _sizes(ranked: RankedRows, members: Members) -> tuple[_Size, _Size]:
 
 
 def _background_auc(ranked: RankedRows, members: Members, level: float) -> MetricValue:
-    """Measure the rows that are not excluded, which stay in order."""
+    """Measure the rows that are not excluded; removing rows keeps the others sorted."""
 
     def kept(everyone: SortedScores, excluded: ClassMembers) -> SortedScores:
         stays = np.ones(everyone.n, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What the patterns of bias are called, when they hold, and what users will notice of them."""
+"""The patterns of bias: their names, when they apply, and what users will notice."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ _FLAGGED = (
     "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "
     "they will be flagged far more often than other harmless comments."
 )
-_ONE_SIDED = "Of the comments that mention {group} only one kind is clearly shifted: {findings}."
+_ONE_SIDED = "Of the comments that mention {group}, only one kind is clearly shifted: {findings}."
 SENTENCES: Mapping[Pattern, str] = {
-    "A": "Comments that mention {group} score higher than others of the same kind, though "
-    "harmless ones do not clearly mix with abuse elsewhere: at one threshold for all, harmless "
+    "A": "Comments that mention {group} score higher than others of the same kind. Harmless ones "
+    "do not clearly mix with abuse elsewhere, but with one threshold for all comments, harmless "
     "mentions will be flagged more often.",
     "B": _FLAGGED,
-    "C": _FLAGGED + " {share} of the comments that mention {group} are toxic against "
-    "{background_share} of the others, which distorts accuracy and pinned AUC besides.",
+    "C": _FLAGGED + " {share} of the comments that mention {group} are toxic, against "
+    "{background_share} of the others, which also distorts accuracy and pinned AUC.",
     "D": "Comments that mention {group} score lower than others of the same kind: abuse of this "
     "group will be missed more often.",
     "E": "Among comments that mention {group}, harmless and toxic ones score closer together: "
     "harmless mentions will be flagged and abuse of this group will be missed more often.",
-    "F": "Comments that mention {group} score as high on the whole, but scatter more widely: a "
-    "strict or a lenient threshold treats them differently from others of the same kind.",
-    "G": "Scores of comments that mention {group} scatter so widely that harmless and toxic ones "
+    "F": "Comments that mention {group} score equally high on average, but their scores are more "
+    "spread out: a strict or a lenient threshold treats them differently from others of the same "
+    "kind.",
+    "G": "Scores of comments that mention {group} are so spread out that harmless and toxic ones "
     "mix: some harmless mentions will be flagged and some abuse of this group will be missed.",
     "harmless higher": _ONE_SIDED,
     "harmless lower": _ONE_SIDED,
@@ -57,13 +58,13 @@ SENTENCES: Mapping[Pattern, str] = {
     "none": "No bias seen for comments that mention {group}; differences below {unnoticed:.2f} may "
     "have gone unnoticed.",
     "no evidence": "Too little evidence to name a pattern of bias for comments that mention "
-    "{group}: {reason}. A single metric may still be shown to be bad.",
+    "{group}: {reason}. Single metrics may still be shown to be bad.",
 }
 _GAPS: Mapping[Gap, str] = {
     "higher": "score higher than",
     "lower": "score lower than",
-    "wider": "scatter more widely than",
-    "narrower": "scatter less widely than",
+    "wider": "have more widely spread scores than",
+    "narrower": "have less widely spread scores than",
 }
 _NOTICED: Mapping[tuple[str, Gap], str] = {
     ("harmless", "higher"): " and will be flagged more often",
@@ -73,7 +74,7 @@ _NOTICED: Mapping[tuple[str, Gap], str] = {
 }
 WITHIN = subgroup_metric("positive", "negative", inside=True)
 _FROM_ABUSE = subgroup_metric("negative", "positive")
-# Shifts of one class where the other shows no clear difference; by positives and negatives.
+# Shifts of one class while the other shows no clear difference; keys: positives, negatives.
 ONE_SIDED: Mapping[tuple[Gap, Gap], Pattern] = {
     ("alike", "higher"): "harmless higher",
     ("alike", "lower"): "harmless lower",
@@ -89,11 +90,11 @@ class Findings:
     Attributes
     ----------
     positive, negative : {"higher", "lower", "wider", "narrower", "alike"}
-        The subgroup's scores beside the background's, in each class.
+        The subgroup's scores compared with the background's, in each class.
     low : frozenset of str
-        The AUCs that lie clearly below the background's.
+        The AUCs that are clearly below the background's.
     apart : bool
-        Whether the Subgroup AUC clearly does not lie below it by more than the margin.
+        Whether the Subgroup AUC is clearly not below it by more than the margin.
     skewed : bool
         Whether the share of positives clearly differs from the background's.
     """
@@ -105,7 +106,7 @@ class Findings:
     skewed: bool
 
     def pattern(self) -> Pattern:
-        """Return the pattern; skewed counts alone are none."""
+        """Return the pattern; skewed counts alone are not one."""
         gaps = (self.positive, self.negative)
         overlap = WITHIN in self.low
         if gaps == ("higher", "higher"):
@@ -131,7 +132,7 @@ class Findings:
         return "other" if wider or self.low else "none"
 
     def in_words(self) -> str:
-        """List the findings."""
+        """List the findings in words."""
         classes: tuple[tuple[str, Gap], ...] = (
             ("toxic", self.positive),
             ("harmless", self.negative),

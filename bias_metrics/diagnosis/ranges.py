@@ -1,4 +1,4 @@
-"""Estimates with bounds on either side, and what is clear from them."""
+"""Estimates with bounds on either side, and what they show clearly."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.diagnosis.patterns import Gap
 from bias_metrics.thresholds.curves import Corners, EqualityCurve
 
-# P(L1 norm of a Brownian bridge > x) is at most this many times that of N(0, 1/12) in absolute
-# value, wherever it is below 1/8 (it is 1.19 times at .1, 1.14 at .05 and 1.09 at .01).
+# P(L1 norm of a Brownian bridge > x) is at most this many times P(|N(0, 1/12)| > x), wherever
+# that is below 1/8 (it is 1.19 times at .1, 1.14 at .05 and 1.09 at .01).
 TAIL = 1.25
 
 
 class Range(NamedTuple):
-    """An estimate and its interval, which exists."""
+    """An estimate and its interval, which must exist."""
 
     value: float
     low: float
@@ -32,7 +32,7 @@ class Range(NamedTuple):
         return cls(*(cast("float", n) for n in (metric.value, metric.low, metric.high)))
 
     def metric(self) -> MetricValue:
-        """Return it as the value of a metric."""
+        """Return it as a MetricValue."""
         return MetricValue(self.value, low=self.low, high=self.high)
 
     @property
@@ -41,14 +41,14 @@ class Range(NamedTuple):
         return (self.high - self.low) / 2
 
     def minus(self, other: Range) -> Range:
-        """Return the difference of two estimates that are independent or move together."""
+        """Return the difference of two estimates, independent or positively correlated."""
         value = self.value - other.value
         down = math.hypot(self.value - self.low, other.high - other.value)
         up = math.hypot(self.high - self.value, other.value - other.low)
         return Range(value, value - down, value + up)
 
     def beyond(self, margin: float) -> int:
-        """Return 1 or -1 where the interval lies above or below all of [-margin, margin]."""
+        """Return 1 or -1 if the interval is entirely above or below [-margin, margin], else 0."""
         return int(self.low > margin) - int(self.high < -margin)
 
 
@@ -61,7 +61,7 @@ def share_of_positives(n_positive: int, n: int, confidence: float) -> Range:
 def unsigned_gap(
     curve: EqualityCurve | Corners, sizes: tuple[int, int], confidence: float
 ) -> Range:
-    """Return the area between curve and diagonal, give or take what chance would make of it."""
+    """Return the area between curve and diagonal, with an interval that allows for chance."""
     value = cast("float", curve.unsigned_gap.value)
     z = -NormalDist().inv_cdf((1 - confidence) / TAIL / 2)
     chance = z * math.sqrt((1 / sizes[0] + 1 / sizes[1]) / 12)
@@ -78,13 +78,13 @@ def kind_of_gap(aeg: Range, unsigned: Range, curve: Corners, *, shift: float, sp
     curve : Corners
         The curve.
     shift, spread : float
-        Margins of the two.
+        Margins for the signed and the unsigned area.
     """
     if unsigned.beyond(spread) and abs(aeg.value) < unsigned.value / 2:
         x, y = curve.background_rate, curve.subgroup_rate
         above, early = y - x, 0.5 - x
         # Wider: above the diagonal at strict thresholds, where x is small, and then below it.
-        # The integral of above * early, which are both straight from corner to corner.
+        # The integral of above * early, both of which are linear between corners.
         ends = above[1:] * early[1:] + above[:-1] * early[:-1]
         crossed = above[1:] * early[:-1] + above[:-1] * early[1:]
         tilt = float(np.sum(np.diff(x) * (2 * ends + crossed)))

@@ -1,1 +1,1 @@
-"""Rules, verdicts, and the words that explain them."""
+"""Rules, verdicts, and the sentences that explain them."""

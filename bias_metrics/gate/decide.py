@@ -1,10 +1,10 @@
 """The decision of the gate: rules against measured evidence, pure and without side effects.
 
 A rule gives one result per number and limit. A result is `pass`, `fail`, `insufficient` (too
-few rows, or bounds on both sides of the limit), `error` (there should be a number and there
-is none) or `skipped` (no champion yet, and the policy allows that). Over all blocking rules
-the worst wins. A group is never dropped: without evidence it is insufficient, which blocks
-like a failure does, unless somebody has waived it by name and for a time.
+few rows, or bounds on both sides of the limit), `error` (there should be a number but there
+is none) or `skipped` (no champion yet, and the policy allows that). The verdict is the worst
+result of all blocking rules. A group is never dropped: without evidence it is insufficient,
+which blocks like a failure, unless somebody waived it by name until a date.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EvidenceKey = tuple[str | None, float]
 
 
 def evidence_needed(rules: Sequence[Rule]) -> list[EvidenceKey]:
-    """Return the slices, and the two-sided confidences, at which rules want evidence."""
+    """Return the slices, and the two-sided confidences, for which rules need evidence."""
     return list(dict.fromkeys((rule.slice, rule.level) for rule in rules))
 
 
 def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
-    """Return the names of the thresholds that rules have, each with whom they compare there.
+    """Return the names of the rules' thresholds, each with the models compared at it.
 
     `candidate` always; `champion` and `reference` where a rule has a margin.
     """
@@ -56,15 +56,15 @@ def decide(
     Parameters
     ----------
     evidence : mapping of (str or None, float) to Evidence
-        What was measured, by slice and two-sided confidence; `evidence_needed` says which.
+        What was measured, by slice and two-sided confidence; `evidence_needed` lists them.
     rules : sequence of Rule
-        At least one of them blocking.
+        At least one of them must block.
     today : date
-        For the waivers.
+        The day on which waivers must hold.
     waivers : sequence of Waiver
-        Missing evidence that shall not block.
+        Missing evidence that should not block.
     allow_first : bool, default=False
-        Whether rules against a champion may be skipped where there is none.
+        Whether rules against a champion may be skipped if there is none.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def decide(
     ------
     ValueError
         If there is no blocking rule, evidence is missing (also at a rule's threshold), a rule or
-        waiver names a subgroup that the report lacks, or a waiver a rule that does not exist.
+        waiver names a subgroup that is not in the report, or a waiver names an unknown rule.
     """
     if not any(rule.action == "block" for rule in rules):
         msg = "`rules` must hold at least one blocking rule; a gate without rules passes nothing."
@@ -93,19 +93,19 @@ def decide(
     outcomes: list[Outcome] = []
     for rule, results in judged:
         if rule.action == "block" and not results:
-            outcomes.append("insufficient")  # what found nothing to look at has not been passed
+            outcomes.append("insufficient")  # a rule with nothing to check has not passed
         outcomes += [one.outcome for one in results if one.counts and one.outcome != "skipped"]
     return Verdict(worst(outcomes), tuple(one for _, results in judged for one in results))
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the worst of some outcomes; of none, `insufficient`."""
+    """Return the worst of some outcomes; if there are none, `insufficient`."""
     return next((one for one in WORST_FIRST if one in outcomes), "insufficient")
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Everything that rules are judged by."""
+    """Judges rules by the evidence and the waivers."""
 
     evidence: Mapping[EvidenceKey, Evidence]
     waivers: tuple[Waiver, ...]
@@ -147,7 +147,7 @@ class _Judge:
 def _against(
     rule: Rule, kind: Kind, limit: float, target: Target, content: Mapping[str, Any]
 ) -> RuleResult:
-    """Hold a number of a report, or of a comparison, against a limit."""
+    """Compare a number of a report, or of a comparison, with a limit."""
     group, number, cell = _number(rule, kind, target, content)
     rival = cell["second"] if kind in RIVALS else None
     value = cell["first"] if kind in RIVALS else cell["value"]
@@ -155,7 +155,7 @@ def _against(
     lack, bound = target.lack_of_support(rule, content), None
     outcome: Outcome
     if lack is not None:
-        outcome, text = "insufficient", f"{name}: not enough evidence, {lack}."
+        outcome, text = "insufficient", f"{name}: not enough evidence: {lack}."
     elif number.value is None:
         outcome = "insufficient" if target.scope == AGGREGATE else "error"
         text = f"{name} is undefined: {number.reason or 'no reason given'}."
@@ -196,7 +196,7 @@ def _thresholds(rule: Rule, kind: Kind, content: Mapping[str, Any]) -> dict[str,
 def _number(
     rule: Rule, kind: Kind, target: Target, content: Mapping[str, Any]
 ) -> tuple[str | None, Measured, Mapping[str, Any]]:
-    """Return the group that a number is of, the number as a rule sees it, and its cell."""
+    """Return a number's group, the number as a rule sees it, and its cell."""
     if not target.members:
         cell = target.cell(content)
         return target.group, measured(cell, kind, is_gap=rule.is_gap), cell
@@ -251,14 +251,14 @@ def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
 
 
 def _waivable(result: RuleResult) -> str | None:
-    """Return the group that a waiver names; the worst subgroup is not one by name."""
+    """Return the group that a waiver names; the worst subgroup cannot be named."""
     return None if result.scope == WORST else result.group
 
 
 def _refuse_lost_waivers(
     waivers: Sequence[Waiver], rules: Sequence[Rule], results: Sequence[RuleResult]
 ) -> None:
-    """Refuse a waiver that can never apply: it was meant for something else."""
+    """Refuse a waiver that can never apply, since it must have been meant for something else."""
     names = {rule.name for rule in rules}
     groups = {(one.rule, _waivable(one)) for one in results}
     for one in waivers:

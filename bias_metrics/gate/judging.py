@@ -1,4 +1,4 @@
-"""One number against one limit: the slack, its bounds, and the outcome."""
+"""One number against one limit: the number, its bounds, and the outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RIVALS: tuple[Kind, ...] = ("champion", "reference")
 
 @dataclass(frozen=True)
 class Measured:
-    """A number as a rule sees it: AEGs by size, differences by how much worse.
+    """A number as a rule sees it: the size of an AEG, or the change against a rival.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Measured:
 def measured(cell: Cell, kind: Kind, *, is_gap: bool) -> Measured:
     """Read a cell of a report, or of a comparison where `kind` is a rival's.
 
-    Of an AEG the size counts; against a rival, the change of the size.
+    For an AEG its size counts; against a rival, the change of its size.
     """
     value, low, high = cell["value"], cell.get("low"), cell.get("high")
     reason = cell.get("reason")
@@ -56,8 +56,8 @@ def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, 
     """Return the worst of several subgroups and an interval that holds the worst.
 
     The ends are the worst lower and the worst upper end: an interval of the worst estimate
-    alone would be too narrow, since the worst of many is bad by chance too. If one has no
-    value or no interval, nor has the worst; a number that is not finite is worse than any.
+    alone would be too narrow, since the worst of many is bad partly by chance. If one has no
+    value or no interval, neither does the worst; a number that is not finite is worse than any.
     """
     pick = max if worse_is_up else min
     for name, one in cells.items():
@@ -74,8 +74,8 @@ def worst_of(cells: Mapping[str, Measured], *, worse_is_up: bool) -> tuple[str, 
 def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outcome, float | None]:
     """Return the outcome and the value or bound that decided it.
 
-    Passing needs the value (mode `estimate`) or the unfavourable end of the interval (mode
-    `proven`) on the good side of the limit; failing needs the favourable end beyond it.
+    To pass, the value (mode `estimate`) or the unfavourable end of the interval (mode
+    `proven`) must be on the good side of the limit; to fail, the favourable end must be beyond.
     """
     if number.value is None or not _finite(number):
         return "error", None
@@ -93,7 +93,7 @@ def judge(number: Measured, kind: Kind, rule: Rule, limit: float) -> tuple[Outco
 
 
 def _meets(end: float, kind: Kind, limit: float, *, worse_is_up: bool) -> bool:
-    """Say whether an end is good enough: at a limit it is, at a margin it is not."""
+    """Say whether an end is good enough; equal to a limit it is, equal to a margin it is not."""
     if kind not in RIVALS:
         return end <= limit if worse_is_up else end >= limit
     return end < limit if worse_is_up else end > -limit
@@ -111,5 +111,5 @@ def _finite(number: Measured) -> bool:
 
 
 def _known(end: float | None) -> float:
-    assert end is not None  # noqa: S101 - seen by the caller
+    assert end is not None  # noqa: S101 - checked by the caller
     return end

@@ -1,6 +1,6 @@
-"""The one number that tells which of several passing models is better: the objective.
+"""The objective: the one number that decides which of several passing models is better.
 
-The rules of a policy say which models are good enough. The objective orders those that are:
+The rules of a policy say which models are good enough. The objective ranks those that are:
 an overall or aggregate metric, compared with the champion's on the same rows.
 """
 
@@ -24,11 +24,11 @@ class Objective:
     Attributes
     ----------
     metric : str
-        `final_score`, `auc` (over all rows), or a metric whose power mean is meant.
+        `final_score`, `auc` (over all rows), or a metric, for its power mean.
     confidence : float
         One-sided confidence of each end of the interval.
     value, rival : float or None
-        The candidate's and the champion's value; None when undefined or without champion.
+        The candidate's and the champion's value; None if undefined or without champion.
     change, low, high : float or None
         `value - rival`, and its bounds with the two models paired on the same rows.
     reason : str or None
@@ -94,17 +94,17 @@ def measure_objective(metric: str, evidence: Evidence, confidence: float) -> Obj
     evidence : Evidence
         Over all rows, with intervals of two-sided confidence `2 * confidence - 1`.
     confidence : float
-        One-sided.
+        One-sided confidence.
 
     Returns
     -------
     Objective
-        Higher is better; without a champion it has a value and no difference.
+        Higher is better; without a champion it has a value but no difference.
 
     Raises
     ------
     ValueError
-        If the metric is none of `OBJECTIVES`.
+        If the metric is not one of `OBJECTIVES`.
     """
     if metric not in OBJECTIVES:
         msg = f"`metric` must be one of {', '.join(OBJECTIVES)}; got {metric!r}."

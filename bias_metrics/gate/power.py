@@ -1,6 +1,6 @@
-"""What a rule can prove with the rows that there are: the chance that it passes.
+"""What a rule can prove with the rows available: the chance that it passes.
 
-By the normal approximation of the estimates. Planning figures: a verdict never uses them.
+Uses the normal approximation. These figures are for planning; a verdict never uses them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def chance_of_proof(slack: float, std_error: float, confidence: float = 0.95) ->
     Parameters
     ----------
     slack : float
-        By how much the true value is better than the limit; for an equally good model
+        How much better the true value is than the limit; for an equally good model
         against a margin, the margin.
     std_error : float
-        Of the estimate, or of the difference, at least 0.
+        Standard error of the estimate, or of the difference, at least 0.
     confidence : float, default=0.95
         One-sided confidence of the bound.
 
     Returns
     -------
     float
-        In [0, 1]; `1 - confidence` where the slack is 0.
+        In [0, 1]; `1 - confidence` if the slack is 0.
 
     Examples
     --------
@@ -47,15 +47,15 @@ def difference_error(std_error: float, correlation: float) -> float:
     Parameters
     ----------
     std_error : float
-        Of each.
+        Standard error of each.
     correlation : float
-        Between the two over repeated samples of rows; models of one task usually agree
-        about which rows are hard, 0.8 is common.
+        Correlation of the two over repeated samples of rows. Models for the same task usually
+        agree about which rows are hard; 0.8 is common.
 
     Returns
     -------
     float
-        0 where the correlation is 1.
+        0 if the correlation is 1.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def difference_error(std_error: float, correlation: float) -> float:
 
 
 def chance_of_all(chances: Iterable[float]) -> float:
-    """Return the chance that all of several rules pass, taken for independent.
+    """Return the chance that all of several rules pass, assuming they are independent.
 
     Examples
     --------

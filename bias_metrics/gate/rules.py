@@ -1,4 +1,4 @@
-"""What a policy can demand: rules on numbers, and waivers of missing evidence."""
+"""What a policy consists of: rules on numbers, and waivers of missing evidence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
 
 @dataclass(frozen=True)
 class Rule:
-    """What is demanded of one metric: a limit, a margin, or both.
+    """What one metric must satisfy: a limit, a margin, or both.
 
     Attributes
     ----------
@@ -61,27 +61,27 @@ class Rule:
     ceiling : float, optional
         Largest size that passes (AEGs, whose best value is 0).
     margin : float, optional
-        By how much the number may be worse than the champion's on the same rows; for an
-        AEG, by how much its size may be larger.
+        How much worse the number may be than the champion's on the same rows; for an
+        AEG, how much larger its size may be.
     reference_margin : float, optional
-        The same against a pinned reference, so that quality cannot slide a margin at a time.
+        The same against a fixed reference, so that quality cannot slip by one margin at a time.
     threshold : {"given", "equal_errors"}, optional
-        Of a metric at a threshold, and only of one: at which; each model's own.
+        Required for a metric at a threshold, and only there: which threshold, each model's own.
     slice : str, optional
         The part of the rows that the number is measured on; default all.
     mode : {"proven", "estimate"}
-        `proven` holds a confidence bound against the limit, `estimate` the value itself.
+        `proven` compares a confidence bound with the limit, `estimate` the value itself.
     confidence : float, default=0.95
         One-sided confidence of the bound.
     min_positives, min_negatives, min_clusters : int
-        Support: rows needed in each class that the metric compares, in the subgroup as in
-        the background, and clusters where rows come in clusters; with fewer the result is
+        Support: rows needed in each class that the metric compares, in the subgroup and in
+        the background, and clusters if rows come in clusters; with fewer the result is
         `insufficient`, whatever the value.
     action : {"block", "warn"}
         Whether the result counts for the verdict.
     id : str, optional
-        Name in verdicts and waivers; default `metric/scope`, and `/threshold` and `/slice` where
-        there is one.
+        Name in verdicts and waivers; default `metric/scope`, followed by `/threshold` and `/slice`
+        if set.
     """
 
     metric: str
@@ -101,7 +101,7 @@ class Rule:
     id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a rule that could not decide anything, or not what it says."""
+        """Refuse a rule that could not decide anything, or would not mean what it says."""
         known = metrics_of(_WHOLE.get(str(self.scope), "subgroup"))
         if self.metric not in known:
             msg = (
@@ -147,7 +147,7 @@ class Rule:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the metric is signed with 0 best."""
+        """Whether the metric is signed and 0 is best."""
         return METRICS[self.metric].is_gap
 
     @property
@@ -159,13 +159,13 @@ class Rule:
 
     @property
     def limits(self) -> list[tuple[str, float]]:
-        """The options that are set of `floor`, `ceiling`, `margin` and `reference_margin`."""
+        """Those of `floor`, `ceiling`, `margin` and `reference_margin` that are set."""
         names = ("floor", "ceiling", "margin", "reference_margin")
         return [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
 
     @property
     def checks(self) -> Iterator[tuple[Kind, float]]:
-        """What the rule holds the number against, and the limit or margin."""
+        """What the rule compares the number with, and the limit or margin."""
         kinds: dict[str, Kind] = {
             "floor": "floor",
             "ceiling": "ceiling",
@@ -177,7 +177,7 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """`id`, or what the rule is about."""
+        """`id`, or else a name made from metric, scope, threshold and slice."""
         scope = self.scope if isinstance(self.scope, str) else ",".join(self.scope)
         parts = (self.metric, scope, self.threshold, self.slice)
         return self.id or "/".join(one for one in parts if one is not None)
@@ -190,18 +190,18 @@ class Rule:
 
 @dataclass(frozen=True)
 class Waiver:
-    """Somebody's decision that missing evidence shall not block, for a time.
+    """Somebody's decision that missing evidence does not block until a date.
 
-    It turns aside only `insufficient`, never a failure or an error.
+    It only excuses `insufficient`, never a failure or an error.
 
     Attributes
     ----------
     rule : str
         `Rule.name`.
     group : str or None
-        The subgroup; None for a rule on no subgroup.
+        The subgroup; None for a rule that is not about a subgroup.
     reason, decided_by : str
-        Why, and who says so.
+        Why, and who decided it.
     expires : date
         The last day on which it holds.
     """
@@ -220,8 +220,8 @@ class Waiver:
 def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rule]:
     """Return the rules with Bonferroni's correction for several candidates.
 
-    Of `n_candidates` no better than the limit, tried on the same rows, all are then kept
-    out with the confidence that each rule names.
+    If `n_candidates` are tried on the same rows and none is better than the limit, all are then
+    rejected with the confidence that each rule names.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The numbers of a report that a rule is about, and the rows behind them."""
+"""The numbers of a report that a rule checks, and the rows behind them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Target:
     own, background : mapping
         Rows by class: of the subgroup and of its background, or of all.
     members : tuple of Target
-        Of `worst`: the subgroups that it is the worst of.
+        For `worst`: the subgroups among which it is the worst.
     """
 
     scope: str
@@ -47,7 +47,7 @@ class Target:
         return cell
 
     def lack_of_support(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
-        """Say which rows or clusters are too few for the rule, or None."""
+        """Say which rows or clusters are too few for the rule; None if there are enough."""
         if self.members:
             lacks = ((one.group, one.lack_of_support(rule, content)) for one in self.members)
             return next((f"{group} has {lack}" for group, lack in lacks if lack), None)
@@ -74,7 +74,7 @@ def targets_of(
     Raises
     ------
     ValueError
-        If the rule names a subgroup that the report lacks.
+        If the rule names a subgroup that is not in the report.
     """
     everyone = _counts(report["overall"])
     if rule.scope == OVERALL:

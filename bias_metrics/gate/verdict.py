@@ -1,4 +1,4 @@
-"""What the gate decides from and what it says: evidence, results of rules, the verdict."""
+"""Input and output of the gate: evidence, results of rules, the verdict."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Evidence:
     Attributes
     ----------
     report : mapping
-        `BiasReport.to_dict()` of the candidate; where rules have a threshold, with `thresholds`:
+        `BiasReport.to_dict()` of the candidate; if rules have a threshold, also `thresholds`:
         `RateGaps.to_dict()` by the threshold's name.
     champion, reference : mapping or None
-        `BiasComparison.to_dict()` of the candidate against each, on the same rows, likewise with
-        `RateGapComparison.to_dict()`.
+        `BiasComparison.to_dict()` of the candidate against each, on the same rows; if rules have
+        a threshold, also `thresholds`: `RateGapComparison.to_dict()`.
     background : mapping of str to int, optional
-        Rows by class (`positive`, `negative`) of a background that all subgroups share, as
-        that without identities; default each subgroup's own, all rows outside it.
+        Rows by class (`positive`, `negative`) of a background that all subgroups share, such as
+        the one without identities; default each subgroup's own, all rows outside it.
     """
 
     report: Mapping[str, Any]
@@ -43,32 +43,32 @@ class RuleResult(Tabular):
     rule : str
         `Rule.name`.
     kind : {"floor", "ceiling", "champion", "reference"}
-        What the number was held against.
+        What the number was compared with.
     metric, scope : str
         The number; `scope` is `overall`, `aggregate`, `worst` or `subgroup`.
     group, slice : str or None
-        The subgroup (of `worst`: the worst one) and the slice.
+        The subgroup (for `worst`: the worst one) and the slice.
     mode : {"proven", "estimate"}
         What decides: a bound or the value.
     value, rival : float or None
-        The candidate's value and the champion's or reference's; None when undefined.
+        The candidate's value and the champion's or reference's; None if undefined.
     low, high : float or None
-        Interval of what is held against the limit: the value, the size of an AEG, or the
+        Interval of what is compared with the limit: the value, the size of an AEG, or the
         change against the rival. Each end is a one-sided bound of `confidence`.
     confidence : float
-        One-sided.
+        One-sided confidence.
     bound : float or None
         The end, or the value, that decided.
     limit : float
         Floor, ceiling or margin.
     n_positive, n_negative : int
-        Rows of the subgroup, or of all for the other scopes.
+        Rows of the subgroup; for the other scopes, all rows.
     n_clusters : int or None
-        Clusters behind the number, where rows come in clusters.
+        Clusters behind the number, if rows come in clusters.
     outcome, action : str
-        See the module.
+        See `bias_metrics.gate.decide` and `Rule`.
     threshold : str or None
-        Name of the decision threshold, where the metric has one.
+        Name of the decision threshold, if the metric has one.
     at, rival_at : float or None
         The thresholds of that name: the candidate's, and the champion's or reference's.
     waived_by : str or None
@@ -104,11 +104,11 @@ class RuleResult(Tabular):
 
     @property
     def counts(self) -> bool:
-        """Whether it counts for the verdict."""
+        """Whether the result counts for the verdict."""
         return self.action == "block" and self.waived_by is None and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; those of a threshold only where there is one."""
+        """Return plain values; those of a threshold only if there is one."""
         found = asdict(self)
         if self.threshold is None:
             for key in ("threshold", "at", "rival_at"):
@@ -136,7 +136,7 @@ class Verdict(Tabular):
         return {"outcome": self.outcome, "results": [result.to_dict() for result in self.results]}
 
     def rows(self) -> list[Row]:
-        """Return one record per result of a rule."""
+        """Return one record per result."""
         return [result.to_dict() for result in self.results]
 
     def _table(self) -> Table:

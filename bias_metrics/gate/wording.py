@@ -8,7 +8,7 @@ from bias_metrics.metrics import METRICS, THRESHOLDS
 
 
 def label(rule: Rule, scope: str, group: str | None) -> str:
-    """Name the number: `bpsn_auc of gay`, `overall auc`, with the slice where there is one."""
+    """Name the number: `bpsn_auc of gay`, `overall auc`, with the slice if there is one."""
     name = f"{rule.metric} of {group}" if group else f"{scope} {rule.metric}"
     if scope == "worst":
         name = f"worst {rule.metric}{f' ({group})' if group else ''}"
@@ -28,14 +28,14 @@ def sentence(
     limit: float,
     outcome: Outcome,
 ) -> str:
-    """Say in words what was measured, held against what, with what result.
+    """Say in words what was measured, what it was compared with, and the result.
 
     Parameters
     ----------
     rule : Rule
         The rule.
     kind : str
-        What the number was held against.
+        What the number was compared with.
     name : str
         From `label`.
     group : str or None
@@ -43,7 +43,7 @@ def sentence(
     value, rival : float or None
         The candidate's value, and the rival's.
     number : Measured
-        What was held against the limit: the value, its size, or how it changed.
+        What was compared with the limit: the value, its size, or how it changed.
     limit : float
         Limit or margin.
     outcome : str
@@ -70,7 +70,7 @@ def _against(rule: Rule, kind: Kind, limit: float, outcome: Outcome) -> str:
     shown = "" if rule.mode == "estimate" else "shown to be "
     within, beyond = ("at most", "above") if kind == "ceiling" else ("at least", "below")
     if outcome == "insufficient":
-        return f"not shown to be {within} the {kind} {limit:g}, nor {beyond} it"
+        return f"not shown to be either {within} or {beyond} the {kind} {limit:g}"
     return f"{shown}{within if outcome == 'pass' else beyond} the {kind} {limit:g}"
 
 
@@ -95,5 +95,5 @@ def _change(rule: Rule, number: Measured, limit: float, outcome: Outcome) -> str
 def _range(rule: Rule, number: Measured) -> str:
     if rule.mode == "estimate" or number.low is None or number.high is None:
         return ""
-    of = "of the size, " if rule.is_gap else ""
-    return f" ({of}{100 * rule.confidence:g} % bounds {number.low:.4f} and {number.high:.4f})"
+    of = " of the size:" if rule.is_gap else ""
+    return f" ({100 * rule.confidence:g} % bounds{of} {number.low:.4f} and {number.high:.4f})"

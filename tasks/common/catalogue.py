@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any, Generic, TypeVar
@@ -31,12 +31,15 @@ class Catalogue(Generic[SettingsType]):
         Their base class.
     own : dict of str to str
         biasgate's own classes: name to `package.module:Class`.
+    hints : dict of str to str
+        Other words that people use for a name, and what to tell them.
     """
 
     key: str
     group: str
     base: type[SettingsType]
     own: Mapping[str, str]
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """Return all names: biasgate's own first."""
@@ -80,6 +83,10 @@ class Catalogue(Generic[SettingsType]):
             kind = self.named(name)
         except KeyError:
             names = ", ".join(map(repr, self.names()))
+            if name.lower() in self.hints:
+                hint = self.hints[name.lower()]
+                msg = f"`{self.key}` must be one of {names}; got {name!r}. {hint}"
+                raise ValueError(msg) from None
             context = {"discriminator": key, "tag": name, "expected_tags": names}
             raise PydanticKnownError("union_tag_invalid", context) from None
         return kind.model_validate(value, context=info.context)

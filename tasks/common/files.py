@@ -15,6 +15,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import has_ended, this_process
 
@@ -114,3 +115,12 @@ def json_digest(content: Any) -> str:
     """SHA-256 of a JSON-ready value, independent of key order."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def found_instead(path: Path) -> str:
+    """Say what there is where a file is missing: a link to nothing, or a similar name."""
+    if path.is_symlink():
+        return f" It is a link to {path.readlink()}."
+    if not path.parent.is_dir():
+        return f" Nor does the folder {path.parent}."
+    return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])

@@ -27,7 +27,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 from uuid import UUID
 
-from biasgate.tasks.common.errors import CandidateStoppedError, InputError
+from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -48,12 +48,19 @@ _NOT_RETRIED = (
 )
 
 
-async def _may_pass_next_time(_task: Any, _run: Any, state: Any) -> bool:
+async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
+    """Say whether Prefect should run a failed step again, and tell the user so."""
     try:
         await state.aresult()
     except _NOT_RETRIED:
         return False
-    except Exception:  # noqa: BLE001 - a retry may fix any other error
+    except Exception as error:  # noqa: BLE001 - a retry may fix any other error
+        # Only biasgate's own messages are sure to quote no comment.
+        what = str(error) if isinstance(error, CandidateError) else f"{type(error).__name__}."
+        delays, count = task.retry_delay_seconds, run.run_count
+        if isinstance(delays, list):
+            delays = delays[min(count, len(delays)) - 1]
+        say(f"retrying in {delays or 0:g} s ({count + 1} of {task.retries + 1}): {what}")
         return True
     return False
 

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.settings import NAME_PATTERN, UNKNOWN_KEY, Settings, expand_variables
 
 QUOTED = r"'([^']*)'"
@@ -45,6 +46,8 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
         content = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         msg = f"file {path} cannot be read: {error.strerror}."
+        if isinstance(error, FileNotFoundError):
+            msg = f"file {path} does not exist.{found_instead(path)}"
         raise InputError(msg) from error
     except UnicodeDecodeError as error:
         msg = f"file {path} must be UTF-8."

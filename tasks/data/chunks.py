@@ -20,6 +20,7 @@ from pydantic import StringConstraints
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
 from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
@@ -219,7 +220,7 @@ class _named_errors:  # noqa: N801 - used like a function
     def __exit__(self, kind: object, error: BaseException | None, _trace: object) -> None:
         reason = _reason(error)
         if reason is not None and isinstance(error, FileNotFoundError):
-            reason += _found_instead(self.path)
+            reason += found_instead(self.path)
         if reason is not None and isinstance(error, UnicodeDecodeError):
             reason += _first_undecodable(self.path)
         if reason is not None:
@@ -240,15 +241,6 @@ def _first_undecodable(path: Path) -> str:
                     f"iconv -f LATIN1 -t UTF-8 {path.name}"
                 )
     return ""
-
-
-def _found_instead(path: Path) -> str:
-    """Return a hint for a missing file: a broken link, a missing folder or a similar name."""
-    if path.is_symlink():
-        return f" It is a broken link to {path.readlink()}."
-    if not path.parent.is_dir():
-        return f" Its folder {path.parent} does not exist either."
-    return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
 
 
 def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one line per cause

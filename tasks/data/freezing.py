@@ -25,6 +25,10 @@ SOURCE_KINDS = Catalogue(
         "templates": f"{_HERE}.templates:TemplatesSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
     },
+    hints=dict.fromkeys(
+        ("csv", "tsv", "json", "jsonl", "parquet", "file"),
+        "Write `source: table`: it reads CSV, JSON lines and Parquet.",
+    ),
 )
 Source = Annotated[SerializeAsAny[SourceSettings], BeforeValidator(SOURCE_KINDS.read)]
 SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)

@@ -184,10 +184,13 @@ def require_known(model: str, gateway: Gateway) -> None:
     known = gateway.models()
     if model not in known:
         shown = [one for one in known if not one.endswith(LEDGER_SUFFIX)]
-        msg = (
-            f"model {model!r} must be in the registry at {gateway.uri}; it is not "
-            f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
-        )
+        msg = f"model {model!r} must be in the registry at {gateway.uri}; it is not "
+        msg += f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
+        if not shown:
+            msg += (
+                " An evaluation with `registered_model: NAME` registers the models that it trains, "
+                "and files of scores with `register: NAME`."
+            )
         raise InputError(msg)
 
 

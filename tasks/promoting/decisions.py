@@ -91,16 +91,18 @@ def tell(
     succession : Succession
         The policy's rule for replacing the champion.
     """
-    unpassed = [_without_pass(one, model, champion) for one in judged]
-    passed = [one for one, known in zip(judged, unpassed, strict=True) if known is None]
+    passed = [one for one in judged if _without_pass(one, model, champion) is None]
     past = Past.of(entries, champion)
     chosen = succession.choose(passed, champion, past)
     return [
         {
             "candidate": one.candidate,
-            **(known or _passed(one, chosen, champion, past, succession)),
+            **(
+                _without_pass(one, model, champion, chosen)
+                or _passed(one, chosen, champion, past, succession)
+            ),
         }
-        for one, known in zip(judged, unpassed, strict=True)
+        for one in judged
     ]
 
 
@@ -121,8 +123,13 @@ def _compared_with(judged: Judged) -> set[str | None]:
     return {champion_of(verdict) for verdict in judged.verdicts}
 
 
-def _without_pass(judged: Judged, model: str | None, champion: str | None) -> Decision | None:
-    """Return the decision on a candidate that cannot be champion; None if a version passed."""
+def _without_pass(
+    judged: Judged, model: str | None, champion: str | None, chosen: Judged | None = None
+) -> Decision | None:
+    """Return the decision on a candidate that cannot be champion; None if a version passed.
+
+    `chosen` is the version that has just become champion.
+    """
     outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
     if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):
         sentence = (
@@ -136,7 +143,7 @@ def _without_pass(judged: Judged, model: str | None, champion: str | None) -> De
         sentence = f"{judged.version.uri} is not a version of {model}: not promoted."
         return decision(outcome, sentence)
     if outcome != "pass":
-        return decision(outcome, f"Not promoted: {_stays(model, champion)}.")
+        return decision(outcome, f"Not promoted: {_where(model, champion, chosen)}.")
     return None
 
 
@@ -160,10 +167,10 @@ def _passed(
             "`allow_first: true`."
         )
         return decision("insufficient", sentence)
-    objection, where = succession.objection(judged, champion, past), _stays(version.name, champion)
+    objection = succession.objection(judged, champion, past)
     if chosen is not None:
         objection = objection or chosen.preferred(judged)
-        where = f"{CHAMPION} of {version.name} is version {chosen.number} now"
+    where = _where(version.name, champion, chosen)
     rule = succession.promote
     return decision("pass", f"{version.uri} passed, but {where}: {objection}.", rule=rule)
 
@@ -173,7 +180,10 @@ def _version(judged: Judged) -> ModelVersion:
     return judged.version
 
 
-def _stays(model: str, champion: str | None) -> str:
+def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
+    """Say which version is champion now."""
+    if chosen is not None:
+        return f"{CHAMPION} of {model} is version {chosen.number} now"
     if champion is None:
         return f"{model} has no {CHAMPION} yet"
     return f"{CHAMPION} of {model} stays version {champion}"

@@ -34,7 +34,7 @@ class Scorer(ABC):
     """An opened candidate, ready to score; close it after use.
 
     Whatever is expensive to create (a loaded model, processes, connections) is created by the
-    first `score`: a candidate whose scores are all kept is opened only for its digest.
+    first `score` or `try_out`: a candidate whose scores are all kept is opened only for its digest.
 
     Attributes
     ----------
@@ -55,6 +55,12 @@ class Scorer(ABC):
     @abstractmethod
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Raise an error, before any work starts, if a set cannot be scored."""
+
+    def try_out(self) -> None:  # noqa: B027 - most kinds find out as they are opened
+        """Raise the errors that show only once the model is loaded.
+
+        Called before any candidate scores, unless all scores are kept or other machines score.
+        """
 
     @abstractmethod
     def score(self, rows: pa.RecordBatch) -> np.ndarray:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from biasgate.tasks.common.errors import CandidateError, InputError, place
 from biasgate.tasks.common.folders import Folder
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
@@ -251,8 +251,14 @@ def check_candidate(
 ) -> None:
     """Refuse a candidate that cannot be scored on one of the frozen sets. Only reads."""
     with candidate.open(workplace) as scorer:
-        for folder in set_folders:
-            scorer.check(EvaluationSet.load(Path(folder)))
+        sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
+        for one in sets:
+            scorer.check(one)
+        if not is_spread() and any(
+            ScoredSet.load(shards_of(scorer, one, workplace.scores).folder.url) is None
+            for one in sets
+        ):
+            scorer.try_out()
 
 
 @task(name="score candidate", task_run_name="score {candidate.name} on {set_folder!e}")

@@ -18,7 +18,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 
 from biasgate.flows.states import conclude
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.prefect_task import task
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -116,6 +116,25 @@ def test_a_task_gives_up_after_its_third_try():
     with pytest.raises(ConnectionError, match="gone for good"):
         _in_a_flow(hope.with_options(retry_delay_seconds=0))
     assert len(tries) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionError("a comment"), "ConnectionError."),
+        (CandidateError("endpoint X failed."), "endpoint X failed."),
+    ],
+)
+def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog, error, said):
+    @task(name="hope")
+    def hope() -> None:
+        raise error
+
+    caplog.set_level("INFO", "biasgate.steps")
+    with pytest.raises(type(error)):
+        _in_a_flow(hope.with_options(retry_delay_seconds=[0, 0.5]))
+    told = [one.message for one in caplog.records if one.name == "biasgate.steps"]
+    assert told == [f"retrying in 0 s (2 of 3): {said}", f"retrying in 0.5 s (3 of 3): {said}"]
 
 
 def test_a_second_call_with_the_same_input_runs_again():

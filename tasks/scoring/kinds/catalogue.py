@@ -22,6 +22,17 @@ KINDS = Catalogue(
         "http": f"{_HERE}.http_endpoint:HttpEndpoint",
         "transformer": f"{_HERE}.transformer:Transformer",
     },
+    hints={
+        **dict.fromkeys(("csv", "file"), "Write `kind: scores` for a file of scores."),
+        **dict.fromkeys(("function", "callable"), "Write `kind: python` for a function."),
+        **dict.fromkeys(
+            ("sklearn", "pyfunc"), "Write `kind: mlflow` for a model that MLflow registered."
+        ),
+        **dict.fromkeys(
+            ("huggingface", "hf", "bert"), "Write `kind: transformer` for a Hugging Face model."
+        ),
+        **dict.fromkeys(("endpoint", "rest", "url"), "Write `kind: http` for a served model."),
+    },
 )
 Candidate = Annotated[SerializeAsAny[CandidateSettings], BeforeValidator(KINDS.read)]
 CANDIDATES: TypeAdapter[CandidateSettings] = TypeAdapter(Candidate)

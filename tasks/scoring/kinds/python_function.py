@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cached_property
 from importlib.util import find_spec
@@ -12,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, ValidationInfo
 
+from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.settings import relative_to_configuration
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
@@ -70,9 +73,9 @@ class PythonFunction(CandidateSettings):
         return Path(module) if module.endswith(".py") else None
 
     def check(self) -> None:
-        """Raise an error if the package or the file is missing, without running any of it."""
+        """Raise an error if the package, file or function is missing, without running it."""
         if self.file is not None:
-            _check_file(self.file, self.name)
+            _check_file(self.file, self.call.rpartition(":")[2], self.name)
             return
         package = self.call.partition(":")[0].partition(".")[0]
         if find_spec(package) is None:
@@ -87,9 +90,9 @@ class PythonFunction(CandidateSettings):
         return FunctionScorer(self, workplace)
 
 
-def _check_file(path: Path, candidate: str) -> None:
+def _check_file(path: Path, function: str, candidate: str) -> None:
     try:
-        compile(path.read_bytes(), str(path), "exec")
+        tree = ast.parse(path.read_bytes(), str(path))
     except OSError as error:
         msg = f"file {path} of candidate {candidate!r} cannot be read: {error.strerror}."
         raise InputError(msg) from error
@@ -97,6 +100,39 @@ def _check_file(path: Path, candidate: str) -> None:
         line = getattr(error, "lineno", None)
         msg = f"`call` of candidate {candidate!r} must name a Python file; {path} is not one "
         raise InputError(msg + f"{place(line=line)}.") from error
+    names = _names(tree)
+    wanted = function.partition(".")[0]
+    if names is not None and wanted not in names:
+        msg = (
+            f"`call` of candidate {candidate!r} must name a function of its file; {path} has no "
+            f"{wanted!r}.{did_you_mean(wanted, names)}"
+        )
+        raise InputError(msg)
+
+
+def _names(tree: ast.Module) -> set[str] | None:
+    """Return all names that a file gives a value anywhere; None if it may make others as it runs.
+
+    Names of functions within functions are among them, too: this is to find what is surely missing.
+    """
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
+                names.add(name)
+            case ast.Name(id="globals" | "exec" | "setattr" | "vars"):
+                return None
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.alias(name="*"):
+                return None
+            case ast.alias(name=name, asname=alias):
+                names.add(alias or name.partition(".")[0])
+    return None if "__getattr__" in names else names
 
 
 class FunctionScorer(Scorer):
@@ -115,6 +151,11 @@ class FunctionScorer(Scorer):
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text."""
         self._settings.require_text(evaluation_set)
+
+    def try_out(self) -> None:
+        """Import the function."""
+        say(f"importing {self._of}")
+        _ = self._process
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Call the function batch by batch."""

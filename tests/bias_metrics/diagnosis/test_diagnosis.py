@@ -78,7 +78,7 @@ def test_the_evidence_is_the_area_worked_out_by_hand(pattern, name, expected):
     [
         ("A", "harmless mentions will be flagged more often"),
         ("B", 'Harmless comments that mention "muslim" score so high that they mix with abuse'),
-        ("C", '75% of the comments that mention "muslim" are toxic against 50% of the others'),
+        ("C", '75% of the comments that mention "muslim" are toxic, against 50% of the others'),
         ("D", "abuse of this group will be missed more often"),
         ("E", "harmless mentions will be flagged and abuse of this group will be missed"),
         ("F", "a strict or a lenient threshold treats them differently"),
@@ -97,8 +97,8 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             spans((4, 6), (24, 26)),
             {},
             (
-                "toxic ones scatter less widely than other toxic comments; "
-                "harmless ones scatter less widely than other harmless comments."
+                "toxic ones have less widely spread scores than other toxic comments; "
+                "harmless ones have less widely spread scores than other harmless comments."
             ),
         ),
         (  # pulled to the middle, but apart
@@ -114,8 +114,8 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             SPANS["G"],
             {"auc_margin": 0.18},
             (
-                "toxic ones scatter more widely than other toxic comments; "
-                "harmless ones scatter more widely than other harmless comments."
+                "toxic ones have more widely spread scores than other toxic comments; "
+                "harmless ones have more widely spread scores than other harmless comments."
             ),
         ),
         (
@@ -132,7 +132,7 @@ def test_the_sentence_says_what_users_will_notice(pattern, said):
             spans((5, 15), (15, 35)),  # one class shifted, the other spread
             {},
             (
-                "toxic ones scatter more widely than other toxic comments; "
+                "toxic ones have more widely spread scores than other toxic comments; "
                 "harmless ones score higher than other harmless comments "
                 "and will be flagged more often."
             ),
@@ -161,7 +161,7 @@ def test_a_shift_of_one_class_alone_has_words_of_its_own(pattern):
     assert found.pattern == pattern
     assert found.name == f"{kind} mentions score {way}"
     assert found.sentence == (
-        'Of the comments that mention "muslim" only one kind is clearly shifted: '
+        'Of the comments that mention "muslim", only one kind is clearly shifted: '
         f"{kind} ones score {way} than other {kind} comments {said}."
     )
 
@@ -220,8 +220,8 @@ def test_five_rows_a_class_are_no_evidence_however_large_the_shift():
     assert found.pattern == "no evidence"
     assert found.sentence == (
         'Too little evidence to name a pattern of bias for comments that mention "muslim": there '
-        "are 5 toxic ones among them and 5 harmless ones among them; 20 are needed. A single "
-        "metric may still be shown to be bad."
+        "are 5 toxic ones among them and 5 harmless ones among them; 20 are needed. Single "
+        "metrics may still be shown to be bad."
     )
     assert found.evidence["bpsn_auc"].value == pytest.approx(7 / 8, abs=0.01)
 

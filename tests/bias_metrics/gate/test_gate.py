@@ -462,7 +462,7 @@ def test_a_failed_gap_says_in_words_which_way_it_goes(value, words):
     report = content(cell(value, value - 0.05, value + 0.05))
     (result,) = judge([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
     assert words in result.sentence
-    assert f"{value:+.4f} (of the size, 95 % bounds 0.3500 and 0.4500)" in result.sentence
+    assert f"{value:+.4f} (95 % bounds of the size: 0.3500 and 0.4500)" in result.sentence
     assert "shown to be above the ceiling 0.3" in result.sentence
 
 
