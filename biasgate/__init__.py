@@ -1,4 +1,4 @@
-"""The command line of biasgate, and what deploy scripts ask; the library is `bias_metrics`."""
+"""The command line of biasgate, and the check for deploy scripts; the library is `bias_metrics`."""
 
 from importlib.metadata import version
 

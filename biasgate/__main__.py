@@ -1,4 +1,4 @@
-"""Start of the command: says what is missing or in the way before anything is imported."""
+"""Start of the command: reports missing or shadowed packages before anything is imported."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
-# Everything else of ours is inside the package `biasgate`, whose name is not a common one.
+# All other code is inside the package `biasgate`, whose name is uncommon.
 OURS = ("bias_metrics",)
-# One package of the extra `app` that no other dependency brings along.
+# A package of the extra `app` that no other dependency installs.
 _APP = ("prefect", "mlflow", "pandas", "pyarrow", "sklearn", "typer")
 USAGE = 2
 
@@ -25,10 +25,10 @@ def main() -> None:
 
 
 def shadowed() -> str | None:
-    """Say so if a package of ours would be imported from somewhere else.
+    """Return an error text if one of our packages would be imported from another place.
 
-    A `bias_metrics.py` in the working folder comes first when that folder is on Python's
-    path, and would be run in place of ours.
+    A `bias_metrics.py` in the working folder comes first if that folder is on Python's path,
+    and would run instead of ours.
     """
     root = Path(__file__).resolve().parent.parent
     for name in OURS:
@@ -37,14 +37,14 @@ def shadowed() -> str | None:
         if found != root / name / "__init__.py":
             return (
                 f"the package {name!r} must come from {root}, but Python finds "
-                f"{found or 'none with code'}. Another file or folder of that name is in the way: "
-                "rename it, run from another folder, or take its folder out of PYTHONPATH."
+                f"{found or 'none with code'}. Another file or folder has the same name: "
+                "rename it, run from another folder, or remove its folder from PYTHONPATH."
             )
     return None
 
 
 def missing_extra() -> str | None:
-    """Say so if only the metric library is installed."""
+    """Return an error text if only the metric library is installed."""
     missing = [name for name in _APP if importlib.util.find_spec(name) is None]
     if not missing:
         return None

@@ -140,7 +140,9 @@ def nightly(
     ] = None,
     fail_when_blocked: Annotated[  # noqa: FBT002
         bool,
-        typer.Option("--fail-when-blocked", help="Show a night without a pass as Failed."),
+        typer.Option(
+            "--fail-when-blocked", help="Let the run end as Failed if the outcome is not a pass."
+        ),
     ] = False,
     outcome_of: OutcomeOf = None,
     task_runner: TaskRunner = None,
@@ -238,16 +240,16 @@ def ui(
     command += ["--port", str(port), "--backend-store-uri", gateway.uri, "--workers", "1"]
     if gateway.artifacts:
         command += ["--default-artifact-root", gateway.artifacts]
-    # Its job runner is eight more processes of 250 MB, for features that nothing here uses.
+    # Its job runner would be eight more processes of 250 MB, for features that are not used here.
     environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"} | os.environ
-    # In place of this process, so that whoever stops this one stops the server.
+    # The server replaces this process, so that stopping this one stops the server.
     os.execve(sys.executable, command, environment)  # noqa: S606 - our own command
 
 
 def _check(
     config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
 ) -> None:
-    """Refuse wrong input and places at once, before Prefect takes its seconds to start."""
+    """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
     from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
     from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
@@ -259,7 +261,7 @@ def _check(
 
 
 def _is_used(port: int) -> bool:
-    """Whether a server on this machine has the port already."""
+    """Whether a server on this machine already uses the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
@@ -276,13 +278,13 @@ def _free_port() -> int:
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
-    """Hand on what flows read when they are imported, here and in processes of a schedule."""
+    """Set the environment variables that flows read, here and in scheduled processes."""
     os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
     os.environ["BIASGATE_TASK_RUNNER_OPTIONS"] = options or ""
     if task_runner:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
-        orchestration.task_runner()  # refused here, before any work, if there is no such class
+        orchestration.task_runner()  # fails here, before any work, if there is no such class
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:

@@ -21,16 +21,15 @@ SURELY_BLOCKED = 0.6
 
 
 def set_strength(strength: float) -> None:
-    """Set the share of harmless mentions that the biased annotators take for insults."""
+    """Set the share of harmless mentions that the simulated annotators take for insults."""
     os.environ[STRENGTH] = str(strength)
 
 
 def unexpected(summary: Summary, strength: float) -> str | None:
-    """Say what the demo did not show; None when all verdicts are as expected.
+    """Return what the demo failed to show; None if all verdicts are as expected.
 
-    Expected are a pass of the balanced candidate, which is then champion; and of the other
-    a pass where nothing was planted, a block because of the planted identities alone where
-    much was.
+    The balanced candidate should pass and become champion. The other one should pass if no bias
+    was planted, and be blocked only for the planted identities if much was.
     """
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     if outcomes[BALANCED] != "pass":
@@ -49,5 +48,7 @@ def unexpected(summary: Summary, strength: float) -> str | None:
         if result["outcome"] == "fail" and result["group"] is not None
     }
     if blamed != PLANTED:
-        return f"{BIASED} should be blocked for {sorted(PLANTED)}; it is for {sorted(blamed)}."
+        return (
+            f"{BIASED} should be blocked for {sorted(PLANTED)}; it is blocked for {sorted(blamed)}."
+        )
     return None

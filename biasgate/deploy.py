@@ -1,4 +1,4 @@
-"""What a deploy script calls before it loads a model: `require_champion`."""
+"""For deploy scripts, before they load a model: `require_champion`."""
 
 from __future__ import annotations
 

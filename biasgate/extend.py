@@ -1,4 +1,4 @@
-"""What packages that extend biasgate import: these names stay, wherever the modules move.
+"""Names for packages that extend biasgate; they stay the same if modules move.
 
 docs/extending.md shows how to use them.
 """

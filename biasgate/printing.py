@@ -1,4 +1,4 @@
-"""What the commands print: tables to read, then the verdict in words."""
+"""Output of the commands: tables, then the verdict in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SENTENCES = 8
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that keeps tables whole where the output is not a terminal."""
+    """Return a console that does not cut tables if the output is not a terminal."""
     found = Console(stderr=stderr, highlight=False)
     if found.is_terminal or "COLUMNS" in os.environ:
         return found
@@ -39,17 +39,17 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_error(text: str) -> None:
-    """Print what must be mended, on standard error."""
+    """Print an error on standard error."""
     console(stderr=True).print(f"[bold red]error[/]: {escape(text)}", soft_wrap=True)
 
 
 def print_step(text: str) -> None:
-    """Print that a step begins or is done, on standard error."""
+    """Print a started or finished step on standard error."""
     console(stderr=True).print(f"  [dim]{escape(text)}[/]", soft_wrap=True)
 
 
 def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -> None:
-    """Print one table per set and candidate, the verdicts, and what became of `champion`.
+    """Print one table per set and candidate, the verdicts and the decisions.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
     reports : mapping of (str, str) to mapping
         The report of each set and candidate.
     """
-    from biasgate.tables import print_table  # noqa: PLC0415 - numpy, which a message can do without
+    from biasgate.tables import print_table  # noqa: PLC0415 - needs numpy, and messages do not
 
     out = console()
     for verdict in summary["verdicts"]:
@@ -78,7 +78,7 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
 
 
 def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
-    """Print the promotions of a model, the last first."""
+    """Print the promotions of a model, latest first."""
     out = console()
     out.print(f"[bold]champion of {escape(model)}[/] (times in UTC)")
     for one in entries:
@@ -91,7 +91,7 @@ def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
 
 
 def print_findings(findings: Sequence[Any]) -> None:
-    """Print what was verified, and whether it holds."""
+    """Print the checks of a verification, and whether each holds."""
     out = console()
     for one in findings:
         word = "[green]holds[/]" if one.holds else "[bold red]DOES NOT HOLD[/]"
@@ -99,7 +99,7 @@ def print_findings(findings: Sequence[Any]) -> None:
 
 
 def explained(report: Report) -> list[str]:
-    """Say which identity to look at first, and what happens at each threshold."""
+    """Return which identity to look at first, and the errors at each threshold."""
     from biasgate.tasks.records import error_rates  # noqa: PLC0415 - numpy, as above
 
     lines = [report["look_first"]["sentence"]]
@@ -127,7 +127,7 @@ def print_where_to_look(output: Path, store: Path) -> None:
 
 
 def print_next_steps(output: Path) -> None:
-    """Print what to look at after the demo."""
+    """Print the next steps after the demo."""
     heatmaps = " and ".join(str(path) for path in sorted(output.glob("templates/*/heatmap.png")))
     steps = {
         "look at": heatmaps,
@@ -142,7 +142,7 @@ def print_next_steps(output: Path) -> None:
 
 
 def command() -> str:
-    """Return what to type to run this command again: its path where it is not on PATH."""
+    """Return how to run this command again: by its path if it is not on PATH."""
     typed = sys.argv[0]
     on_path = shutil.which("biasgate")
     same = on_path is not None and Path(on_path).resolve() == Path(typed).resolve()
@@ -150,7 +150,7 @@ def command() -> str:
 
 
 def _beside_chance(name: str, found: BesideChance) -> str:
-    """Return a sum of absolute differences with what chance alone makes of it."""
+    """Return a sum of absolute differences with its values by chance alone."""
     if found["value"] is None:
         return f"{name} undefined"
     return (
@@ -166,7 +166,7 @@ def _worst_cell(found: WorstAccuracy) -> str:
     kind = "toxic" if cell["label"] else "harmless"
     return (
         f"Worst: {kind} comments that mention {cell['subgroup']}, of which "
-        f"{found['value']:.1%} of {cell['n']:,} are decided rightly."
+        f"{found['value']:.1%} of {cell['n']:,} are classified correctly."
     )
 
 

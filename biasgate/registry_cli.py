@@ -93,7 +93,7 @@ def verify(
 
 @contextmanager
 def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
-    """Yield the gateway of a store that exists; what does not hold exits like a block."""
+    """Yield the gateway of an existing store; exit as for a block if verification fails."""
     with errors_told(verbose=False, quiet=quiet):
         say("opening the registry")
         from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The table of metrics by identity, in the form that the width of the terminal allows."""
+"""The table of metrics by identity, in a form that fits the terminal."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from bias_metrics.report.worst import worst_first
 from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
 
-_NARROW = 76  # columns that five numbers with their intervals need
+_NARROW = 76  # width of five numbers with intervals
 _MARK = " !"
-_ROWS = 40  # identities that a table shows: of more, the worst
+_ROWS = 40  # most identities in a table: if there are more, the worst
 
 
 @dataclass(frozen=True)
 class Row:
-    """One identity, or what is computed from all.
+    """One identity, or an aggregate over all.
 
     Attributes
     ----------
     name : str
-        Of the identity.
+        Name of the identity.
     n, n_positive : str
-        Its rows, and the positive ones among them; empty for aggregates.
+        Numbers of rows and of positive rows; empty for aggregates.
     cells : sequence of (mapping, bool, str or None)
-        Of each metric the value with its interval, whether it has a sign, and the colour of what
-        a rule of the policy says against it.
+        For each metric: the value with its interval, whether it has a sign, and the colour of
+        the outcome if a check did not pass.
     """
 
     name: str
@@ -53,9 +53,9 @@ def print_table(
     verdict: Verdict,
     colours: Mapping[str, str],
 ) -> None:
-    """Print the metrics of every identity: as a table, or folded where that does not fit.
+    """Print the metrics of every identity, as a table or, if that does not fit, as a list.
 
-    `colours` are those of outcomes, for values against which a rule of the policy speaks.
+    `colours` are those of outcomes, for values with a check that did not pass.
     """
     title, rows, mean = title_of(report), rows_of(report, verdict, colours), mean_of(report)
     table = _table(title, rows, mean)
@@ -70,12 +70,12 @@ def print_table(
     if out.width < _NARROW:
         legend = ["Intervals are in bias_metrics.csv."]
     if any(against is not None for row in rows for *_, against in row.cells):
-        legend.append("! marks a value against which a rule of the policy speaks (see below).")
+        legend.append("! marks a value with a check that did not pass (see below).")
     out.print(f"[dim]{' '.join(legend)}[/]")
 
 
 def title_of(report: Report) -> str:
-    """Return what was measured, and its overall numbers."""
+    """Return the candidate, the set and the overall numbers."""
     overall, final = report["bias"]["overall"], report["bias"]["final_score"]
     return (
         f"{report['candidate']['name']} on {report['evaluation_set']['name']}: "
@@ -85,15 +85,15 @@ def title_of(report: Report) -> str:
 
 
 def _counted(report: Report, n_measured: int) -> str:
-    """Count the measured rows, and say why the others are left out."""
+    """Return the number of measured rows, and why others are left out."""
     left_out = unmeasured(report["evaluation_set"]["choices"])
     return f"{n_measured:,} rows" if left_out is None else left_out
 
 
 def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> list[Row]:
-    """Return a row for each identity, with the colour of what the policy says against it.
+    """Return a row for each identity, with the colours of checks that did not pass.
 
-    Of many identities, the worst.
+    Only the worst of many identities.
     """
     against = {
         (one["group"], one["metric"]): colours[
@@ -119,7 +119,7 @@ def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> lis
 
 
 def mean_of(report: Report) -> Row:
-    """Return the row of power means, which gaps do not have."""
+    """Return the row of power means; gaps have none."""
     means = report["bias"]["power_mean"]
     name = f"power mean (p = {means['power']:g})"
     cells = metric_cells(means)
@@ -152,7 +152,7 @@ def _table(title: str, rows: Sequence[Row], mean: Row) -> Table:
 
 
 def _print_folded(out: Console, title: str, rows: Sequence[Row], *, intervals: bool) -> None:
-    """Print each identity's name whole, and its numbers on the line below."""
+    """Print each identity's full name, with its numbers on the line below."""
     cells = [[_cell(*one, interval=intervals) for one in row.cells] for row in rows]
     headings = [Text(one, "bold") for one in _headings()]
     if not intervals:

@@ -1,4 +1,4 @@
-"""How commands tell what they do and what went wrong."""
+"""How commands report steps and errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from biasgate.printing import print_error, print_step
 
 # The exit codes of results are in `biasgate.tasks.common.outcomes`.
 CRASH, USAGE = 1, 2
-STEPS = (
-    "biasgate.steps"  # the logger that `biasgate.tasks.common.prefect_task` tells finished steps by
-)
+STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect_task` reports steps
 
 
 @contextmanager
 def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
-    """Report an input error in one sentence; a crash with its traceback if asked.
+    """Report an input error in one sentence, and a crash with its traceback if `verbose`.
 
-    Steps are told on standard error, unless `quiet`.
+    Steps are reported on standard error, unless `quiet`.
     """
     _set_up_logging(verbose=verbose, quiet=quiet)
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
@@ -42,12 +40,12 @@ def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
 
 
 def say(step: str) -> None:
-    """Tell what begins now, on standard error: the first line is there before slow imports."""
+    """Report a step that starts, on standard error, so that output precedes slow imports."""
     logging.getLogger(STEPS).info("%s ...", step)
 
 
 def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
-    # Read by prefect and mlflow when they are imported: a gate does not call home.
+    # Prefect and MLflow read these when imported: biasgate sends no telemetry.
     for name, value in {
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "true",

@@ -1,12 +1,12 @@
 """The cron-scheduled nightly: `biasgate nightly CONFIG --output DIR --cron '0 2 * * *'`.
 
-`serve` needs no work pool: the process that calls it keeps running, asks the Prefect API for the
-runs that the schedule made, and starts each in a process of its own. For a worker on another
-machine use `prefect.yaml` beside this file.
+`serve` needs no work pool: the calling process keeps running, asks the Prefect API for scheduled
+runs, and starts each one in its own process. For a worker on another machine, use `prefect.yaml`
+beside this file.
 
-Each evaluation file has a deployment of its own. Prefect replaces a deployment of the same name
-without a word, and ending either process pauses both, so a second process for the same file is
-refused while the first one runs.
+Each evaluation file has its own deployment. Prefect silently replaces a deployment of the same
+name, and ending either process pauses both, so a second process for the same file is refused
+while the first one runs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evaluation_file import EvaluationFile
 
-# A process that serves asks for runs every ten seconds; of one that did not for so long nothing
-# is expected any more.
+# A serving process asks for runs every ten seconds; after this long without a request it counts
+# as dead.
 SILENCE = timedelta(seconds=60)
 _SERVED_BY = "Served by process "
 
@@ -41,7 +41,7 @@ _SERVED_BY = "Served by process "
 def serve(
     config: Path, output: Path, store: Path, cron: str, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Register the evaluation's deployment with its schedule and run what falls due.
+    """Register the evaluation's deployment with its schedule, and run it when due.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ def serve(
     cron : str
         Five fields, in UTC.
     options : mapping, optional
-        Further parameters of the flow `nightly`, such as `fail_when_blocked`.
+        Other parameters of the flow `nightly`, such as `fail_when_blocked`.
 
     Raises
     ------
     InputError
-        If `cron` is not a schedule, there is no server whose scheduler would make runs, or
-        another process serves this evaluation.
+        If `cron` is not a schedule, no Prefect server is set, or another process serves this
+        evaluation.
     """
     schedule = _schedule(cron)
     name = deployment_name(config)
@@ -73,16 +73,16 @@ def serve(
         parameters=parameters | dict(options or {}),
         description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
-        # One evaluation at a time; and found by module, as the package is installed.
+        # One evaluation at a time; found by module, because the package is installed.
         limit=1,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 
 
 def deployment_name(config: Path) -> str:
-    """Return the evaluation's name in lower case and dashes, with a digest of the file's path.
+    """Return the evaluation's name in lower case with dashes, and a digest of the file's path.
 
-    Files of the same name in two folders are two evaluations.
+    Files with the same name in different folders are different evaluations.
     """
     path = config.resolve()
     slug = re.sub(r"[^a-z0-9]+", "-", read_settings(path, EvaluationFile).name.lower()).strip("-")
@@ -90,11 +90,11 @@ def deployment_name(config: Path) -> str:
 
 
 def refuse_second_server(name: str) -> None:
-    """Refuse a deployment that a living process serves.
+    """Raise an error if a running process already serves a deployment.
 
-    A process of this machine is looked up; of another machine it counts what Prefect's server
-    last heard. One that was killed is no obstacle: at once on the same machine, else after a
-    minute.
+    On this machine the process itself is looked up; for another machine, the last request to
+    Prefect's server counts. A killed process blocks nothing on the same machine, and on another
+    one only for a minute.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def refuse_second_server(name: str) -> None:
     url = PREFECT_API_URL.value()
     if not url:
         msg = (
-            "a schedule needs a Prefect server that stays; none is set. Run `prefect server "
+            "a schedule needs a running Prefect server; none is set. Run `prefect server "
             "start`, and here `export PREFECT_API_URL=http://127.0.0.1:4200/api`."
         )
         raise InputError(msg)
@@ -119,15 +119,15 @@ def refuse_second_server(name: str) -> None:
     process = served_by(found, datetime.now(UTC))
     if process is not None:
         msg = (
-            f"deployment nightly/{name} is served already, by {process}. Stop that process first: "
-            "a second one would replace its schedule, and ending either would pause both. (Of a "
-            f"process that was killed on another machine this is known after {SILENCE.seconds} s.)"
+            f"deployment nightly/{name} is already served by {process}. Stop that process first: "
+            "a second one would replace its schedule, and ending either would pause both. (If it "
+            f"was killed on another machine, wait {SILENCE.seconds} s.)"
         )
         raise InputError(msg)
 
 
 def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
-    """Return the process that serves a deployment, in words; None if none does."""
+    """Return a description of the process that serves a deployment, or None."""
     process = (deployment.description or "").rpartition(_SERVED_BY)[2]
     if process and is_of_this_machine(process):
         machine, pid, _ = process.rsplit(" ", 2)
@@ -137,7 +137,7 @@ def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None
     if deployment.paused or heard is None or now - heard > SILENCE:
         return None
     machine = process.partition(" ")[0] or "an unknown machine"
-    return f"a process on {machine}, heard of {(now - heard).seconds} s ago"
+    return f"a process on {machine}, last seen {(now - heard).seconds} s ago"
 
 
 def _schedule(cron: str) -> Schedule:

@@ -1,4 +1,4 @@
-"""Evaluation files: which candidates are measured on which sets, and judged by what."""
+"""Evaluation files: which candidates are measured on which sets, and judged by which policy."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from biasgate.tasks.scoring.kinds.catalogue import Candidate
 
 
 class EvaluationFile(Settings):
-    """An evaluation file, as it is written.
+    """The content of an evaluation file.
 
     Attributes
     ----------
     name : str
         Name of the evaluation and of its MLflow experiment.
     evaluation_sets : list of SourceSettings
-        What the candidates are measured on.
+        The sets that the candidates are measured on.
     candidates : list of CandidateSettings
-        What is measured and judged.
+        The models that are measured and judged.
     analyses : list of Analysis, optional
-        What else to report of every candidate and set.
+        Further analyses for every candidate and set.
     policy : str
-        A shipped policy's name or a path.
+        Name of a shipped policy, or a path.
     registered_model : str, optional
-        The model in the registry whose `champion` alias the gate guards; needed where a
-        candidate is trained.
+        The registered model whose `champion` alias may move; required if a candidate is
+        trained.
     champion : CandidateSettings, optional
-        What candidates are compared with. Default the version under the alias of
-        `registered_model`; with that, only how to open it may be said here.
+        The model that candidates are compared with. Default: the version under the alias of
+        `registered_model`; with a `registered_model`, give here only how to open it.
     reference : CandidateSettings, optional
         A fixed model or file of scores that rules with `reference_margin` compare with.
     outcome_of : list of str, optional
-        The candidates whose outcome is that of the evaluation: of the exit code, the flow's
-        state, notifications and `junit.xml`. Default all.
+        The candidates whose outcome counts for the evaluation: for the exit code, the flow's
+        state, notifications and `junit.xml`. Default: all.
     notifications : list of Notification, optional
-        Whom to tell how it ended.
+        Whom to notify of the outcome.
     model_card : About, optional
-        What only the owner can say of the models.
+        Facts about the models that only the owner knows.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -138,7 +138,7 @@ class EvaluationFile(Settings):
 
 
 class Evaluation(EvaluationFile):
-    """An evaluation file that was checked with everything it names.
+    """A checked evaluation file, with its policy.
 
     Attributes
     ----------
@@ -146,22 +146,22 @@ class Evaluation(EvaluationFile):
         The policy that the file names.
     """
 
-    policy: Policy  # type: ignore[assignment] # the file has its name, here it is read
+    policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
 
     def content(self) -> dict[str, Any]:
-        """Return all of it as JSON-ready values, with the digest of the policy."""
+        """Return everything as JSON-ready values, with the digest of the policy."""
         return self.model_dump(mode="json", by_alias=True) | {"policy_digest": self.policy.digest}
 
 
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
-    """Read an evaluation file with its policy and check all that can be checked now.
+    """Read an evaluation file and its policy, and check everything that can be checked now.
 
     Parameters
     ----------
     path : Path
         The file.
     outcome_of : sequence of str, optional
-        In place of the file's `outcome_of`.
+        Replaces the file's `outcome_of`.
 
     Returns
     -------
@@ -171,8 +171,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     Raises
     ------
     InputError
-        If a value is wrong, a file is missing or lacks a column, or `outcome_of` names what is
-        no candidate.
+        If a value is wrong, a file is missing or lacks a column, or a name in `outcome_of` is
+        not a candidate.
     """
     path = path.resolve()
     evaluation = read_settings(path, EvaluationFile)
@@ -194,14 +194,14 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
     counted = tuple(outcome_of or evaluation.outcome_of)
-    # Not validated again: it was, and made-up versions of candidates must stay as they are.
+    # Not validated again: that would replace the made-up versions of candidates.
     return Evaluation.model_construct(
         **dict(evaluation) | {"policy": policy, "outcome_of": counted}
     )
 
 
 def _with_roles(evaluation: EvaluationFile) -> Iterator[tuple[str, CandidateSettings]]:
-    """Yield candidates and rivals; not a registered champion, which may be found later."""
+    """Yield candidates and rivals, except a registered champion, which is looked up later."""
     yield from (("candidate", one) for one in evaluation.candidates)
     if evaluation.champion is not None and evaluation.registered_model is None:
         yield "champion", evaluation.champion
@@ -222,7 +222,7 @@ def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> Non
 
 @task(name="read evaluation")
 def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
-    """Read and check an evaluation file. Reads only, safe to retry."""
+    """Read and check an evaluation file. Only reads, safe to retry."""
     file = Path(path)
     if not file.exists():
         msg = f"configuration {path} must exist; it does not."
@@ -238,13 +238,13 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
 
 
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
-    """Tell of a flow that failed: a hook for Prefect, after which the flow has failed as before.
+    """Notify of a failed flow: a Prefect hook, which does not change the flow's state.
 
-    Of an evaluation file that cannot be read nobody can be told.
+    If the evaluation file cannot be read, nobody can be notified.
     """
     del flow
     path = Path(flow_run.parameters["config"])
     evaluation = read_settings(path, EvaluationFile)
-    error = getattr(state.data, "result", state.data)  # Prefect keeps it in a record of its own
+    error = getattr(state.data, "result", state.data)  # Prefect wraps it in its own record
     kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
     notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

@@ -1,4 +1,4 @@
-"""Where an evaluation works: the folder of the store, the kept scores, MLflow."""
+"""Where an evaluation keeps its data: the store's folder, the scores, MLflow."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where candidates come from and models go to.
+    """The places of an evaluation's data.
 
-    Steps hand it to each other. A worker on another machine gets the folder alone, and connects
+    Steps pass it to each other. A worker on another machine gets only the folder, and connects
     to MLflow itself.
 
     Attributes
@@ -31,5 +31,5 @@ class Workplace:
 
     @property
     def scores(self) -> str:
-        """Where scores are kept: the URL in `BIASGATE_SCORES`, else a folder of the store."""
+        """The place of kept scores: the URL in `BIASGATE_SCORES`, else a folder of the store."""
         return os.environ.get("BIASGATE_SCORES") or str(self.store / "scores")

@@ -82,7 +82,7 @@ def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
         cwd=tmp_path,
     )
     assert again.returncode == 2
-    assert f"is served already, by process {processes[1].pid} on" in again.stderr
+    assert f"is already served by process {processes[1].pid} on" in again.stderr
     processes[1].send_signal(signal.SIGINT)
     processes[1].wait(timeout=60)
     wait_for_deployment(names[1], prefect_services, paused=True)
@@ -131,7 +131,7 @@ def test_prefect_yaml_deploys_the_nightly_at_two(config, prefect_services):
 
 def test_a_schedule_without_a_server_is_refused(monkeypatch, config, tmp_path):
     monkeypatch.setattr(nightly, "PREFECT_API_URL", SimpleNamespace(value=lambda: None))
-    with pytest.raises(InputError, match="needs a Prefect server that stays; none is set"):
+    with pytest.raises(InputError, match="needs a running Prefect server; none is set"):
         nightly.serve(config, tmp_path, tmp_path, EVERY_MINUTE)
 
 
@@ -170,11 +170,11 @@ KILLED = this_process().rsplit(" ", 1)[0] + " 0"
         (False, this_process(), LONG_AGO, "process "),
         (True, this_process(), JUST_NOW, "process "),  # paused by hand
         (False, KILLED, JUST_NOW, None),
-        (False, "elsewhere 7 99", JUST_NOW, "a process on elsewhere, heard of 5 s ago"),
+        (False, "elsewhere 7 99", JUST_NOW, "a process on elsewhere, last seen 5 s ago"),
         (False, "elsewhere 7 99", LONG_AGO, None),
         (False, "elsewhere 7 99", None, None),
         (True, "elsewhere 7 99", JUST_NOW, None),
-        (False, None, JUST_NOW, "a process on an unknown machine, heard of 5 s ago"),
+        (False, None, JUST_NOW, "a process on an unknown machine, last seen 5 s ago"),
     ],
     ids=[
         *("alive", "alive but paused by hand", "killed", "elsewhere", "elsewhere long ago"),
