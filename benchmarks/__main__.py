@@ -20,13 +20,13 @@ NAMES = sorted(
 
 
 def main() -> None:
-    """Measure, print, and save when asked to."""
+    """Measure and print; save if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"from: {', '.join(NAMES)}")
     parser.add_argument("--rows", type=int, help="rows to measure, for a quick run")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/NAME.json")
     options = parser.parse_args()
-    # A busy machine needs longer than Prefect's 20 seconds; read when Prefect is imported.
+    # A busy machine needs more than Prefect's 20 seconds. Prefect reads this when imported.
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
@@ -38,7 +38,7 @@ def main() -> None:
             mend = 'pip install -c constraints.txt ".[bench]"'
             if options.names:
                 parser.exit(2, f"{name} needs {package}: {mend}\n")
-            print(f"{name}: left out, it needs {package}: {mend}")
+            print(f"{name}: skipped, it needs {package}: {mend}")
             continue
         result = benchmark.measure(options.rows).to_dict()
         show(name, str(benchmark.__doc__), result)
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def show(name: str, purpose: str, result: dict[str, Any]) -> None:
-    """Print the figures beside what they were measured on."""
+    """Print the figures, and what they were measured on."""
     print(f"{name}: {purpose.splitlines()[0]}")
     for part, values in result.items():
         print(f"  {part}")
@@ -60,7 +60,7 @@ def show(name: str, purpose: str, result: dict[str, Any]) -> None:
 
 
 def save(name: str, result: dict[str, Any]) -> None:
-    """Write the result where it is kept."""
+    """Write the result to benchmarks/results."""
     file = FOLDER / "results" / f"{name}.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

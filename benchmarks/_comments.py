@@ -10,10 +10,10 @@ import pandas as pd
 
 
 def real_data() -> Path:
-    """Return the folder; a benchmark of scoring on made-up text would say little."""
+    """Return the folder; scoring made-up text would say little."""
     folder = os.environ.get("BIASGATE_REAL_DATA")
     if not folder:
-        raise SystemExit("benchmarks of scoring need BIASGATE_REAL_DATA, the folder of real data")
+        raise SystemExit("set BIASGATE_REAL_DATA to the folder of real data to benchmark scoring")
     return Path(folder)
 
 
@@ -24,6 +24,6 @@ def for_training() -> tuple[list[str], np.ndarray]:
 
 
 def at_natural_rate(rows: int) -> tuple[list[str], np.ndarray]:
-    """Return up to 2,000 Civil Comments as they come (8.8 % toxic), and whether they are toxic."""
+    """Return up to 2,000 unselected Civil Comments (8.8 % toxic), and whether they are toxic."""
     table = pd.read_csv(real_data() / "civil_comments_natural_2000.csv").head(rows)
     return table["comment_text"].tolist(), table["toxicity"].to_numpy() >= 0.5

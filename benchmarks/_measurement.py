@@ -1,4 +1,4 @@
-"""What a benchmark returns, and how rivals are timed: in turns, within the same run."""
+"""What a benchmark returns, and how contenders are timed: in turns, within the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Measurement:
     packages: tuple[str, ...] = ("numpy",)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures beside machine, versions and inputs."""
+        """Return the figures with machine, versions and inputs."""
         versions = {"python": platform.python_version()}
         versions |= {package: version(package) for package in self.packages}
         return {
@@ -34,7 +34,7 @@ class Measurement:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, system, and the load: other work on the cores moves ratios."""
+    """Return processor, cores, system, and the load, since other work on the cores moves ratios."""
     processor, table = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if table.exists():
         lines = table.read_text(encoding="utf-8").splitlines()
@@ -51,9 +51,10 @@ def describe_machine() -> dict[str, Any]:
 def time_in_turns(
     contenders: Mapping[str, Callable[[], object]], rounds: int, repeats: Mapping[str, int]
 ) -> dict[str, list[float]]:
-    """Seconds of each contender in each round; the best of its `repeats`, by default one.
+    """Return each contender's seconds in each round: the best of its `repeats`, by default one.
 
-    Each round begins with another one: what runs before moves the time by some percent.
+    Each round begins with a different contender, since what ran before changes the time by a few
+    percent.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -66,7 +67,7 @@ def time_in_turns(
 
 
 def median_ratio(times: list[float], rivals: list[float]) -> float:
-    """Return the median over the rounds of own time by the rival's time in the same round."""
+    """Return the median, over the rounds, of own time divided by the rival's in the same round."""
     return median(own / rival for own, rival in zip(times, rivals, strict=True))
 
 

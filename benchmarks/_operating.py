@@ -1,7 +1,7 @@
-"""How often the gate decides what, by simulation: its operating characteristics.
+"""How often the gate gives each outcome, by simulation: its operating characteristics.
 
 Scores are normal within each class and group, so that every population value is known; rules
-are held against them by `bias_metrics.gate.decide.decide`, as an evaluation does.
+are applied by `bias_metrics.gate.decide.decide`, as in an evaluation.
 `python -m benchmarks._operating` prints the table of docs/guides/policies.md.
 """
 
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def simulate(situation: Situation, draws: int) -> Counter[str]:
-    """Return how often each outcome was decided, in samples of its own generator."""
+    """Return how often each outcome occurred, in samples from the situation's own generator."""
     rng = np.random.default_rng(zlib.crc32(situation.name.encode()))
     return Counter(_decide_one(situation, rng) for _ in range(draws))
 
@@ -72,7 +72,7 @@ def _errors(
     first: Floats,
     second: Floats | None,
 ) -> Evidence:
-    """Measure error rates as an evaluation does: each model at its own threshold."""
+    """Measure error rates as in an evaluation, each model at its own threshold."""
     name, level = str(situation.rule.threshold), situation.rule.level
 
     def own(scores: Floats) -> tuple[float, tuple[float, float] | None]:

@@ -1,4 +1,4 @@
-"""What the gate's operating characteristics are simulated in: rules, and known populations."""
+"""The situations in which the gate is simulated: rules, and populations that are known."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True)
 class Situation:
-    """A rule, and a population in which what it asks for is known to hold or not.
+    """A rule, and a population for which it is known whether the rule holds.
 
     Attributes
     ----------
     name : str
-        In words.
+        Description in words.
     rule : Rule
         The rule.
     candidate, champion : tuple of float
@@ -28,13 +28,13 @@ class Situation:
     n_positive, n_negative : int
         Rows of each class in each group; the background has five times as many.
     most_passes, least_passes : float
-        What is demanded of the share of passes.
+        Limits on the share of passes.
     separation : float
-        Distance of the classes, in standard deviations.
+        Distance between the classes, in standard deviations.
     correlation : float
-        Between the two models' scores.
+        Correlation of the two models' scores.
     at : float
-        The given threshold, of a rule that has one.
+        The given threshold, for a rule that has one.
     """
 
     name: str
@@ -57,7 +57,7 @@ def bpsn_of(shift: float, separation: float) -> float:
 
 
 def shift_of(bpsn: float, separation: float) -> float:
-    """Return the shift at which the BPSN AUC is this."""
+    """Return the shift that gives this BPSN AUC."""
     return separation - math.sqrt(2) * _NORMAL.inv_cdf(bpsn)
 
 
@@ -67,19 +67,19 @@ def gap_of(shift: float) -> float:
 
 
 def gap_shift_of(gap: float) -> float:
-    """Return the shift at which the Negative AEG is this."""
+    """Return the shift that gives this Negative AEG."""
     return math.sqrt(2) * _NORMAL.inv_cdf(gap + 0.5)
 
 
 def rate_shift_of(gap: float, at: float) -> float:
-    """Return the shift at which the FPR gap at a threshold is this."""
+    """Return the shift that gives this FPR gap at a threshold."""
     return at + _NORMAL.inv_cdf(gap + _NORMAL.cdf(-at))
 
 
 def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) -> float:
-    """Return the shift at which the FPR gap at the threshold of equal errors is this.
+    """Return the shift that gives this FPR gap at the threshold of equal errors.
 
-    That threshold moves with the shift, the more the larger the group's share of the rows is.
+    That threshold moves with the shift, more so if the group has a larger share of the rows.
     """
     low, high = -10.0, 10.0
     while high - low > 1e-12:
@@ -90,13 +90,13 @@ def equal_error_shift_of(gap: float, separation: float, share: float = 1 / 6) ->
 
 
 def situations() -> Iterator[Situation]:
-    """Yield what is simulated. One group unless several are said."""
+    """Yield the situations. They have one group unless stated otherwise."""
     yield from _of_scores()
     yield from _of_errors()
 
 
 def _of_errors() -> Iterator[Situation]:
-    """Yield what is simulated of rules on error rates at a threshold."""
+    """Yield the situations with rules on error rates at a threshold."""
     given = {"metric": "fpr_gap", "scope": "each", "threshold": "given"}
     equal = given | {"threshold": "equal_errors"}
     for gap, name in ((0.1, "FPR gap at it"), (-0.1, "FPR gap of the other sign at it")):
@@ -190,7 +190,7 @@ def _of_errors() -> Iterator[Situation]:
 
 
 def _of_scores() -> Iterator[Situation]:
-    """Yield what is simulated of rules on AUCs and AEGs."""
+    """Yield the situations with rules on AUCs and AEGs."""
     at = shift_of(0.85, 2.0)
     bpsn = {"metric": "bpsn_auc", "scope": "each"}
     gap = {"metric": "negative_aeg", "scope": "each"}

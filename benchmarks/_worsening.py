@@ -1,4 +1,4 @@
-"""How often a verdict lists what got worse, by simulation: rightly and wrongly.
+"""How often a verdict correctly and wrongly lists what got worse, by simulation.
 
 Scores are normal within each class and group, so that it is known what got worse in the
 population. `python -m benchmarks._worsening` prints the table.
@@ -29,17 +29,17 @@ class Change:
     Attributes
     ----------
     name : str
-        In words.
+        Description in words.
     candidate, champion : tuple of float
         How far toxic and harmless comments of each group are shifted upwards.
     grew : str or None
-        The metric that got worse; None where none did.
+        The metric that got worse; None if none did.
     n_groups : int
-        Groups that are shifted alike.
+        Number of groups, all shifted alike.
     n_of_class : int
         Rows of each class in each group; the background has five times as many.
     separation : float
-        Distance of the classes, in standard deviations.
+        Distance between the classes, in standard deviations.
     """
 
     name: str
@@ -72,7 +72,7 @@ CHANGES = (
 
 
 def listed(change: Change, draws: int) -> float:
-    """Return in which share of samples anything, or what did get worse, was listed."""
+    """Return the share of samples that list the metric that got worse, or anything if none did."""
     rng = np.random.default_rng(zlib.crc32(change.name.encode()))
     return sum(_is_listed(change, rng) for _ in range(draws)) / draws
 
@@ -103,15 +103,15 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
 
 
 def rows(draws: int = DRAWS) -> Iterator[str]:
-    """Yield the lines of the table as they are known."""
-    yield "| population | listed | demanded |\n|---|--:|---|"
+    """Yield the lines of the table as they are computed."""
+    yield "| population | listed | required |\n|---|--:|---|"
     for one in CHANGES:
         demand = "at least 90 %" if one.grew else f"at most {100 * ALPHA:.0f} %"
         yield f"| {one.name} | {100 * listed(one, draws):.1f} % | {demand} |"
 
 
 def as_demanded(change: Change, share: float, draws: int) -> bool:
-    """Say whether a share is right, but for two Monte Carlo errors."""
+    """Say whether a share is as required, allowing for two Monte Carlo errors."""
     if change.grew:
         return share >= 0.9 - allowed_error(0.9, draws)
     return share <= ALPHA + allowed_error(ALPHA, draws)

@@ -1,8 +1,8 @@
-"""All AUCs and gaps of 24 subgroups, against one argsort and against scikit-learn by masks.
+"""All AUCs and gaps of 24 subgroups, against one argsort and against scikit-learn with masks.
 
 The rows look like a large comment data set: 8 % positive, float32 scores with ties, subgroups
-of .1 to 3 %. The argsort of the scores is the least that any rank metric costs; the masks are
-what one writes without this library: a call of `roc_auc_score` for each metric and subgroup.
+of .1 to 3 %. The argsort of the scores is the minimum that any rank metric costs. The masks are
+what one would write without this library: a call of `roc_auc_score` per metric and subgroup.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bias_metrics._core.cells import Cells
 from bias_metrics._core.checks import BoolArray, FloatArray
 
 ROWS, GROUPS, SEED, ROUNDS = 1_800_000, 24, 20190513, 3
-# Fast contenders are repeated within a round, so that each time is well above the noise.
+# Fast contenders are repeated within a round to reduce noise.
 REPEATS = {"argsort": 7, "evaluate_bias": 5}
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Time the three contenders in turns, and require that they agree to 1e-12."""
+    """Time the three contenders in turns; they must agree to 1e-12."""
     y_true, y_score, groups = draw(rows or ROWS)
     found: dict[str, object] = {}
 
@@ -79,7 +79,7 @@ def draw(n: int) -> tuple[BoolArray, FloatArray, dict[str, BoolArray]]:
 def by_masks(
     y_true: BoolArray, y_score: FloatArray, groups: dict[str, BoolArray]
 ) -> dict[str, list[float]]:
-    """Compute overall AUC and five numbers a subgroup, each from its own masked rows."""
+    """Compute the overall AUC and five numbers per subgroup, each from its own masked rows."""
 
     def auc(lower: BoolArray, upper: BoolArray) -> float:
         rows = lower | upper
@@ -99,7 +99,7 @@ def by_masks(
 
 
 def largest_difference(report: BiasReport, expected: dict[str, list[float]]) -> float:
-    """Return the largest absolute difference between two ways of measuring the same."""
+    """Return the largest absolute difference between the two results."""
     measured = {"overall": [report.overall.auc.value]} | {
         name: [getattr(bias, field.name).value for field in fields(Cells)]
         for name, bias in report.subgroups.items()

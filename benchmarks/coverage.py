@@ -1,7 +1,7 @@
-"""Whether intervals hold what they promise.
+"""Whether intervals cover the true value as often as they should.
 
-`python -m benchmarks.coverage` writes docs/evidence/coverage.md, in some minutes on two cores. The
-slow tests draw the same samples and judge them.
+`python -m benchmarks.coverage` writes docs/evidence/coverage.md, which takes some minutes on two
+cores. The slow tests draw the same samples and check them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from pathlib import Path
 
 from benchmarks._coverage import (
     ALPHA,
-    MARGIN,
     Coverage,
     NonInferiority,
-    cell_cases,
     cover_cell,
     cover_difference,
     cover_final_score,
-    non_inferiority_cases,
-    paired_cases,
     show_not_worse,
 )
+from benchmarks._populations import MARGIN, cell_cases, non_inferiority_cases, paired_cases
 
 FILE = Path(__file__).parent.parent / "docs" / "evidence" / "coverage.md"
 CELLS = list(cell_cases(4_000, 4_000))
@@ -108,7 +105,7 @@ def page(
     differences: list[Coverage],
     claims: list[NonInferiority],
 ) -> str:
-    """Return the page in words and tables."""
+    """Return the page with its tables."""
     found = [*cells, *finals, *differences, *claims]
     failed = sum(not one.as_demanded for one in found)
     worst = max(claims, key=lambda one: one.in_error if min(sizes_of(one)) >= 500 else 0)

@@ -1,8 +1,8 @@
-"""What uncertainty costs: intervals and paired comparison against one argsort of the scores.
+"""The cost of uncertainty: intervals and paired comparison against one argsort of the scores.
 
 The rows are those of `bias_aucs`. The second model of the comparison is the first with noise.
-Memory is what numpy holds at the most beyond the inputs. The growth is the time at the largest
-size over that at the smallest, divided by the same ratio of n log n: 1 is n log n exactly.
+Memory is numpy's peak beyond the inputs. The growth is the time at the largest size over that at
+the smallest, divided by the same ratio of n log n: 1 means exactly n log n.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bias_metrics._core.checks import BoolArray, FloatArray
 ROUNDS = 5
 REPEATS = {"argsort": 5, "values": 3, "cells": 3, "all": 2}
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
-SMALLEST_TIMED = 100_000  # below it, what does not depend on the rows dominates
+SMALLEST_TIMED = 100_000  # below it, fixed costs dominate
 
 
 def measure(rows: int | None = None) -> Measurement:
@@ -61,7 +61,7 @@ def contenders(
 
 
 def peak_memory(call: Callable[[], object]) -> float:
-    """Return the bytes held at the most during a call."""
+    """Return the peak of bytes held during a call."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]

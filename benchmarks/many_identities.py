@@ -1,8 +1,8 @@
-"""What many identities cost: time, peak memory and threads of `biasgate evaluate`.
+"""The cost of many identities: time, peak memory and threads of `biasgate evaluate`.
 
-Random memberships in a table and a file of random scores: 24 identities as Jigsaw has them, 500
-and 5,000 as intersections make them. The command runs in a process of its own. Its memory
-and threads include the children that it starts, Prefect's server among them.
+Random memberships in a table and a file of random scores: 24 identities as in Jigsaw's data, 500
+and 5,000 as from intersections. The command runs in its own process. Its memory includes its
+child processes, among them Prefect's server.
 
     python -m benchmarks many_identities --save                          (all sizes)
     python -m benchmarks.many_identities --rows 3000 --identities 500    (one)
@@ -34,7 +34,7 @@ SHARE_TOXIC = 0.2
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Evaluate once for each number of rows and identities; with `rows`, two sets of so many."""
+    """Evaluate once for each number of rows and identities; with `rows`, only at that size."""
     cases = CASES if rows is None else [(rows, n_identities) for n_identities in SIZES]
     figures: dict[str, float] = {}
     for n_rows, n_identities in cases:
@@ -49,7 +49,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def measure_one(n_rows: int, n_identities: int, limit: float | None = None) -> dict[str, float]:
-    """Evaluate one generated set; a run over `limit` seconds is ended and gives no seconds."""
+    """Evaluate one generated set; a run that takes longer than `limit` seconds is killed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, n_rows, n_identities)
@@ -59,7 +59,7 @@ def measure_one(n_rows: int, n_identities: int, limit: float | None = None) -> d
 def write_files(folder: Path, n_rows: int, n_identities: int, seed: int = 0) -> Path:
     """Write a table, scores and an evaluation file; identities have 0.2 to 5 % of the rows.
 
-    In small sets each has 15 rows at least.
+    In small sets each has at least 15 rows.
     """
     rng = np.random.default_rng(seed)
     names = [f"identity {number:04}" for number in range(n_identities)]
@@ -96,7 +96,7 @@ def write_files(folder: Path, n_rows: int, n_identities: int, seed: int = 0) -> 
 
 
 def run(folder: Path, limit: float | None = None) -> dict[str, float]:
-    """Run the command on the files; return seconds, exit code and what it took at most."""
+    """Run the command on the files; return seconds, exit code and peak memory and threads."""
     command = [sys.executable, "-m", "biasgate", "evaluate", str(folder / "many.yaml")]
     command += ["--output", str(folder / "out"), "--store", str(folder / "store")]
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}

@@ -1,10 +1,10 @@
 """The main job at full size: 1.8 million rows in an official layout, from CSV to `verify`.
 
-Generated rows in the columns of Kaggle's `train.csv` are evaluated by the command, in processes
-of its own: first with a file of scores, then with the baseline on the same frozen set; each
-version is then verified. Texts have about 120 characters (those of the release have 300, the
-baseline's time grows with them). Memory is resident in all processes of a command together,
-what they share counted in each.
+Generated rows with the columns of Kaggle's `train.csv` are evaluated by the command in its own
+processes: first with a file of scores, then with the baseline on the same frozen set; each
+version is then verified. Texts have about 120 characters (those of the release have 300, and the
+baseline's time grows with them). Memory is the resident memory of all processes of a command;
+memory that they share is counted in each.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def release_rows(rng: np.random.Generator, soup: str, start: int, n: int, label:
 
 
 def _soup(rng: np.random.Generator) -> str:
-    """Return a long stretch of words of letters, as often as words of a language."""
+    """Return a long text of random words whose frequencies are like those of a language."""
     letters = np.frombuffer(b"etaoinshrdlu", np.uint8)
     words = ["".join(map(chr, rng.choice(letters, k))) for k in rng.integers(2, 9, 5_000)]
     shares = 1 / np.arange(1, len(words) + 1)
@@ -150,7 +150,7 @@ def write_config(folder: Path, candidate: dict[str, Any]) -> None:
 
 
 def _run(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Run the command; return its seconds and the most GiB resident in all its processes."""
+    """Run the command; return its seconds and the peak GiB resident in all its processes."""
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
     root = str(Path(__file__).resolve().parents[1])

@@ -1,15 +1,15 @@
-"""Subgroup AUC of 24 groups at 10,000 rows, beside fairlearn and others that compute it.
+"""Subgroup AUC of 24 groups at 10,000 rows, against fairlearn and others that compute it.
 
-fairlearn's `MetricFrame` knows no BPSN, BNSP or gap, and its groups are the values of a column:
-each row belongs to one. So the rows here are parted into 24 groups and the rest, which is what it
-is made for; identities that overlap take it one frame each. Its bootstrap is measured against ours
-with as many replicates. The contenders of this library compute five metrics a group and the
-aggregates, those of the others the one number that all have: Subgroup AUC, which must agree.
+fairlearn's `MetricFrame` has no BPSN, BNSP or gap, and its groups are the values of a column, so
+each row belongs to one. The rows here are therefore split into 24 groups and the rest, which is
+what it is made for; overlapping identities would need one frame each. Its bootstrap is measured
+against ours with equally many replicates. This library's contenders compute five metrics per
+group and the aggregates, the others only the number that all have: Subgroup AUC, which must agree.
 
 Standard errors: ours by DeLong and by bootstrap, fairlearn's from the quantiles of its bootstrap at
 plus and minus one standard deviation of a normal distribution.
 
-Left out, since they compute no AUC by group: aif360 and Aequitas, whose metrics are of decisions.
+aif360 and Aequitas are left out: their metrics are about decisions, and they have no AUC by group.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ROWS, GROUPS, SEED, ROUNDS, REPLICATES = 10_000, 24, 20190513, 3, 200
 SHARE = 0.03
 ONE_SIGMA = (0.158655, 0.841345)
 REPEATS = {"values": 5, "intervals": 5, "scipy": 3, "scikit-learn": 3, "fairlearn": 3}
-# Two bootstraps of 200 replicates each: their standard errors differ by about 7 % by chance.
+# The standard errors of two bootstraps of 200 replicates differ by about 7 % by chance.
 SAME_ERROR = 0.25
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Time all contenders in turns; require equal values, and standard errors that agree."""
+    """Time all contenders in turns; values must be equal, and standard errors must agree."""
     y_true, y_score, column = draw(rows or ROWS)
     masks = {str(group): column == group for group in np.unique(column)}
     found: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def measure(rows: int | None = None) -> Measurement:
         "bootstrap": keep("bootstrap", bootstrapped),
         "scipy": keep("scipy", lambda: by_mannwhitneyu(y_true, y_score, masks)),
         "scikit-learn": keep("scikit-learn", lambda: by_masks(y_true, y_score, masks)),
-        # Its figures are computed when it is made.
+        # It computes its figures when constructed.
         "fairlearn": keep("fairlearn", frame),
         "fairlearn bootstrap": keep(
             "fairlearn bootstrap",
@@ -101,7 +101,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def draw(n: int) -> tuple[BoolArray, FloatArray, np.ndarray]:
-    """Draw labels, scores with ties as in `bias_aucs`, and one group a row; -1 is the rest."""
+    """Draw labels, scores with ties as in `bias_aucs`, and one group per row; -1 is the rest."""
     rng = np.random.default_rng(SEED)
     y_true = rng.random(n) < 0.08
     y_score = (rng.beta(1, 5, n) + 0.3 * y_true).round(4).astype(np.float32)
@@ -130,7 +130,7 @@ def by_mannwhitneyu(
 
 
 def largest_differences(found: dict[str, Any], names: list[str]) -> dict[str, float]:
-    """Compare the Subgroup AUCs of all; they are the same number."""
+    """Compare everyone's Subgroup AUCs, which must be equal."""
     own = subgroup_aucs(found["values"], names, "value")
     by_group = found["fairlearn"].by_group
     others = {

@@ -1,6 +1,6 @@
-"""What shards cost a candidate that costs nothing, against one file without any check.
+"""The overhead of shards for a candidate that costs nothing, against one file without checks.
 
-Both read the text of every row; the stand-in for a model gives a comment its length. Peak memory
+Both read the text of every row; the stand-in for a model returns a comment's length. Peak memory
 is what scoring adds to the process, in MiB.
 """
 
@@ -28,7 +28,7 @@ ROWS, ROWS_A_CHUNK = 1_800_000, 50_000
 
 
 class Lengths(Scorer):
-    """Gives a comment its length."""
+    """Scores a comment by its length."""
 
     digest = "0" * 64
 
@@ -98,7 +98,7 @@ def _one_file(frozen: EvaluationSet, path: Path) -> None:
 
 
 def _timed(call: Callable[[], None]) -> tuple[float, float]:
-    """Return seconds, and MiB by which the resident memory rose at most (Linux)."""
+    """Return seconds, and the peak rise of resident memory in MiB (Linux)."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
     before, start = _peak(), time.perf_counter()
     call()

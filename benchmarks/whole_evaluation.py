@@ -1,9 +1,9 @@
-"""What a whole evaluation adds to the scoring in it: Prefect, sets, shards, metrics, MLflow.
+"""What a whole evaluation adds to its scoring: Prefect, sets, shards, metrics, MLflow.
 
-The baseline is evaluated on real comments, repeated, by the flow that `biasgate evaluate` runs;
-the time within its `score` is the bare one. Everything else counts as added, from reading the
-file to the published report. Peak memory is that of all processes together, Prefect's server and
-the model in each included.
+The baseline is evaluated on real comments, repeated, by the flow that `biasgate evaluate` runs.
+The time within its `score` counts as scoring; everything else, from reading the file to the
+published report, counts as added. Peak memory is that of all processes together, including
+Prefect's server and the model in each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MIB = 2**20
 
 
 def measure(rows: int | None = None) -> Measurement:
-    """Evaluate once, and once more with nothing changed."""
+    """Evaluate once, and again with nothing changed."""
     n_rows = rows or ROWS
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -140,7 +140,7 @@ def timed_scoring() -> Iterator[list[float]]:
 
 @contextmanager
 def peak_memory() -> Iterator[list[float]]:
-    """Give MiB resident in this process and its children: before, and at most meanwhile."""
+    """Yield MiB resident in this process and its children: before the block, and its peak."""
     found, done = [_resident(), 0.0], threading.Event()
 
     def watch() -> None:

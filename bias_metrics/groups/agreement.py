@@ -1,4 +1,4 @@
-"""Do human identity labels and the matching of terms mean the same comments?"""
+"""Do human identity labels and term matching select the same comments?"""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bias_metrics.groups.counts import as_dicts, ratio
 
 @dataclass(frozen=True)
 class Agreement(Tabular):
-    """Agreement of two ways to say which comments mention one identity.
+    """Agreement of two ways to decide which comments mention an identity.
 
     Attributes
     ----------
     n_both, n_labelled_only, n_matched_only, n_neither : int
         Rows by human label and by term matching.
     precision, recall, f1 : MetricValue
-        From 0 to 1, of term matching, the human labels taken for the truth.
+        Of term matching, from 0 to 1, taking the human labels as the truth.
     kappa : MetricValue
         Cohen's kappa, from -1 to 1.
     """
@@ -88,13 +88,13 @@ class LabelAgreement(Tabular):
 
 @aligned
 def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
-    """Compare human identity labels with the matching of terms, identity by identity.
+    """Compare human identity labels with term matching, identity by identity.
 
-    Matching needs no raters, but misses comments that name nobody and takes terms in other
-    senses. Low precision: the bias measured for the matched rows is that of comments about
-    something else. Low recall: it is that of comments that use the plain term. Kappa says
-    how much of the agreement is more than chance; as most rows mention no identity, plain
-    accuracy would be near 1 whatever the matching.
+    Matching needs no raters, but it misses comments that allude to an identity without naming
+    it, and matches terms used in another sense. Low precision: the bias measured on the matched
+    rows is partly that of comments about something else. Low recall: it is only that of comments
+    that use the plain term. Kappa is the agreement beyond chance; since most rows mention no
+    identity, plain accuracy would be near 1 whatever the matching.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def label_agreement(labelled: Subgroups, matched: Subgroups) -> LabelAgreement:
         For each identity, the rows that raters say mention it. Threshold fractions with
         `>= 0.5`, and leave out rows that were never shown to identity raters.
     matched : mapping of str to bool array of shape (n,), or data frame
-        The rows that hold one of its terms, for the same identities.
+        The rows that contain one of its terms, for the same identities.
 
     Returns
     -------
     LabelAgreement
         Counts; precision, recall and F1 from 0 to 1 and kappa from -1 to 1, ideal 1.
-        Precision is undefined without matched rows, recall without labelled ones, kappa when
+        Precision is undefined without matched rows, recall without labelled ones, kappa if
         both say the same of every row.
 
     Raises

@@ -1,7 +1,7 @@
-"""The same sentence with another identity: how far does the score move?
+"""The same sentence with another identity: how much does the score change?
 
-Gaps are differences of scores, on the scale of the scores: unlike the AUCs they change when
-the scores are transformed, and two models compare only if their scores mean the same. The
+Gaps are differences of scores, on the scale of the scores: unlike AUCs they change when
+the scores are transformed, and two models can be compared only if their scores mean the same. The
 analysis `counterfactual` reports `counterfactual_gaps`; `paired_gaps` is for Python users.
 """
 
@@ -27,7 +27,7 @@ def counterfactual_gaps(
     """How much higher a sentence scores with one identity term than with the others.
 
     A term's gap in a sentence is its score minus the mean score of the other terms there.
-    All terms share the sentence and hence its label, so any gap is the term's own doing.
+    All terms share the sentence and its label, so any gap is caused by the term itself.
     Positive: the identity raises the score, and harmless comments that name it are
     over-flagged. Negative: it lowers the score, and toxic comments that name it are missed.
     Not to be confused with the AEGs, which compare different comments by rank.
@@ -46,8 +46,8 @@ def counterfactual_gaps(
     CounterfactualGaps
         For every term the mean gap and its mean size, on the scale of the scores, ideal 0;
         the share of sentences where it scores highest; and a standard error that takes
-        sentences as independent, which is too small where they were made from few
-        templates. Undefined for a term that is never with another.
+        sentences as independent, which is too small if they were made from few
+        templates. Undefined for a term that never occurs with another.
 
     Raises
     ------
@@ -101,12 +101,12 @@ def counterfactual_gaps(
 
 @aligned
 def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
-    """How far scores move when the identity in each text is swapped for another.
+    """How much scores change when the identity in each text is swapped for another.
 
-    Positive: the swapped versions score higher. When the new identity is drawn at random,
-    moves up and down cancel in part: read the mean size of the gaps, and measure toxic and
-    harmless texts apart. In toxic texts a negative gap means that the original identity,
-    rather than what is said of it, made the score.
+    Positive: the swapped versions score higher. If the new identity is drawn at random,
+    changes up and down partly cancel: read the mean size of the gaps, and measure toxic and
+    harmless texts separately. In toxic texts a negative gap means that the score came from the
+    original identity rather than from what is said about it.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def paired_gaps(original: npt.ArrayLike, swapped: npt.ArrayLike) -> PairedGaps:
     Returns
     -------
     PairedGaps
-        Counts of the moves; mean gap and mean size of the gaps, on the scale of the scores,
+        Counts of the changes; mean gap and mean size of the gaps, on the scale of the scores,
         ideal 0, undefined without pairs; standard error over pairs.
 
     Raises
@@ -199,7 +199,7 @@ def _refuse_repeated(
     if first.size < place.size:
         row = np.setdiff1d(np.arange(place.size), first)[0]
         msg = (
-            "`term` must be at most once in each sentence; got "
+            "`term` must occur at most once in each sentence; got "
             f"{str(terms[term_of[row]])!r} again in sentence "
             f"{str(sentences[sentence_of[row]])!r} (row {row})."
         )

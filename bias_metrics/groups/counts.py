@@ -1,4 +1,4 @@
-"""Counted rows, and the shares made of them: the results of `bias_metrics.groups.dataset`."""
+"""Counts of rows and shares computed from them: the results of `bias_metrics.groups.dataset`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from bias_metrics._core.values import MetricValue, undefined
 
 
 def ratio(part: int, whole: int, lack: str) -> MetricValue:
-    """Divide two counts; undefined, for the reason given, when the second is 0."""
+    """Divide two counts; undefined, with `lack` as the reason, if the second is 0."""
     return MetricValue(part / whole) if whole else undefined(lack)
 
 
 def as_dicts(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain values of each."""
+    """Return the plain values of each result, by name."""
     return {name: value.to_dict() for name, value in named.items()}
 
 
 @dataclass(frozen=True)
 class ToxicRows(Tabular):
-    """Some rows and the toxic ones among them.
+    """The number of some rows, and of the toxic ones among them.
 
     Attributes
     ----------
     n, n_positive : int
-        All of them and the toxic ones.
+        All rows and the toxic ones.
     """
 
     n: int
@@ -46,7 +46,7 @@ class ToxicRows(Tabular):
 
 @dataclass(frozen=True)
 class IdentityCounts(Tabular):
-    """Rows of all and of each identity, with the toxic ones among them."""
+    """Counts of all rows and of each identity, with the toxic ones among them."""
 
     overall: ToxicRows
     identities: dict[str, ToxicRows]
@@ -62,7 +62,7 @@ class IdentityCounts(Tabular):
 
 @dataclass(frozen=True)
 class TermFrequency(Tabular):
-    """How often one term is used, in toxic comments and in all.
+    """How often one term is used, in toxic comments and in all comments.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class TermFrequency(Tabular):
 
 @dataclass(frozen=True)
 class TermFrequencies(Tabular):
-    """How often each term is used, and the rows among which it was counted."""
+    """How often each term is used, and in how many rows it was looked for."""
 
     overall: ToxicRows
     terms: dict[str, TermFrequency]
@@ -112,7 +112,7 @@ class LengthBucket(Tabular):
     start : int
         The shortest length.
     stop : int or None
-        The first length that is too long.
+        The first length that no longer belongs to it.
     overall : ToxicRows
         All its rows.
     terms : dict of str to ToxicRows

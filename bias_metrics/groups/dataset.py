@@ -1,4 +1,4 @@
-"""What a data set would teach a model: how often toxic comments mention which identity.
+"""What a model could learn from a data set: how often toxic comments mention each identity.
 
 Descriptions of labels and memberships, without any score. Every share stands beside the
 counts that it is made of; rows count once each. For Python users; no command calls them.
@@ -31,10 +31,10 @@ IntArray = npt.NDArray[np.int64]
 def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCounts:
     """Count the comments that mention each identity, and the percentage that is toxic.
 
-    No value is ideal in itself. An identity that is toxic more often than all comments is
-    one that a model may take for a sign of toxicity; one with few rows of a class cannot be
-    measured. Not to be confused with `term_frequencies`, the share of toxic comments that
-    mention it.
+    No value is ideal in itself. If comments that mention an identity are toxic more often than
+    others, a model may take the identity for a sign of toxicity; with few rows of a class, the
+    identity cannot be measured. Not to be confused with `term_frequencies`, the share of toxic
+    comments that mention it.
 
     Parameters
     ----------
@@ -74,25 +74,25 @@ def identity_counts(y_true: npt.ArrayLike, subgroups: Subgroups) -> IdentityCoun
 
 @aligned
 def term_frequencies(y_true: npt.ArrayLike, mentions: Subgroups) -> TermFrequencies:
-    """Compare how often a term is used in toxic comments with how often in all.
+    """Compare how often a term is used in toxic comments and in all comments.
 
-    A ratio above 1 means that toxic comments use the term more than comments do on the
-    whole: a model trained on them may learn that the term itself is toxic, and over-flag
+    A ratio above 1 means that toxic comments use the term more often than comments in
+    general: a model trained on them may learn that the term itself is toxic, and over-flag
     harmless comments with it. The ratio equals the percentage of toxic comments among those
-    with the term, divided by that among all.
+    with the term, divided by the percentage among all.
 
     Parameters
     ----------
     y_true : bool array of shape (n,)
         True for the positive (toxic) class. Threshold label fractions with `>= 0.5`.
     mentions : mapping of str to bool array of shape (n,), or data frame
-        For each term, which comments hold it; several terms may be in one comment.
+        For each term, which comments contain it; a comment may contain several terms.
 
     Returns
     -------
     TermFrequencies
         Shares from 0 to 1 and the ratio, at least 0, ideal 1. The share of toxic comments
-        and the ratio are undefined without toxic rows, the ratio also for a term that is
+        and the ratio are undefined without toxic rows; the ratio also for a term that is
         never used.
 
     Raises
@@ -130,11 +130,11 @@ def toxicity_by_length(
     *,
     edges: Sequence[int],
 ) -> ToxicityByLength:
-    """Percentage of toxic comments by length, in all and among those with each term.
+    """Percentage of toxic comments by length, for all and for those with each term.
 
-    Toxic comments tend to be short. Where a term's percentage is far above that of all
-    comments of the same length, a model that sees the length still has reason to take the
-    term for toxic; terms balanced over all lengths together need not be in each.
+    Toxic comments tend to be short. If a term's percentage is far above that of all comments
+    of the same length, a model that knows the length still has reason to take the term for
+    toxic. A term that is balanced over all lengths together need not be balanced at each.
 
     Parameters
     ----------
@@ -143,17 +143,17 @@ def toxicity_by_length(
     lengths : int array of shape (n,)
         Characters of each comment, at least 0.
     mentions : mapping of str to bool array of shape (n,), or data frame
-        For each term, which comments hold it.
+        For each term, which comments contain it.
     edges : sequence of int
-        Where buckets begin, ascending, each at least 1. Below the first and from the last
-        on there is one more bucket, so that no row is dropped. Dixon et al. show 20-59,
+        Where buckets begin, ascending, each at least 1. There is one more bucket below the
+        first edge and one from the last edge on, so no row is dropped. Dixon et al. show 20-59,
         60-179, 180-539, 540-1619 and 1620-4859: edges 20, 60, 180, 540, 1620, 4860.
 
     Returns
     -------
     ToxicityByLength
-        `len(edges) + 1` buckets, with percentages from 0 to 100 beside their counts,
-        undefined where there are no rows.
+        `len(edges) + 1` buckets, with counts and percentages from 0 to 100, which are
+        undefined without rows.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Intersections of subgroups: which there are, and which have too few rows to be measured.
 
 Memberships are packed, eight rows per byte, and an intersection is counted only if every
-smaller one inside it has support (Agrawal and Srikant 1994), so that three at a time of 24
+smaller one that it is part of has support (Agrawal and Srikant 1994), so that triples of 24
 identities stay cheap on millions of rows.
 """
 
@@ -33,13 +33,13 @@ class Support(Tabular):
     Attributes
     ----------
     members : tuple of str
-        The subgroups that it joins, in the order given.
+        The subgroups it joins, in the order given.
     n : int
         Rows that belong to all of them.
     n_positive, n_negative : int or None
         The same by class; None without labels.
     reason : str or None
-        Why it was left out; None when it was kept.
+        Why it was left out; None if it was kept.
     """
 
     members: tuple[str, ...]
@@ -49,7 +49,7 @@ class Support(Tabular):
     reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; what is None is left away."""
+        """Return plain values without those that are None."""
         optional = {
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
@@ -65,7 +65,7 @@ class Support(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Masks(Mapping[str, BoolArray]):
-    """Masks that are made when asked for: a thousand of them need not fit into memory."""
+    """Masks that are computed on access: a thousand of them need not fit into memory."""
 
     bits: Mapping[str, _Bits]
     kept: Mapping[str, Support]
@@ -85,19 +85,19 @@ class _Masks(Mapping[str, BoolArray]):
 class Intersections(Tabular):
     """The intersections of some subgroups.
 
-    Kept, left out and not counted add up, for each order k, to the number of ways to choose
-    k of the subgroups.
+    For each order k, the intersections kept, left out and not counted add up to the number of
+    ways to choose k of the subgroups.
 
     Attributes
     ----------
     masks : mapping of str to bool array of shape (n,), or data frame
-        Membership of each kept intersection, made anew each time it is asked for.
+        Membership of each kept intersection, computed on each access.
     kept : dict of str to Support
         The same intersections with their counts.
     left_out : dict of str to Support
-        Counted, and found to have too few rows, with the reason; single subgroups too.
+        Those with too few rows, with counts and the reason; single subgroups too.
     n_not_counted : dict of int to int
-        By order: intersections that contain one of `left_out` and hence have no more rows.
+        By order: intersections that contain one of `left_out`, and so cannot have more rows.
     """
 
     masks: Mapping[str, BoolArray]
@@ -114,7 +114,7 @@ class Intersections(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per intersection that was counted, and whether it was kept."""
+        """Return one record per counted intersection, and whether it was kept."""
         counted = self.kept | self.left_out
         return [
             {"intersection": name, "kept": name in self.kept} | row
@@ -134,8 +134,8 @@ def intersections(
     """Find the intersections of subgroups that have enough rows to be measured.
 
     A model can be fair to two identities and unfair to comments that mention both. The masks
-    can be given to `evaluate_bias` as further subgroups; the background of an intersection
-    is all rows outside it, those with only one of its identities included. To cross
+    can be passed to `evaluate_bias` as further subgroups; the background of an intersection
+    is all rows outside it, including those with only one of its identities. To cross
     subgroups with a slice, give the slice as one more subgroup; to measure within a slice,
     use `evaluate_slices`.
 
@@ -144,7 +144,7 @@ def intersections(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; no name may contain ` & `.
     max_order : int, default=2
-        How many subgroups are joined at most; at least 2.
+        The largest number of subgroups to join; at least 2.
     min_support : int, default=1
         Rows that an intersection needs; with `y_true`, rows of each class. At least 1.
     y_true : bool array of shape (n,), optional
@@ -153,10 +153,10 @@ def intersections(
     Returns
     -------
     Intersections
-        Named by their members joined with ` & `: pairs first, and within an order as the
-        subgroups were given. The subgroups themselves are not repeated. Nothing is dropped
-        in silence: `left_out` has those with too few rows and their counts, `n_not_counted`
-        how many more contain one of these.
+        Named by their members joined with ` & `: pairs first, then by order, each in the order
+        in which the subgroups were given. The subgroups themselves are not repeated. Nothing is
+        dropped silently: `left_out` has those with too few rows and their counts,
+        `n_not_counted` how many more contain one of these.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _check_options(names: Mapping[str, object], max_order: int, min_support: int
 
 
 def _candidates(supported: Sequence[tuple[int, ...]], order: int, n: int) -> list[tuple[int, ...]]:
-    """Extend each by a later subgroup, if every part of the result is supported too."""
+    """Extend each by a later subgroup if every part of the result has support."""
     known = set(supported)
     longer = (
         (*positions, last)

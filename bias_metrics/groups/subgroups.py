@@ -46,18 +46,17 @@ names of their columns in the Jigsaw 2019 data."""
 
 @dataclass(frozen=True, eq=False)
 class RollUp(Tabular):
-    """Categories made of subgroups.
+    """Categories that join subgroups.
 
     Attributes
     ----------
     masks : dict of str to bool array of shape (n,)
-        Rows of any of a category's subgroups.
+        Rows that belong to any of the category's subgroups.
     members : dict of str to tuple of str
-        The subgroups that each category was made of.
+        The subgroups that each category joins.
     missing : dict of str to tuple of str
-        Subgroups that the hierarchy names and that were not given, by category. A category
-        with some missing holds fewer rows than its name says; one with all missing has no
-        mask.
+        Subgroups of the hierarchy that were not given, by category. A category with some of
+        them missing has fewer rows than its name suggests; one with all missing has no mask.
     unassigned : tuple of str
         Subgroups that belong to no category.
     """
@@ -96,11 +95,11 @@ def roll_up(
     subgroups: Subgroups,
     hierarchy: Mapping[str, Sequence[str]] = IDENTITY_HIERARCHY,
 ) -> RollUp:
-    """Join subgroups into the categories of a hierarchy: any mention of a religion, say.
+    """Join subgroups into the categories of a hierarchy, such as any mention of a religion.
 
-    A category has more rows than its identities, so that it can be measured where they are
-    too few. It can also hide them: where comments about one religion are over-flagged and
-    about another are not, the category shows the mean of the two.
+    A category has more rows than its identities, so it can be measured when they are too small.
+    It can also hide differences: if comments about one religion are over-flagged and those about
+    another are not, the category shows something in between.
 
     Parameters
     ----------

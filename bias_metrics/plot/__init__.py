@@ -1,8 +1,8 @@
-"""Pictures of results, drawn by matplotlib, which is imported when a picture is drawn.
+"""Pictures of results, drawn with matplotlib, which is imported only when a picture is drawn.
 
-Every function returns a matplotlib Figure. It shows itself in a notebook, `savefig` writes it
-to a file, and `pyplot` is not needed. Functions with `ax=` draw on axes of your own instead.
-All pictures share one scale of colours per metric, so that two of them can be compared.
+Every function returns a matplotlib Figure. A notebook displays it, `savefig` writes it to a
+file, and `pyplot` is not needed. Functions with `ax=` can draw on your own axes instead.
+All pictures share one colour scale per metric, so that they can be compared.
 """
 
 from bias_metrics.plot._curves import equality_curve, equality_curves

@@ -1,4 +1,4 @@
-"""What a picture is drawn on, and how a result is read for it."""
+"""Figures and axes to draw on, and how a result is read for a picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HasDict(Protocol):
 
 
 Result: TypeAlias = HasDict | Mapping[str, Any]
-"""A result, or what its `to_dict()` gave, also when read from JSON."""
+"""A result, or the output of its `to_dict()`, also as read from JSON."""
 
 
 def plain(result: Result) -> Mapping[str, Any]:
@@ -31,12 +31,12 @@ def plain(result: Result) -> Mapping[str, Any]:
 
 
 def matplotlib(module: str) -> Any:
-    """Import a module of matplotlib now."""
+    """Import a module of matplotlib."""
     return optional(f"matplotlib.{module}", "bias_metrics.plot")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, in inches."""
+    """Return an empty figure of this size in inches."""
     return _picture_type()(figsize=(width, height), layout="constrained")
 
 
@@ -46,7 +46,7 @@ def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def entitle(axes: Axes, title: str, *, own: bool) -> None:
-    """Write a title above a figure of our own, or above axes that were given."""
+    """Write a title above our own figure, or above the axes that were given."""
     if own:
         axes.figure.suptitle(title, fontsize=11, parse_math=False)
     elif title:
@@ -58,7 +58,7 @@ def _picture_type() -> Any:
     figure: Any = matplotlib("figure").Figure
 
     class Picture(figure):
-        """A figure that shows itself in a notebook, without pyplot and its global state."""
+        """A figure that a notebook displays, without pyplot and its global state."""
 
         def _repr_png_(self) -> bytes:
             stream = BytesIO()

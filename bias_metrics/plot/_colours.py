@@ -1,4 +1,4 @@
-"""The colours of every picture: one scale per metric, so that two pictures can be compared."""
+"""The colours of every picture: one scale per metric, so that pictures can be compared."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from bias_metrics.plot._canvas import matplotlib
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap, Normalize
 
-# Blue and orange are told apart by nearly everyone.
+# Nearly everyone can tell blue and orange apart.
 BLUE, ORANGE = "#0072b2", "#d55e00"
-# Cells and panels without evidence; lines and words that stand back.
+# Cells and panels without evidence; less important lines and words.
 UNDEFINED, GREY = "0.85", "0.45"
 
 Colour = tuple[float, float, float, float]
 
 
 def scale_of(metric: str, *, difference: bool = False) -> tuple[Normalize, Colormap]:
-    """Return the scale and the colours of a metric, told from the end of its name.
+    """Return the scale and the colours of a metric, given by the end of its name.
 
-    Every colour map is told apart by lightness, for readers who do not see its hues. Beyond
-    the ends of a scale the colour stays.
+    Every colour map can be read by lightness alone, for readers who do not see its hues. Beyond
+    the ends of a scale the colour no longer changes.
 
     Parameters
     ----------
     metric : str
         `auc` and `..._auc`: 0.5 to 1, bright is good. `..._aeg`: -1/2 to 1/2, white is good,
         red: the subgroup scores higher, blue: lower. `..._equality_difference`, the mean
-        distance of a term: 0 to 0.2, white is good. `percent_...`: 0 to 50 percent, dark is
-        much.
+        distance of a term: 0 to 0.2, white is good. `percent_...`: 0 to 50 percent, darker is
+        more.
     difference : bool, default=False
-        Of two models' AUCs (purple: the first is better) or AEGs (red: the first is higher),
-        from -0.2 to 0.2.
+        True for the difference of two models' AUCs (purple: the first is better) or AEGs (red:
+        the first is higher), from -0.2 to 0.2.
 
     Returns
     -------

@@ -21,17 +21,17 @@ def equality_curve(
 ) -> Figure:
     """Draw one identity's equality curve, as Figure 2 of Borkan et al. (2019) does.
 
-    Right: the share of the background's rows of one class that scores at or above a
-    threshold; up: the identity's share. On the dashed diagonal both are flagged alike; filled
-    orange above it the identity is flagged more, blue below it less. The AEG, in the title, is
-    the orange area less the blue one.
+    Horizontal axis: the share of the background's rows of one class that scores at or above a
+    threshold; vertical axis: the identity's share. On the dashed diagonal both are flagged
+    equally often. Above it (orange) the identity is flagged more, below it (blue) less. The AEG,
+    in the title, is the orange area minus the blue one.
 
     Parameters
     ----------
     curve : EqualityCurve or mapping
         From `bias_metrics.equality_curve`, or its `to_dict()`.
     name : str, default=""
-        Of the identity, for the title.
+        Name of the identity, for the title.
     of : str, default="negative"
         The class of the curve, for the labels.
     ax : matplotlib Axes, optional

@@ -40,11 +40,11 @@ def score_distributions(
     background: Background = "outside_subgroup",
     title: str = "",
 ) -> Figure:
-    """Draw each identity's scores by class over the background's, after Borkan's Table 7.
+    """Draw each identity's scores by class over the background's, as in Borkan's Table 7.
 
     Filled: rows that mention the identity; outlined: the background. Each histogram is a
     density, so that small groups can be compared with large ones, on a square root scale,
-    since most comments crowd at one end. A group without rows is grey and says so.
+    because most comments lie at one end. A group without rows is grey and says so.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def score_distributions(
     Returns
     -------
     matplotlib Figure
-        Three panels in a row, on the same two scales.
+        Three panels per row, with common axes.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def score_distributions(
 def distribution_panels(
     panels: Mapping[str, Panel], *, title: str = "", background: BoolArray | None = None
 ) -> Figure:
-    """Draw `score_distributions` of groups that each have rows of their own.
+    """Draw `score_distributions` of groups that each have their own rows.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def distribution_panels(
     Returns
     -------
     matplotlib Figure
-        Three panels in a row, on the same two scales.
+        Three panels per row, with common axes.
     """
     columns = 3
     rows = max(math.ceil(len(panels) / columns), 1)
@@ -101,7 +101,7 @@ def distribution_panels(
     scores = [score for _, score, _ in panels.values() if score.size]
     ends = [float(end) for score in scores for end in (score.min(), score.max())]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
-    if low == high:  # a model that gives one score still has a picture
+    if low == high:  # a model with a single score still has a picture
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, _BINS + 1)
     for axes in grid.flat[len(panels) :]:
@@ -113,7 +113,7 @@ def distribution_panels(
         axes.set_title(f"{name} (n={int(inside.sum()):,})", fontsize=9, parse_math=False)
         if position + columns >= len(panels):  # nothing below it
             axes.tick_params(labelbottom=True)
-    # Left, since the legend stands in the same line.
+    # On the left, because the legend is on the same line.
     figure.supxlabel("score (density on a square root scale)", fontsize=9, x=0.01, ha="left")
     rectangle = matplotlib("patches").Rectangle
     handles = [
@@ -127,9 +127,9 @@ def distribution_panels(
 
 
 class _Counter:
-    """Counts of rows by class in each bin, of groups and of their backgrounds.
+    """Counts of rows by class in each bin, for groups and their backgrounds.
 
-    Panels of the same rows, as those of one report are, have these counted once.
+    Panels that share their rows, as those of one report do, have them counted once.
     """
 
     def __init__(self, edges: FloatArray, background: BoolArray | None) -> None:
@@ -160,7 +160,7 @@ def _distribution(axes: Axes, counts: Sequence[tuple[Counts, Counts]], edges: Fl
         axes.text(0.5, 0.5, "no evidence", ha="center", color="0.35", transform=axes.transAxes)
     for (own, background), colour in zip(counts, (BLUE, ORANGE), strict=True):
         if own.any():
-            # One shape: of a bar for each bin, dozens of panels take seconds to draw.
+            # A single shape: with one bar per bin, dozens of panels take seconds to draw.
             axes.stairs(_density(own, edges), edges, fill=True, color=colour, alpha=0.5)
         if background.any():
             heights = _density(background, edges)

@@ -29,8 +29,8 @@ def intervals(
 ) -> Figure:
     """Draw one metric with its interval for each identity, the worst on top.
 
-    A blue dot keeps the limit, an orange diamond does not; hollow: no interval. Identities
-    without a value stand last and say so.
+    A blue dot meets the limit, an orange diamond does not; hollow: no interval. Identities
+    without a value come last and say so.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def intervals(
     metric : str
         One of the five metrics.
     floor : float, optional
-        A dashed line at the smallest value wanted, for AUCs.
+        For AUCs: a dashed line at the smallest acceptable value.
     ceiling : float, optional
-        Dashed lines at the largest distance from 0 wanted, for AEGs.
+        For AEGs: dashed lines at the largest acceptable distance from 0.
     title : str, default=""
         Above the picture.
     ax : matplotlib Axes, optional
@@ -50,13 +50,13 @@ def intervals(
     Returns
     -------
     matplotlib Figure
-        From 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, further when an AUC's interval
-        is.
+        From 0.5 to 1 for AUCs and from -1/2 to 1/2 for AEGs, or further if an AUC's interval
+        is longer.
 
     Raises
     ------
     ValueError
-        If `metric` is none of the five, or the limit is not for its kind.
+        If `metric` is not one of the five, or the limit is not for its kind.
     """
     if metric not in SUBGROUP_METRICS:
         msg = f"`metric` must be one of {', '.join(SUBGROUP_METRICS)}; got {metric!r}."

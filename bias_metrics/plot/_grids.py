@@ -1,4 +1,4 @@
-"""Grids of coloured cells: what heatmaps, comparisons and published tables are made of."""
+"""Grids of coloured cells, for heatmaps, comparisons and published tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def label_grid(axes: Axes, rows: Sequence[str], columns: Sequence[str] | None = None) -> None:
-    """Name the rows of a grid of cells, and its columns, by default after the five metrics."""
+    """Label the rows of a grid of cells and its columns, by default with the five metrics."""
     names = columns
     if names is None:
         names = [METRICS[metric].title.replace(" ", "\n") for metric in SUBGROUP_METRICS]
@@ -45,7 +45,7 @@ def fill_cell(
 
 
 def bare_axes(axes: Axes, grid: str) -> None:
-    """Draw a faint grid and drop the frame but for the lower edge."""
+    """Draw a faint grid and remove the frame except for the lower edge."""
     axes.grid(axis=grid, color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["left", "top", "right"]].set_visible(False)

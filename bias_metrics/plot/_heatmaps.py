@@ -21,8 +21,8 @@ def heatmap(
     """Draw the five metrics by identity, as Tables 3 and 6 of Borkan et al. (2019) do.
 
     AUCs run from 0.5 to 1 (bright is good), AEGs from -1/2 to 1/2 (white is good, red: the
-    subgroup scores higher, blue: lower). Below each value its interval. A cell without
-    evidence, or too little of it for an interval, is grey and says so.
+    subgroup scores higher, blue: lower). Below each value is its interval. A cell without
+    evidence, or with too little for an interval, is grey and says so.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def heatmap(
     title : str, default=""
         Above the picture.
     intervals : bool, default=True
-        False colours every value and writes it alone, as for published tables, which have no
-        intervals.
+        False colours every value and shows no intervals, as for published tables, which have
+        none.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
 
@@ -58,12 +58,12 @@ def heatmap(
 def comparison(
     compared: Result, *, first: str = "first", second: str = "second", ax: Axes | None = None
 ) -> Figure:
-    """Draw the difference of every metric by identity, the first model less the second.
+    """Draw the difference of every metric by identity, the first model minus the second.
 
     Each cell has the difference and its interval. A dot and bold type: the difference is
-    shown, its p-value adjusted by Holm for all cells. Grey: no interval. For AUCs purple is
-    good for the first model and orange bad; an AEG's difference has no good side, red only
-    says that the first model's is higher. Colours are full at 0.2 in every picture.
+    significant, its p-value adjusted by Holm for all cells. Grey: no interval. For AUCs purple
+    is good for the first model and orange bad; an AEG's difference has no good side, red only
+    says that the first model's is higher. Colours reach their full strength at 0.2.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def comparison(
         for column, metric in enumerate(SUBGROUP_METRICS):
             _difference(axes, column, row, metric, cells[metric], level)
     label_grid(axes, list(subgroups))
-    title = f"{first} less {second}"
+    title = f"{first} minus {second}"
     note = f"● bold: shown at {found['confidence']:.0%} after Holm's adjustment"
     if ax is None:
         entitle(axes, title, own=True)
@@ -126,7 +126,7 @@ def _cell(
         fill_cell(axes, column, row, f"{value:.3f}\nno interval")
         return
     if intervals:
-        # Three decimals, as the value: a bound of .998 is not 1.
+        # Three decimals, like the value: a bound of .998 is not 1.
         text += f"\n[{low:+.3f}, {high:+.3f}]" if gap else f"\n[{low:.3f}, {high:.3f}]"
     fill_cell(axes, column, row, text, colour_of(metric, value))
 

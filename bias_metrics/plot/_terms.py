@@ -1,4 +1,4 @@
-"""Values term by term, of one or two models."""
+"""Values by term, of one or two models."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MARKERS = ((ORANGE, "o"), (BLUE, "D"))
 def per_term_scatter(
     results: Mapping[str, Sequence[Result]], *, metric: str, lowest: float = 0.0
 ) -> Figure:
-    """Draw a metric term by term for one or two models, after Dixon et al., Figures 3 to 5.
+    """Draw a metric by term for one or two models, as in Dixon et al., Figures 3 to 5.
 
     A point is one trained model's value for one term, a line the value over all rows (the
-    mean over trained models). The closer the points to their line, the smaller the equality
-    difference. Terms stand by the first model's mean, the highest first; a term without any
-    value is last and grey.
+    mean over trained models). The closer the points are to their line, the smaller the equality
+    difference. Terms are ordered by the first model's mean, the highest first; a term without
+    any value is last and grey.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def per_term_scatter(
     metric : str
         Label of the axis.
     lowest : float, default=0.0
-        Where the axis starts, 0.5 for AUCs; lower when a value is.
+        Where the axis starts, 0.5 for AUCs; lower if a value is.
 
     Returns
     -------
     matplotlib Figure
-        Up to 1.
+        A figure whose axis ends at 1.
 
     Raises
     ------

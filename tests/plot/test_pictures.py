@@ -151,7 +151,7 @@ def test_a_difference_is_marked_only_when_it_is_shown_after_holm(tmp_path):
         second="old",
     )
     assert written(figure, tmp_path)
-    expected = {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new less old"}
+    expected = {"● +0.101\n[+0.050, +0.150]", "+0.102\n[+0.010, +0.190]", "new minus old"}
     assert expected <= set(texts(figure))
     assert weight(figure, "+0.101") == "bold"
     assert weight(figure, "+0.102") == "normal"

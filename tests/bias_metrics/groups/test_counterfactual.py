@@ -180,9 +180,8 @@ def test_gaps_pass_through_strict_json_unchanged():
 
 
 def test_a_term_twice_in_a_sentence_is_refused_with_its_row():
-    message = (
-        r"^`term` must be at most once in each sentence; got 'gay' again in sentence '7' \(row 2\)"
-    )
+    found = r"got 'gay' again in sentence '7' \(row 2\)"
+    message = rf"^`term` must occur at most once in each sentence; {found}"
     with pytest.raises(ValueError, match=message):
         counterfactual_gaps([7, 7, 7], ["gay", "old", "gay"], [0.1, 0.2, 0.3])
 
