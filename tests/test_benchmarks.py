@@ -1,4 +1,4 @@
-"""The one command for all benchmarks."""
+"""The command that runs all benchmarks."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line: real published numbers, exit codes, and bad input told with its place."""
+"""The command line: published numbers, exit codes, and bad input reported with its place."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The demo: what it promises, and that it notices when the promise is not kept."""
+"""The demo: what it promises, and that it notices when a promise is broken."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The steps of the GitHub action, run by bash as a runner does, before a stand-in command."""
+"""The steps of the GitHub action, run by bash as a runner does, with a stand-in command."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The rooms and their borders: imports only ever point left.
+"""The packages and their borders: imports only point left.
 
 bias_metrics <- tasks <- flows <- deployments <- biasgate
 

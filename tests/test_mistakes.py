@@ -1,4 +1,4 @@
-"""Plausible mistakes of a new user, by the command: what is said, and that nothing was begun."""
+"""Plausible mistakes of a new user of the command: what it says, and that nothing was started."""
 
 import gzip
 import logging

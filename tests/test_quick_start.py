@@ -1,4 +1,4 @@
-"""What a command imports before its first line: no library that takes seconds."""
+"""What a command imports before its first line of output: no library that takes seconds."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Stores that were moved, copied or made by another MLflow; models that nobody knows."""
+"""Stores that were moved, copied or made by another MLflow version, and unknown models."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The table of metrics: every name whole, whatever the width of the terminal."""
+"""The table of metrics shows every name in full, whatever the width of the terminal."""
 
 import io
 

@@ -14,7 +14,7 @@ from bias_metrics.report.report import cell_of
 
 @dataclass(frozen=True)
 class Diagnosis(Tabular):
-    """The pattern that one subgroup shows, and what speaks for it.
+    """The pattern that one subgroup shows, and the evidence for it.
 
     Attributes
     ----------
@@ -22,11 +22,11 @@ class Diagnosis(Tabular):
         A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless
         higher", "other", "none" or "no evidence".
     name : str
-        What the pattern is called.
+        Name of the pattern.
     sentence : str
         What users will notice, or why no pattern can be named.
     evidence : dict of str to MetricValue
-        The numbers that decided, with their intervals.
+        The numbers that decided it, with their intervals.
     """
 
     pattern: Pattern
@@ -45,12 +45,12 @@ class Diagnosis(Tabular):
         }
 
     def rows(self) -> list[Row]:
-        """Return one record per number that decided."""
+        """Return one record per number that decided the pattern."""
         return labelled("evidence", {name: [cell_of(one)] for name, one in self.evidence.items()})
 
 
 class Diagnoses(dict[str, Diagnosis], Tabular):
-    """The diagnosis of each subgroup by its name."""
+    """The diagnosis of each subgroup, by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

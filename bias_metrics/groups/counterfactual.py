@@ -1,8 +1,8 @@
 """The same sentence with another identity: how much does the score change?
 
 Gaps are differences of scores, on the scale of the scores: unlike AUCs they change when
-the scores are transformed, and two models can be compared only if their scores mean the same. The
-analysis `counterfactual` reports `counterfactual_gaps`; `paired_gaps` is for Python users.
+the scores are transformed, and two models can be compared only if their scores mean the same.
+The analysis `counterfactual` reports `counterfactual_gaps`; `paired_gaps` is for Python users.
 """
 
 from __future__ import annotations

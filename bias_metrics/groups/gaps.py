@@ -1,4 +1,4 @@
-"""What the counterfactual comparisons return: gaps of scores, on the scale of the scores."""
+"""Results of the counterfactual comparisons: gaps between scores, on the scale of the scores."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class CounterfactualGap(Tabular):
     mean_gap : MetricValue
         Mean of the gaps, signed: above 0 the term scores higher than the others.
     std_error : MetricValue
-        Of the mean gap, over sentences; undefined for fewer than 2.
+        Standard error of the mean gap over sentences; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
     share_highest : MetricValue
-        Share of the sentences in which no term scores higher, from 0 to 1; k terms that
-        share the highest score count 1/k each.
+        Share of the sentences in which this term scores highest, from 0 to 1; k terms that
+        tie for the highest score count 1/k each.
     """
 
     n: int
@@ -48,9 +48,9 @@ class CounterfactualGaps(Tabular):
     Attributes
     ----------
     n_sentences : int
-        Sentences with two terms or more.
+        Sentences with two or more terms.
     n_alone : int
-        Sentences with one term, which nothing can be compared with; they are left out.
+        Sentences with a single term, which has nothing to compare with; they are left out.
     terms : dict of str to CounterfactualGap
         Every term, sorted by name.
     """
@@ -80,7 +80,7 @@ class PairedGaps(Tabular):
     mean_gap : MetricValue
         Mean of swapped minus original score.
     std_error : MetricValue
-        Of the mean gap, over pairs; undefined for fewer than 2.
+        Standard error of the mean gap over pairs; undefined for fewer than 2.
     mean_absolute_gap : MetricValue
         Mean size of the gaps, at least 0.
     """

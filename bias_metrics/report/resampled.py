@@ -1,4 +1,4 @@
-"""What the joint bootstrap returns: the spread of every number over replicates."""
+"""Results of the joint bootstrap: the spread of every number over the replicates."""
 
 from __future__ import annotations
 

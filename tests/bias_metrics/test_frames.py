@@ -1,4 +1,4 @@
-"""Subgroups as the columns of a data frame give what a mapping of arrays gives."""
+"""Subgroups as columns of a data frame give the same results as a mapping of arrays."""
 
 from types import MappingProxyType, SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Series whose rows have other labels are refused: nothing is matched by position in silence."""
+"""Series with different row labels are refused: nothing is silently matched by position."""
 
 import numpy as np
 import pytest

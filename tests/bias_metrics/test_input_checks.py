@@ -1,4 +1,4 @@
-"""Bad input is refused with a message that names the argument, the rule, the value, the row."""
+"""Bad input is refused with a message that names the argument, the rule, the value and the row."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Evidence 4: what must not change a metric, for every public function, none forgotten."""
+"""Evidence 4: what must not change a metric, for every public function."""
 
 import inspect
 from dataclasses import dataclass, replace

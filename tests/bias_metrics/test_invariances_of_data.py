@@ -1,4 +1,4 @@
-"""What must not change a description of data, for every function that is no plain metric."""
+"""What must not change a description of data, for every function that is not a plain metric."""
 
 import inspect
 from dataclasses import dataclass, replace

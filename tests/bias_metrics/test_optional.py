@@ -1,4 +1,4 @@
-"""Libraries beside numpy are imported when a user asks for them, and their lack is explained."""
+"""Libraries other than numpy are imported only when needed; if one is missing, the error helps."""
 
 import subprocess
 import sys

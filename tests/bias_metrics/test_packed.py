@@ -1,4 +1,4 @@
-"""Packed masks give the same numbers as masks, and so do more subgroups than are kept at once."""
+"""Packed masks give the same numbers as masks, also with more subgroups than are cached."""
 
 import numpy as np
 import pytest

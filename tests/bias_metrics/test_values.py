@@ -1,4 +1,4 @@
-"""A value behaves as the number it holds, and an undefined one never as a number."""
+"""A value behaves like the number it holds, and an undefined one never like a number."""
 
 import copy
 import operator

@@ -1,4 +1,4 @@
-"""Nightlies that a schedule starts: real server, real processes, no run made by hand."""
+"""Nightly evaluations started by a schedule, with a real server and real processes."""
 
 import asyncio
 import json

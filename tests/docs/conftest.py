@@ -1,4 +1,4 @@
-"""The folder that the pages speak of, with what two evaluations left behind in it."""
+"""The folder that the pages describe, with the results of two evaluations in it."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Every link of a page leads to a file of the repository and, with `#`, to a heading in it."""
+"""Every link of a page points to a file of the repository and, with `#`, to a heading in it."""
 
 import re
 from pathlib import Path

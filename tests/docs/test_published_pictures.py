@@ -1,4 +1,4 @@
-"""The command that draws the published tables: what it shows, and what it says is its own."""
+"""The command that draws the published tables: what it shows, and what it says is our own."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The tutorial runs as it is, from a CSV of scores to a comparison in ten lines."""
+"""The tutorial runs unchanged, from a CSV of scores to a comparison in ten lines."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The same flow on a Dask cluster, by an option of the command alone."""
+"""The same flow on a Dask cluster, with nothing but an option of the command."""
 
 import pytest
 from prefect.settings import PREFECT_API_URL

@@ -1,4 +1,4 @@
-"""The flow `evaluate` from end to end: its results, what MLflow gets, what must not get out."""
+"""The flow `evaluate` from end to end: its results, what MLflow gets, and what must not leak."""
 
 import sqlite3
 import time

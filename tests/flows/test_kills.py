@@ -1,4 +1,4 @@
-"""An evaluation killed at any point loses nothing: the next run goes on where it was."""
+"""An evaluation killed at any point loses nothing: the next run resumes it."""
 
 import pytest
 from prefect.settings import PREFECT_API_URL

@@ -1,4 +1,4 @@
-"""What this project relies on in Prefect, each as a fact.
+"""The behaviour of Prefect that this project relies on, one test per fact.
 
 The first tests also guard the bounds of fastapi and sqlalchemy in pyproject.toml: outside
 them flows die, reads answer 422, or the scheduler makes no runs and only its log says so.

@@ -1,4 +1,4 @@
-"""What Prefect does with typed values between steps: models of pydantic, frozen dataclasses.
+"""What Prefect does with typed values between steps: pydantic models, frozen dataclasses.
 
 The steps of this project hand such objects to each other as they are. These facts say that
 Prefect neither copies nor changes them on the way, in threads and through Dask.

@@ -1,4 +1,4 @@
-"""What an evaluation tells a receiver, and that the receiver's address is nowhere to be found."""
+"""What an evaluation sends to a receiver, and that the receiver's address appears nowhere."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Which candidates are trained: those that have a training set, and no version yet."""
+"""Which candidates are trained: those with a training set and no version yet."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""A forest plot: its order, its words, its limits."""
+"""The forest plot: its order, its words, its limits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pictures are drawn for real: what they say, what is grey, and that any name fits."""
+"""Pictures are really drawn: what they say, what is grey, and that any name fits."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Inputs in every form, a model that is registered already, and the command in this process."""
+"""Inputs in every form, a registered model, and the command in this process."""
 
 import logging
 from dataclasses import dataclass

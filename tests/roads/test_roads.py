@@ -1,4 +1,4 @@
-"""Every source meets every kind of candidate, and options meet in pairs, to verified verdicts.
+"""Every source with every kind of candidate, and options in pairs, up to verified verdicts.
 
 Each road is `biasgate evaluate` on files that a user could have, and `biasgate verify` of every
 version that it judged. `support/options.py` says what meets; the fast roads see every option.

@@ -1,4 +1,4 @@
-"""The blocks of a Markdown page: what they hold, and why one cannot be run."""
+"""The blocks of a Markdown page: their content, and why one cannot be run."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def kaggle_files(folder, rows_of):
 
 
 def single_file(folder, rows_of, name="all_data.csv", splits=("train", "test", "test")):
-    """Write Kaggle's single file, whose column `split` tells train from test."""
+    """Write Kaggle's single file, whose column `split` says train or test."""
     columns = ["id", "comment_text", "split", *AFTER, "toxicity", *SUBTYPES, *IDENTITIES]
     rows = [
         row | {"split": split}
@@ -51,7 +51,7 @@ def public_archive(folder, rows_of):
 
 
 def wilds(folder, rows):
-    """Write the file of WILDS; the rows say their own `split`."""
+    """Write the file of WILDS; each row has its own `split`."""
     columns = ["", "id", "comment_text", "split", *AFTER, "toxicity", *SUBTYPES]
     columns += [*IDENTITIES, "LGBTQ", "other_religions", "identity_any"]
     write(folder / "all_data_with_identities.csv", columns, rows)

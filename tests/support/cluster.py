@@ -39,7 +39,7 @@ def evaluate_on_cluster(
     meeting: int = 1,
     **options: Any,
 ) -> tuple[int, dict[str, list[str]]]:
-    """Run the command on a cluster; return its exit code and what each worker was asked.
+    """Run the command on a cluster; return its exit code and what each worker scored.
 
     The options are further ones of the candidate `counted`.
     """
@@ -63,10 +63,10 @@ def evaluate_on_cluster(
 
 
 def kill_worker(world: World, turn: int = 0) -> Trial:
-    """Kill one of two workers in a shard, another one at each turn."""
+    """Kill one of two workers during a shard, a different one each time."""
     with tempfile.TemporaryDirectory() as name:
         folder, text = Path(name), f"comment {turn * 80 % N_ROWS + 30}"
-        # It waits until the other one has begun, so that both have work.
+        # It waits until the other one has started, so that both have work.
         workers: dict[str, tuple[str, ...]] = {"one": (), "other": ()}
         code, asked = evaluate_on_cluster(folder, world, workers, kill_at=text, meeting=2)
         problems = list(wrong_runs(folder / "store"))
@@ -91,7 +91,7 @@ def scores_in(store: Path) -> set[bytes]:
 def _cluster(
     folder: Path, workers: Mapping[str, tuple[str, ...]], known: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the address of a scheduler with some workers, each with options of its own."""
+    """Yield the address of a scheduler with some workers, each with its own options."""
     file = folder / "scheduler.json"
     started = [_start(folder, known, "scheduler", "--port", "0", "--host", "127.0.0.1")]
     try:
@@ -109,7 +109,7 @@ def _cluster(
 def _start(
     folder: Path, known: Mapping[str, str], what: str, *options: str
 ) -> subprocess.Popen[bytes]:
-    # What takes long to import is there before anybody waits for an answer.
+    # Slow imports are done before anybody waits for an answer.
     command = [sys.executable, "-m", "dask", what, *options, "--no-dashboard"]
     command += ["--preload", "biasgate.flows.evaluate"]
     command += ["--scheduler-file", str(folder / "scheduler.json")]

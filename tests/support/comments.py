@@ -1,4 +1,4 @@
-"""Comments as they come, the odd ones included, and ways to score them in tests."""
+"""Realistic comments, odd ones included, and ways to score them in tests."""
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ ODD = [
 
 
 def batch(texts):
-    """Rows as a scorer gets them."""
+    """Return rows as they are passed to a scorer."""
     ids = [f"c{i}" for i in range(len(texts))]
     return pa.RecordBatch.from_pydict(
         {"id": pa.array(ids), "text": pa.array(texts, pa.large_string())}

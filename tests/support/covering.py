@@ -1,4 +1,4 @@
-"""Choosing few combinations of options in which every two levels meet."""
+"""Choosing few combinations of options that contain every pair of levels."""
 
 from itertools import combinations
 
@@ -32,7 +32,7 @@ def all_levels(families):
 
 
 def cover(families, wanted, seen_in, draws, start=()):
-    """Return rows that see all that is wanted, greedily: each the best of some random ones.
+    """Return rows that cover all that is wanted, greedily: each the best of some random ones.
 
     `families` are dicts of factors to levels; a row takes all its levels from one of them.
     The same `draws` (a seeded `random.Random`) give the same rows.

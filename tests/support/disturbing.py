@@ -1,4 +1,4 @@
-"""What the campaigns against promotion and against whole evaluations have in common."""
+"""What the fault tests of promotion and of whole evaluations have in common."""
 
 import logging
 import os
@@ -12,6 +12,6 @@ def kill():
 
 
 def be_quiet(instead=os.devnull):
-    """Write what this process says to a file, until it ends."""
+    """Redirect this process's output to a file until it ends."""
     sys.stderr = sys.stdout = open(instead, "w")  # noqa: SIM115, PTH123
     logging.disable()

@@ -7,7 +7,7 @@ WORDS = [f"w{n}" for n in range(80)] + ["you", "are", "kind", "vile", "##s", "a"
 
 
 def save(folder, labels, **options):
-    """A tiny BERT whose weights are drawn, and its tokenizer."""
+    """Save a tiny BERT with random weights, and its tokenizer."""
     torch.manual_seed(len(labels))
     vocabulary = folder / "vocab.txt"
     folder.mkdir()

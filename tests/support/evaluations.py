@@ -1,4 +1,4 @@
-"""A sound evaluation in a folder, and the command run on it in this process."""
+"""A valid evaluation in a folder, and the command run on it in this process."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def frame():
 
 
 def write_inputs(folder):
-    """Write a sound evaluation into a folder."""
+    """Write a valid evaluation into a folder."""
     rows = frame()
     rows.drop(columns="prediction").to_csv(folder / "rows.csv", index=False)
     rows[["id", "prediction"]].to_csv(folder / "scores.csv", index=False)

@@ -1,4 +1,4 @@
-"""Promotions that are disturbed at every step, in every way, and the run that follows.
+"""Promotions with a fault at every step, of every kind, and the run that follows.
 
     python tests/support/faults.py --repeat 5
 
@@ -46,7 +46,7 @@ from biasgate.tasks.promoting.champion import heal
 from biasgate.tasks.promoting.ledger import Ledger
 
 FORK = multiprocessing.get_context("fork")
-# A server that is gone is asked once more, not for minutes.
+# A stopped server is asked once more, not for minutes.
 IMPATIENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
@@ -70,7 +70,7 @@ class World:
     folder : Path
         Its store.
     verdict : dict
-        Of version 2 against version 1.
+        The verdict of version 2 against version 1.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class World:
 
     @classmethod
     def make(cls, folder: Path) -> World:
-        """Make it: version 1 is champion, version 2 judged."""
+        """Create it: version 1 is champion, version 2 is judged."""
         gateway = local(folder)
         frozen_set(folder)
         first = judged_version(gateway, folder, folder / "first")
@@ -112,7 +112,7 @@ STEPS = (
 
 
 def promote_second(gateway: Gateway, verdict: dict[str, Any]) -> dict[str, Any]:
-    """What a run does: settle what died, write the verdict to the version, promote."""
+    """Do what a run does: settle interrupted promotions, tag the version, promote."""
     heal(Ledger(gateway, MODEL))
     version = gateway.resolve(f"models:/{MODEL}/2")
     _At.armed = True
@@ -121,7 +121,7 @@ def promote_second(gateway: Gateway, verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 class _At:
-    """Counts the calls of an armed client and does something before the one of a step."""
+    """Counts the calls of an armed client and does something before a given step."""
 
     armed = False
 
@@ -159,7 +159,7 @@ class _At:
 
 
 class _Client:
-    """A client that tells of each call before it is made."""
+    """A client that announces each call before it makes it."""
 
     def __init__(self, client: Any, at: _At) -> None:
         self._client, self._at = client, at
@@ -175,7 +175,7 @@ class _Client:
 
 
 def attempt(uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], None]) -> None:
-    """Promote in this process, disturbed before a step; exits, never returns."""
+    """Promote in this process with a fault before a step; exits, never returns."""
     be_quiet()
     os.environ |= IMPATIENT
     _At.armed = False
@@ -192,7 +192,7 @@ def attempt(uri: str, verdict: dict[str, Any], step: str, disturb: Callable[[], 
 def _wait_less_for_locks(
     _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
 ) -> tuple[str, Any]:
-    """MLflow waits 20 seconds for a lock before it gives up; a fifth of one is enough here."""
+    """Wait a fifth of a second for locks, instead of MLflow's 20 seconds."""
     return statement.replace("busy_timeout = 20000", "busy_timeout = 200"), parameters
 
 
@@ -216,14 +216,14 @@ def fail() -> None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """Yield a disk of its own; needs the right to mount."""
+    """Yield a small disk; needs the right to mount."""
     disk = folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
     try:
         yield disk
     finally:
-        # Lazily: the pooled connections of the looks afterwards may hold the database still.
+        # Lazily: pooled connections of the later checks may still hold the database.
         subprocess.run(["umount", "-l", disk], check=True)
 
 
@@ -247,7 +247,7 @@ def fill(disk: Path) -> None:
 
 
 class Server:
-    """MLflow's own server on 127.0.0.1, in a forked process that is killed and started anew."""
+    """MLflow's own server on 127.0.0.1, in a forked process that is killed and restarted."""
 
     def __init__(self, database: Path) -> None:
         with socket.socket() as probe:
@@ -293,18 +293,18 @@ def _serve(database: Path, port: int) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one disturbance left behind.
+    """The state after one fault.
 
     Attributes
     ----------
     kind, step : str
-        What was done before which step.
+        The fault, and the step before which it happened.
     fired : bool
-        Whether the promotion was in fact disturbed.
+        Whether the fault really happened.
     moved : bool
-        Whether `champion` had moved when the disturbance ended.
+        Whether `champion` had moved when the disturbed process ended.
     problems : list of str
-        What must not be.
+        What is wrong.
     """
 
     kind: str
@@ -315,7 +315,7 @@ class Trial:
 
 
 def run_trial(world: World, kind: str, step: str) -> Trial:
-    """Disturb one promotion, look, let the next run heal, look again."""
+    """Disturb one promotion, check, let the next run repair it, check again."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if kind == "disk full":

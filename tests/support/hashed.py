@@ -1,4 +1,4 @@
-"""The models of killed evaluations, in a module that is imported at once.
+"""The models of killed evaluations, in a module that imports fast.
 
 A candidate of kind `python` imports its module in a process of its own, once for each range of
 shards. Prefect and MLflow, which the rest of the campaign needs, take half a minute to import on
@@ -23,12 +23,12 @@ NAME = "TEST_WORKER"
 
 
 def score_by_hash(texts: list[str]) -> list[float]:
-    """Score each text by itself alone."""
+    """Score each text by its content alone."""
     return [int(hashlib.sha256(one.encode()).hexdigest()[:12], 16) / 16**12 for one in texts]
 
 
 def score_and_note(texts: list[str]) -> list[float]:
-    """Score as `score_by_hash`, and note by worker what was asked."""
+    """Score like `score_by_hash`, and note by worker what was scored."""
     folder, worker = Path(os.environ[NOTES]), os.environ[NAME]
     (folder / f"{worker}.here").touch()
     until(lambda: len(list(folder.glob("*.here"))) >= int(os.environ[MEETING]))
@@ -43,7 +43,7 @@ def score_and_note(texts: list[str]) -> list[float]:
 
 
 def until(is_so: Any) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Raises
     ------

@@ -60,7 +60,7 @@ CANDIDATES = [
 
 
 def make_inputs(folder: Path) -> Path:
-    """Write rows, scores, policy and the evaluation file; return that."""
+    """Write rows, scores, policy and the evaluation file; return its path."""
     rows, scores = ["id,comment,label,gay,muslim"], ["id,prediction"]
     for number in range(N_ROWS):
         text = f"comment {number}"
@@ -128,7 +128,7 @@ def during_write(nth: int) -> None:
     Path.write_bytes = write_half  # type: ignore[method-assign]
 
 
-# There are twelve shards, those of `filed` first; a repetition kills at another one.
+# There are twelve shards, those of `filed` first; each repetition kills at a different one.
 POINTS: dict[str, Callable[[int], None]] = {
     "before the first shard": lambda _: before(ScoreTable, "score"),
     "during a shard's write": lambda turn: during_write(1 + turn * 5 % 12),
@@ -151,13 +151,13 @@ WORKER = "one of two Dask workers, in a shard"
 
 # ------------------------------------------------------------------ processes
 
-# Processes that are forked from one that has imported all and started nothing.
+# Processes forked from one that has imported everything and started nothing.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["support.kills"])
 
 
 def run(folder: Path, name: str, api: str, point: str | None = None, turn: int = 0) -> int | None:
-    """Evaluate in a process of its own, killed at a point; return how it ended."""
+    """Evaluate in a separate process, killed at a point; return how it ended."""
     paths = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # read when the first process starts
     process = SERVER.Process(target=_evaluate, args=(folder, name, api, point, turn))
@@ -204,7 +204,7 @@ def asked(folder: Path, name: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class World:
-    """What an undisturbed evaluation gives.
+    """The results of an undisturbed evaluation.
 
     Attributes
     ----------
@@ -234,20 +234,20 @@ class World:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one kill left behind.
+    """The state after one kill.
 
     Attributes
     ----------
     point : str
-        Where.
+        Where it was killed.
     fired : bool
-        Whether the evaluation was in fact killed.
+        Whether the evaluation was really killed.
     n_finished : int
-        Rows in shards that were finished by then.
+        Rows in shards that were finished before.
     n_again : int
         Rows that the next run scored.
     problems : list of str
-        What must not be.
+        What is wrong.
     """
 
     point: str
@@ -258,7 +258,7 @@ class Trial:
 
 
 def run_trial(world: World, point: str, turn: int = 0) -> Trial:
-    """Kill one evaluation, look, run it again, look again."""
+    """Kill one evaluation, check, run it again, check again."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_inputs(folder)

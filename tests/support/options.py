@@ -1,4 +1,4 @@
-"""What may be chosen of sources, sets and policies, and the roads on which all of it meets."""
+"""The options of sources, sets and policies, and the combinations (roads) that cover them."""
 
 import random
 
@@ -12,7 +12,7 @@ COMMON = {
     "rows_a_shard": ["default", "few"],
     "score_file": ["registered", "csv", "gz", "parquet"],
     "endpoint": ["array", "column"],
-    # Of the policy. Each level of `rules` has several, which share the options below.
+    # Options of the policy. Each level of `rules` has several rules, which share the options below.
     "rules": ["overall+each_gap", "each+named_gap", "worst+final", "named+worst_gap+means"],
     "limits": ["limit", "margin", "reference", "all"],
     "strictness": ["lenient", "impossible", "unsupported"],
@@ -53,11 +53,11 @@ SOURCES = (CIVIL_COMMENTS, TABLE, TEMPLATES)
 FAST_FAMILIES = [source | kinds for source in SOURCES for kinds in (TRAINED, AT_HAND)]
 FAMILIES = [*FAST_FAMILIES, *(source | WITH_TORCH for source in SOURCES)]
 
-# The fast roads see every level; with the others every two levels meet.
+# The fast roads cover every level; together with the others they cover every pair of levels.
 FAST = cover(FAST_FAMILIES, all_levels(FAST_FAMILIES), levels_of, random.Random(1))  # noqa: S311
 ALL = cover(FAMILIES, all_pairs(FAMILIES), pairs_of, random.Random(2), start=FAST)  # noqa: S311
 
 
 def named(road):
-    """A name for a road that is short and says what meets on it."""
+    """Return a short name for a road that says which options it combines."""
     return f"{ALL.index(road):02d}-{road['source']}-{road['kind']}-{road['rules']}"

@@ -1,4 +1,4 @@
-"""Small packages that tests install, as a user would have them beside biasgate."""
+"""Small packages that tests install, as a user would next to biasgate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import invalidate_caches
 
 
 def install(folder, name, entry_points, *, version="1.0", **modules):
-    """Lay out a package as an installer leaves it: its modules, and metadata with entry points.
+    """Write a package as an installer would: its modules, and metadata with entry points.
 
     `entry_points` is the text of `entry_points.txt`; each module is given by its source.
     """

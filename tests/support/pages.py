@@ -1,4 +1,4 @@
-"""The folder that the pages speak of: data, scores, an encoder, and a champion to deploy."""
+"""The folder that the pages describe: data, scores, an encoder, and a champion to deploy."""
 
 import json
 
@@ -53,12 +53,12 @@ def write_scene(folder):
 
 
 def filled(rows):
-    """Rows as a release has them: empty where nobody was asked."""
+    """Return rows as in a release: empty if raters were not asked."""
     return [{key: "" if value is None else value for key, value in row.items()} for row in rows]
 
 
 def table(rows):
-    """Comments in the columns that pages name."""
+    """Return comments in the columns that pages name."""
     return pd.DataFrame(
         {
             "id": [row["id"] for row in rows],
@@ -75,13 +75,13 @@ def table(rows):
 
 
 def trained(name, **options):
-    """A candidate that the pages' champion is made of."""
+    """Return the candidate that becomes the pages' champion."""
     training = TRAINING | {"terms": ["gay"]}
     return {"name": name, "kind": "tfidf", "threshold": 0.5, "train_on": training} | options
 
 
 def names_in_scope(folder):
-    """What a page's Python takes for granted: labels, scores, mentions, lists of groups."""
+    """Return the names that a page's Python uses: labels, scores, mentions, lists of groups."""
     rows = pd.read_csv(folder / "comments.csv")
     rows = rows.merge(pd.read_csv(folder / "my_scores.csv"), on="id")
     rows = rows.assign(toxic=rows["toxicity"] >= 0.5, score=rows["prediction"])

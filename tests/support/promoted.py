@@ -1,4 +1,4 @@
-"""A registry with judged versions, made without flows: for tests of promotion and `verify`."""
+"""A registry with judged versions, created without flows, for tests of promotion and `verify`."""
 
 import json
 from datetime import date
@@ -60,14 +60,14 @@ def frozen_set(store):
 
 
 def scores_of(store, *, seed, noise):
-    """Six hundred scores; those of other seeds differ by little."""
+    """Return six hundred scores, which differ little between seeds."""
     label = EvaluationSet.load(store / "sets" / "comments-0").column("label").to_numpy() >= 0.5
     common = noise * np.random.default_rng(0).random(600)
     return label + common + 0.01 * np.random.default_rng(seed).random(600)
 
 
 def registered_version(gateway, folder, name):
-    """Register a version from a run of its own; its weights are its name."""
+    """Register a version from its own run; its weights are its name."""
     (folder / name).mkdir(parents=True)
     (folder / name / "weights").write_text(name, "utf-8")
     run_id = gateway.run(gateway.experiment("judged"), name, name)
@@ -135,7 +135,7 @@ def promote_one(verdicts, version, gateway, *, model=MODEL, rule="newer", allow_
 
 
 def judge_against_now(gateway, store, folder, version, scores):
-    """Judge a version against whoever is champion now, with that one's recorded scores."""
+    """Judge a version against the current champion, with the champion's recorded scores."""
     champion = gateway.alias(MODEL, "champion")
     if champion is None:
         return judge_version(gateway, store, folder, version, scores)
@@ -145,7 +145,7 @@ def judge_against_now(gateway, store, folder, version, scores):
 
 
 def artifact(gateway, version, name):
-    """The path of a file of a version's run; of a store on this disk the file itself."""
+    """Return the path of a file of a version's run, in a store on this disk."""
     return gateway.download_artifacts(version.run_id) / name
 
 

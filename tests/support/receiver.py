@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine, with the moods that real ones have."""
+"""A local receiver of webhooks that can misbehave like real ones."""
 
 import json
 import threading

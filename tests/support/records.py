@@ -1,4 +1,4 @@
-"""The types of `tasks/records`, held against files that an evaluation wrote."""
+"""The types of `tasks/records`, compared with files that an evaluation wrote."""
 
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ KINDS = {
 
 @cache
 def adapter_of(name: str) -> TypeAdapter:
-    """What validates a file of this name, and refuses a key that its type does not know."""
+    """Return the validator for a file of this name, which refuses keys that its type lacks."""
     for one in vars(records).values():
         if is_typeddict(one):
             one.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)

@@ -1,4 +1,4 @@
-"""The comments that every road starts from, written in each form, and what they should become.
+"""The comments that every road starts from, in each form, and what they should become.
 
 The expectation is made from the invented rows alone, not by the code that reads the files.
 """
@@ -36,7 +36,7 @@ TERMS = {
 
 
 def comments():
-    """All rows, in the columns of the release, with marks of what their texts mention."""
+    """Return all rows in the columns of the release, marked with what their texts mention."""
     draws = random.Random(11)  # noqa: S311 - not for secrets
     return {
         split: [_comment(draws, 1000 * place + n) for n in range(count)]
@@ -85,7 +85,7 @@ def _as_written(row):
 
 
 def wilds_splits(rows):
-    """Share the rows out as WILDS does: a part of the training rows is for validation."""
+    """Split the rows as WILDS does: a part of the training rows is for validation."""
     return {
         "train": rows["train"],
         "val": rows["test_public"][::4],
@@ -214,7 +214,7 @@ def template_options(road):
 
 
 def expected_report(road, rows, scores):
-    """What one call of `evaluate_bias` gives for these rows and the scores of their ids."""
+    """Return what one call of `evaluate_bias` gives for these rows and their scores by id."""
     label_from, identity_from = THRESHOLDS[road["thresholds"]]
     if road["identity_rows"] == "rated":
         rows = [row for row in rows if None not in row["identities"].values()]
@@ -237,7 +237,7 @@ THRESHOLDS = {"half": (0.5, 0.5), "lower": (0.45, 0.4)}
 
 
 def write_scores(path, pairs, columns=("id", "prediction")):
-    """Write ids and scores in the format that the path's ending names."""
+    """Write ids and scores in the format of the path's extension."""
     if path.suffix == ".parquet":
         frame = pd.DataFrame(pairs, columns=columns)
         frame.to_parquet(path, index=False)

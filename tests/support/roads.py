@@ -1,4 +1,4 @@
-"""From the options of a road to its evaluation file, its policy, and what they should lead to."""
+"""From the options of a road to its evaluation file, its policy, and the expected results."""
 
 import yaml
 from support.road_rows import LISTED, TERMS, THRESHOLDS, template_options, write_scores
@@ -127,7 +127,7 @@ def _table_options(road, inputs):
 
 
 def candidate_of(kind, road, inputs, served):
-    """A candidate of one kind, called by its kind."""
+    """Return a candidate of one kind, named after its kind."""
     options = {
         "scores": {"path": score_file(road), "threshold": 0.5},
         "tfidf": {
@@ -154,7 +154,7 @@ def candidate_of(kind, road, inputs, served):
 
 
 def policy_of(road, identities):
-    """The policy of a road: its rules, and one that anything passes."""
+    """Return the policy of a road: its rules, and one that always passes."""
     rules = [_rule(road, *one, identities) for one in _RULES[road["rules"]]]
     base = {"metric": "auc", "scope": "overall", "floor": LENIENT, "id": "base"}
     waivers = []
@@ -219,7 +219,7 @@ def _rule(road, metric, scope, identities):
 
 
 def possible_outcomes(road):
-    """The verdicts that a road may end in."""
+    """Return the verdicts that a road may end with."""
     if road["action"] == "warn":
         return {"pass"}
     judged = road["limits"] in {"limit", "all"}  # a margin is skipped where nobody is champion

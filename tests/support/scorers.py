@@ -1,4 +1,4 @@
-"""Models that roads lead to: a function, and the same behind an endpoint."""
+"""Models that roads score with: a function, and the same function behind an endpoint."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def count_hostile(texts):
 
 @contextmanager
 def serving():
-    """Yield the address of an endpoint that answers as MLflow's do, to arrays and tables."""
+    """Yield the address of an endpoint that answers like MLflow's, for arrays and tables."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

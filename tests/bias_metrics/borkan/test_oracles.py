@@ -1,4 +1,4 @@
-"""Evidence 3: slow or foreign implementations on random data with many ties, to 1e-12."""
+"""Evidence 3: slow or third-party implementations on random data with many ties, to 1e-12."""
 
 from dataclasses import dataclass
 

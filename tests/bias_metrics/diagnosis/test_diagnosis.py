@@ -1,4 +1,4 @@
-"""A diagnosis names the pattern that was drawn, and none where there is none."""
+"""A diagnosis names the pattern that the data was drawn from, and none if there is none."""
 
 import json
 import math

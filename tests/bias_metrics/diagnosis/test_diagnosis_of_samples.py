@@ -1,4 +1,4 @@
-"""Diagnoses of random samples: how often the right pattern is named, how often a false one."""
+"""Diagnoses of random samples: how often the right pattern is named, and how often a wrong one."""
 
 from collections import Counter
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The objective of a policy: the value, the paired difference, and how they are told."""
+"""The objective of a policy: the value, the paired difference, and their wording."""
 
 from typing import get_args
 

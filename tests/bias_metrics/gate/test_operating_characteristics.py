@@ -1,4 +1,4 @@
-"""How often the gate passes what it should not, and what it should: by simulation."""
+"""How often the gate passes what it should and what it should not, by simulation."""
 
 import pytest
 

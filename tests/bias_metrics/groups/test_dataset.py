@@ -1,4 +1,4 @@
-"""Dataset bias: counts by identity, frequencies of terms, toxicity by length."""
+"""Dataset bias: counts by identity, term frequencies, toxicity by length."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The bootstrap: against rows really repeated, and against the standard errors of theory."""
+"""The bootstrap, against rows that are really repeated and against theoretical standard errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Clusters change what has a standard error, and leave alone what has none."""
+"""Clusters change numbers that have a standard error, and no others."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Intervals cover the true value as often as they say, by simulation.
+"""Intervals cover the true value as often as they should, by simulation.
 
-The cases are those of docs/evidence/coverage.md; a case has the same seed in any company.
+The cases are those of docs/evidence/coverage.md; each case has its own seed.
 """
 
 import pytest

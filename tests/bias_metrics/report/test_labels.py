@@ -1,4 +1,4 @@
-"""How the metrics move with the toxicity threshold and with the raters' agreement."""
+"""How the metrics change with the toxicity threshold and with the raters' agreement."""
 
 import json
 

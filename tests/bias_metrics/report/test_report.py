@@ -1,4 +1,4 @@
-"""The report: its shape, its way to JSON, and the three steps that it is made of."""
+"""The report: its shape, its JSON form, and the three steps that produce it."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Slices: each report is that of the slice's rows alone."""
+"""Slices: each report is computed from the slice's rows alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Standard errors and intervals: against naive sums over all pairs, and their rules."""
+"""Standard errors and intervals, against naive sums over all pairs, and their rules."""
 
 import itertools
 import math

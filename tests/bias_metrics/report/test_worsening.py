@@ -1,4 +1,4 @@
-"""What a comparison lists as worse: seldom where nothing grew, and where it did."""
+"""What a comparison lists as worse: rarely anything if nothing got worse, and what did."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Threshold advice: by hand, a published trade-off, a naive loop, the frontier's promise."""
+"""Threshold advice: by hand, a published trade-off, a naive loop, the frontier's guarantee."""
 
 import re
 from statistics import NormalDist

@@ -1,4 +1,4 @@
-"""FPED and FNED: by hand, what Dixon et al. (2018) print, naive loops, scikit-learn."""
+"""FPED and FNED: by hand, as printed by Dixon et al. (2018), naive loops, scikit-learn."""
 
 import re
 from statistics import NormalDist

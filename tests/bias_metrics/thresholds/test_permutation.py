@@ -1,4 +1,4 @@
-"""The null reference: by exact enumeration, its promises, refusals."""
+"""The null reference: by exact enumeration, its guarantees, and refusals."""
 
 import itertools
 from functools import partial

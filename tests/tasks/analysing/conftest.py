@@ -1,4 +1,4 @@
-"""Measured rows in memory and on disk, as an analysis gets them."""
+"""Measured rows in memory and on disk, as passed to an analysis."""
 
 import numpy as np
 import pandas as pd

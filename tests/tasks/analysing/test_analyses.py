@@ -1,4 +1,4 @@
-"""Each analysis gives what the library gives for the same rows, and says it in words."""
+"""Each analysis gives the library's results for the same rows, and explains them in words."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What cannot be done is refused: in the evaluation file, or on a set before it is scored."""
+"""Impossible analyses are refused: in the evaluation file, or on a set before it is scored."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Configuration files: what is read, and what is refused with its place."""
+"""Configuration files: what is read, and what is refused, with the place in the file."""
 
 import textwrap
 

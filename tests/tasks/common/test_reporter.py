@@ -1,4 +1,4 @@
-"""What a long step has done can be read on the Prefect server while it runs."""
+"""The progress of a long step can be read on the Prefect server while it runs."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What a source yields is checked, so that no source goes wrong in silence."""
+"""The output of every source is checked, so that no source fails silently."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""The file that a verdict rests on, written from a frozen set, its scores and its layout."""
+"""The file that a verdict is based on, written from a frozen set, its scores and its layout."""
 
 import numpy as np
 import pandas as pd

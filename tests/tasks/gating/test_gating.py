@@ -1,4 +1,4 @@
-"""Verdicts from files of evidence, made by the library from a few hundred rows."""
+"""Verdicts from evidence files that the library makes from a few hundred rows."""
 
 from datetime import date
 

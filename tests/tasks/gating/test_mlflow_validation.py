@@ -1,4 +1,4 @@
-"""What `mlflow.validate_evaluation_results` says where this gate says no.
+"""What `mlflow.validate_evaluation_results` says when this gate says no.
 
 The reason why the gate is not built on it; docs/guides/policies.md has the table.
 """

@@ -1,4 +1,4 @@
-"""`biasgate policy`: a policy checked, told in words, suggested from a model's numbers."""
+"""`biasgate policy`: a policy is checked, explained, and suggested from a model's numbers."""
 
 import json
 from datetime import date

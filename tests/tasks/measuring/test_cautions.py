@@ -1,4 +1,4 @@
-"""What a report warns of: scores upside down, rows left out, terms and identities without rows."""
+"""What a report warns about: reversed scores, rows left out, terms and identities without rows."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What the numbers mean: diagnoses and errors as the library gives them, and who comes first."""
+"""What the numbers mean: the library's diagnoses and errors, and which identity comes first."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""No disturbance of a promotion leaves a wrong champion, and the next run completes it."""
+"""No fault during a promotion leaves a wrong champion, and the next run completes it."""
 
 import os
 

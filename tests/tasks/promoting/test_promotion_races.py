@@ -1,4 +1,4 @@
-"""Promoters at once, in processes of their own."""
+"""Several promoters at once, each in its own process."""
 
 import multiprocessing
 import os

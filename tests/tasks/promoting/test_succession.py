@@ -1,4 +1,4 @@
-"""What replaces a champion: the rule of the policy, and nights on which nothing is new."""
+"""What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""`verify` on a real registry: everything that is edited by hand is found."""
+"""`verify` on a real registry finds everything that was edited by hand."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""JUnit XML of a summary, read again as CI systems read it."""
+"""JUnit XML of a summary, parsed as CI systems do."""
 
 from itertools import product
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""A model card of numbers made by hand: what it says, and what it leaves to the owner."""
+"""A model card from hand-made numbers: what it says, and what it leaves to the owner."""
 
 import pytest
 

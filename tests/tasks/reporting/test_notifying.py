@@ -1,4 +1,4 @@
-"""Notifications against a receiver on this machine: delivered, or said to be lost, and silent."""
+"""Notifications to a local receiver: delivered or reported as lost, without leaking anything."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""Odd comments and broken models, from the table to the kept scores: nothing is lost."""
+"""Odd comments and broken models, from the table to the stored scores: nothing is lost."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""One model through every door gives the same scores."""
+"""One model gives the same scores through every entry point."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""A transformer trained here: learns, stops early, comes back from the registry as it was."""
+"""A fine-tuned transformer learns, stops early, and loads unchanged from the registry."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A function's process ends with the evaluation that started it, whatever it is doing then."""
+"""A function's process ends with the evaluation that started it, whatever it is doing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Candidates from the registry: what is checked before loading, and what they may answer."""
+"""Candidates from the registry: what is checked before loading, and what they may return."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Ranges of shards for workers: all of them, each once, and none where nothing is missing."""
+"""Ranges of shards for workers: every shard once, and none if nothing is missing."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""Candidates that are a function of a package or a file, run in a process of their own."""
+"""Candidates that are a function of a package or a file, run in their own process."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Shards: finished work is kept, anything doubtful is done again, nothing is mixed up."""
+"""Shards: finished work is kept, anything doubtful is scored again, nothing is mixed up."""
 
 import json
 import os

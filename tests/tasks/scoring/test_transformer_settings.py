@@ -1,4 +1,4 @@
-"""What is asked of a transformer before anything is loaded; needs no torch."""
+"""The settings of a transformer are checked before anything is loaded; needs no torch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""All cores on one model: the same numbers in the same order, whatever happens to a process."""
+"""One model on all cores: the same numbers in the same order, whatever happens to a process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a dead evaluation left RUNNING goes on or ends; what a live one does is left alone."""
+"""Runs that a dead evaluation left RUNNING are resumed or ended; those of a live one are not."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The keys under which MLflow gets the numbers."""
+"""The keys under which numbers are logged to MLflow."""
 
 import pytest
 
