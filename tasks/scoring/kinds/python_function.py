@@ -118,8 +118,10 @@ def _names(tree: ast.Module) -> set[str] | None:
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(
-                name=name
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
             ):
                 names.add(name)
             case ast.Name(id="globals" | "exec" | "setattr" | "vars"):
