@@ -10,7 +10,7 @@ EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report= --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
-.PHONY: help setup demo test test-all lint unit wheel-test wheel-roads bench constraints clean
+.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench constraints clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
@@ -51,11 +51,14 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The built wheel in an empty environment: first with numpy alone, then with the extra.
-wheel-test: $(READY)
-	rm -rf build dist $(EMPTY)
+wheel: $(READY)
+	rm -rf build dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist . >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
+
+# The built wheel in an empty environment: first with numpy alone, then with the extra.
+wheel-test: wheel
+	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,dist/*.whl pytest hypothesis)
 	$(BIN)/python .ci/check_wheel.py numpy-only $(EMPTY)
@@ -64,7 +67,7 @@ wheel-test: $(READY)
 	rm -rf build
 
 # The roads from every source to a verified verdict, by the command of the installed wheel.
-wheel-roads: $(READY)
+wheel-roads: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
 	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app]")

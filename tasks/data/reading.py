@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
+from biasgate.tasks.data.list_columns import columns_of_lists
 
 __all__ = [
     "ROW_NUMBER",
@@ -24,7 +25,6 @@ __all__ = [
     "file_columns",
     "is_parquet",
     "read_chunks",
-    "refuse_lists",
     "refuse_words",
     "require_columns",
     "to_fractions",
@@ -115,6 +115,7 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
             rule = f"{rule}, without `%`"
         words = _words(raw)
         hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
+        hint = hint or columns_of_lists(raw, wrong, column)
         _refuse(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
@@ -151,7 +152,7 @@ def to_fractions(
         chunk, column, pc.invert(pc.fill_null(inside, fill_value=True)), rule, ids, numbers, hint
     )
     if not nullable:
-        hint = f'{_how_many(chunk, numbers)} Remove these rows: `t.dropna(subset=["{column}"])`.'
+        hint = _remove(column, _how_many(chunk, numbers.null_count, len(numbers)))
         _refuse(chunk, column, pc.is_null(numbers), rule, ids, numbers, hint)
     return numbers
 
@@ -166,30 +167,11 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """
     numbers = to_numbers(chunk, column, ids)
     wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
-    hint = _how_many(chunk, numbers)
+    hint = _how_many(chunk, numbers.null_count, len(numbers))
     hint += " Score them too, or remove them from the evaluation set and from this file."
     rule = "a score must be a finite number"
     _refuse(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     return numbers
-
-
-def refuse_lists(chunk: Chunk, column: str) -> None:
-    """Refuse a column of lists of identities, and show how to convert it to columns.
-
-    Raises
-    ------
-    InputError
-        If it holds lists.
-    """
-    kind = chunk.table.column(column).type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        msg = (
-            f"each identity must have its own column of 0 and 1; got lists "
-            f"{place(file=chunk.path, column=column)}. With the file as `t` in pandas:\n"
-            f'  groups = pd.get_dummies(t["{column}"].explode(), dtype=float).groupby(level=0)\n'
-            f'  t = t.join(groups.max().where(t["{column}"].notna(), axis=0))'
-        )
-        raise InputError(msg)
 
 
 def refuse_words(chunk: Chunk, column: str) -> None:
@@ -240,6 +222,10 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
         " YAML reads yes, no, on and off as true and false. Put quotes around them, as in "
         '`label_values: {"yes": 1, "no": 0}`.'
     )
+    absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
+    count = pc.sum(absent).as_py() or 0
+    missing = _remove(column, _how_many(chunk, count, len(raw)))
+    _refuse(chunk, column, absent, "a label must not be missing", ids, None, missing)
     shown = raw if words else None
     _refuse(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
@@ -286,10 +272,13 @@ def _refuse(
         raise InputError(msg)
 
 
-def _how_many(chunk: Chunk, numbers: pa.Array) -> str:
-    """Count the rows without a number so far; the chunks before this one had none."""
-    n_rows = chunk.first_row + len(numbers)
-    return f" {numbers.null_count:,} of the first {n_rows:,} rows have none."
+def _how_many(chunk: Chunk, count: int, n_rows: int) -> str:
+    """Say how many rows have no value; the chunks before this one had none such."""
+    return f" {count:,} of the first {chunk.first_row + n_rows:,} rows have none."
+
+
+def _remove(column: str, how_many: str) -> str:
+    return f'{how_many} Remove these rows: `t.dropna(subset=["{column}"])`.'
 
 
 def _shown(value: object) -> str:

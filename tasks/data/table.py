@@ -16,6 +16,7 @@ from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.list_columns import refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
@@ -160,7 +161,7 @@ class TableSource(SourceSettings):
         if self.cluster is not None:
             columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
         for name, column in self.identities.items():
-            reading.refuse_lists(chunk, column)
+            refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if matcher is not None:
             found = matcher.mentions(columns["text"].to_pylist()).astype(np.float64)

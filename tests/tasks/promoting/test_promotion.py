@@ -5,6 +5,8 @@ from support.promoted import promote_one
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import KEY, Gateway
+from biasgate.tasks.promoting.decisions import promote
+from biasgate.tasks.promoting.succession import Judged, Succession
 
 
 def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, change=0.01):
@@ -72,6 +74,13 @@ def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
     move(gateway, [verdict()], first)
     blocked = move(gateway, [verdict("fail", first)], second)
     assert blocked["sentence"] == f"Not promoted: champion of {first.name} stays version 1."
+
+
+def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(gateway, versions):
+    first, second = versions
+    judged = [Judged("a", [verdict()], first), Judged("b", [verdict("fail")], second)]
+    _, blocked = promote(judged, first.name, gateway, Succession("newer", allow_first=True))
+    assert blocked["sentence"] == f"Not promoted: champion of {first.name} is version 1 now."
 
 
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
