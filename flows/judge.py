@@ -17,14 +17,14 @@ from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import log_candidate_run
 from biasgate.tasks.tracking.resume import EvaluationRun, find_promotion
 
-# Every time somebody else promotes while the candidates are judged, they are judged again.
+# The candidates are judged again each time another process promotes meanwhile.
 ATTEMPTS = 5
 
 
 def judge_candidates(
     measured: list[list[Measured]], evaluation: Evaluation, run: EvaluationRun, output: str
 ) -> Decided:
-    """Return every candidate's verdict on every set, and what became of each candidate.
+    """Return every candidate's verdict on every set, and the decision on each candidate.
 
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
@@ -32,7 +32,7 @@ def judge_candidates(
     - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
       publish its results
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
-      champion; if somebody else moved `champion` meanwhile, start again
+      champion; if another process moved `champion` meanwhile, start again
     """
     model, policy = evaluation.registered_model, evaluation.policy
     candidates = [on_sets[0].candidate for on_sets in measured]
@@ -53,7 +53,7 @@ def judge_candidates(
 def look_up_rivals(
     evaluation: Evaluation, candidates: list[CandidateSettings], workplace: Workplace
 ) -> Rivals:
-    """Return whom the candidates are compared with, as they are now."""
+    """Return the current rivals of the candidates."""
     return pin_rivals(
         evaluation.champion,
         evaluation.reference,
@@ -83,7 +83,7 @@ def judge_on_set(
     """Return the verdict on one set, logged.
 
     - score champion and reference on the same rows (kept scores are reused)
-    - step 5: gather rows and scores in one file, from which anybody can recompute the verdict;
+    - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
       decide, write the model card
     - step 6: log all of it as one MLflow run
     """

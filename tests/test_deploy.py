@@ -89,7 +89,7 @@ def test_a_version_without_a_verdict_is_refused(store, tmp_path, deploy):
     gateway.set_alias(MODEL, CHAMPION, bare.version)
     done = deploy(store=store)
     assert done.returncode == 1
-    assert f"{bare.uri} is not fit to be deployed" in done.stderr
+    assert f"{bare.uri} must not be deployed" in done.stderr
     assert f"{bare.uri} has no verdict: evaluate it first." in done.stderr
     assert "deploying" not in done.stdout
 

@@ -67,7 +67,7 @@ class MeasuredRows:
 
     @cached_property
     def measured(self) -> npt.NDArray[np.bool_]:
-        """Which of all rows of the set are measured."""
+        """Which rows of the set are measured."""
         return self.layout.array("measured")
 
     @cached_property

@@ -118,9 +118,9 @@ def json_digest(content: Any) -> str:
 
 
 def found_instead(path: Path) -> str:
-    """Say what there is where a file is missing: a link to nothing, or a similar name."""
+    """Return a hint for a missing file: a broken link, a missing folder or a similar name."""
     if path.is_symlink():
-        return f" It is a link to {path.readlink()}."
+        return f" It is a broken link to {path.readlink()}."
     if not path.parent.is_dir():
-        return f" Nor does the folder {path.parent}."
+        return f" Its folder {path.parent} does not exist either."
     return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])

@@ -49,7 +49,7 @@ _NOT_RETRIED = (
 
 
 async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
-    """Say whether Prefect should run a failed step again, and tell the user so."""
+    """Return whether Prefect should retry a failed step; if so, announce it."""
     try:
         await state.aresult()
     except _NOT_RETRIED:

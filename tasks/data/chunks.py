@@ -124,7 +124,7 @@ def read_chunks(
     *,
     separator: str | None = None,
 ) -> Iterator[Chunk]:
-    """Read the named columns, `size` rows at a time; fewer where there are hundreds of columns.
+    """Read the named columns, `size` rows at a time; fewer if there are hundreds of columns.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class SourceSettings(Settings):
 
     conversion: ClassVar[int | str] = CONVERSION
     """Part of the set's digest. A source of another package sets the package's version here, so
-    that sets are frozen anew after an upgrade."""
+    that sets are frozen again after an upgrade."""
 
     name: Name
     source: str

@@ -152,7 +152,7 @@ class Policy(Settings):
     description : str
         Purpose of the policy.
     allow_first : bool
-        Whether a candidate may become champion where there is none yet.
+        Whether a candidate may become champion if there is none yet.
     promote : {"newer", "better", "never"}
         Which passing version replaces the champion: a later one whose objective is not shown
         to be lower; one whose objective is shown to be higher; none.

@@ -74,7 +74,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     who, do = candidate.when_upside_down()
     return (
         f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "
-        f"({who}). If higher means harmless, {do}. If labels are turned round, correct the label "
+        f"({who}). If higher means harmless, {do}. If the labels are reversed, correct the label "
         "column."
     )
 
@@ -85,8 +85,8 @@ def warn_of_unmeasured_rows(choices: Choices) -> str | None:
     if left_out is None:
         return None
     return (
-        f"measured on {left_out}. `identity_rows: all` measures them too, and counts what was not "
-        "rated as not mentioned."
+        f"measured on {left_out}. `identity_rows: all` measures them too, and treats unrated "
+        "identities as not mentioned."
     )
 
 

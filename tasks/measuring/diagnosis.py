@@ -175,7 +175,7 @@ def look_first(
         more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
         told += f" Clearly treated differently too: {', '.join(others[:_TOLD])}{more}."
     if clustered:
-        told += " (Rows are taken as independent here, which those of one cluster are not.)"
+        told += " (This treats rows as independent, which rows of one cluster are not.)"
     return {"subgroup": first, "metric": metric, "sentence": told}
 
 

@@ -38,7 +38,7 @@ class NotVerifiedError(InputError):
     def __init__(self, version: ModelVersion, findings: list[Finding]) -> None:
         self.findings = findings
         wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
-        super().__init__(f"{version.uri} is not fit to be deployed.\n  " + "\n  ".join(wrong))
+        super().__init__(f"{version.uri} must not be deployed.\n  " + "\n  ".join(wrong))
 
 
 def require_champion(model: str, gateway: Gateway, store: Path | None = None) -> ModelVersion:

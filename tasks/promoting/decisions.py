@@ -181,7 +181,7 @@ def _version(judged: Judged) -> ModelVersion:
 
 
 def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
-    """Say which version is champion now."""
+    """Return a sentence part that says which version is champion now."""
     if chosen is not None:
         return f"{CHAMPION} of {model} is version {chosen.number} now"
     if champion is None:

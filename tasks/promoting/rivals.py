@@ -27,7 +27,7 @@ from biasgate.tasks.store import Workplace
 AS_MLFLOW = {"name": CHAMPION, "kind": "mlflow"}
 """How to open a version without a description."""
 Rivals = dict[str, CandidateSettings]
-"""By role, `champion` or `reference`."""
+"""By role: `champion` or `reference`."""
 
 
 def find_rivals(

@@ -56,7 +56,7 @@ class Scorer(ABC):
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Raise an error, before any work starts, if a set cannot be scored."""
 
-    def try_out(self) -> None:  # noqa: B027 - most kinds find out as they are opened
+    def try_out(self) -> None:  # noqa: B027 - most kinds fail when opened
         """Raise the errors that show only once the model is loaded.
 
         Called before any candidate scores, unless all scores are kept or other machines score.

@@ -111,9 +111,9 @@ def _check_file(path: Path, function: str, candidate: str) -> None:
 
 
 def _names(tree: ast.Module) -> set[str] | None:
-    """Return all names that a file gives a value anywhere; None if it may make others as it runs.
+    """Return all names that a file defines anywhere; None if it may define more at run time.
 
-    Names of functions within functions are among them, too: this is to find what is surely missing.
+    This includes nested functions: only names that are certainly missing are to be found.
     """
     names: set[str] = set()
     for node in ast.walk(tree):

@@ -346,7 +346,7 @@ def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
 def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
     bad, verdict, _ = judged_version(gateway, store, tmp_path / "bad", noise=50.0)
     assert verdict["outcome"] in {"fail", "insufficient"}
-    with pytest.raises(NotVerifiedError, match="is not fit to be deployed"):
+    with pytest.raises(NotVerifiedError, match="must not be deployed"):
         promote_version(MODEL, bad.version, "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
 
