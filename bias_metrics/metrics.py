@@ -154,8 +154,8 @@ _TABLE = (
         "BPSN AUC",
         ("subgroup", "aggregate"),
         Pair("negative", "positive", flip=True),
-        question="how well harmless comments that mention {of} are told from toxic ones that do "
-        "not (BPSN AUC)",
+        question="how well harmless comments that mention {of} are separated from toxic ones that "
+        "do not (BPSN AUC)",
         harm="non-toxic comments that mention {group} score like toxic ones that do not",
         when_low="harmless ones are harder to tell from toxic comments elsewhere",
     ),
@@ -164,8 +164,8 @@ _TABLE = (
         "BNSP AUC",
         ("subgroup", "aggregate"),
         Pair("positive", "negative"),
-        question="how well toxic comments that mention {of} are told from harmless ones that do "
-        "not (BNSP AUC)",
+        question="how well toxic comments that mention {of} are separated from harmless ones that "
+        "do not (BNSP AUC)",
         harm="toxic comments that mention {group} score like non-toxic ones that do not",
         when_low="toxic ones are harder to tell from harmless comments elsewhere",
     ),

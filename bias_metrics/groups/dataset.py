@@ -1,7 +1,7 @@
 """What a model could learn from a data set: how often toxic comments mention each identity.
 
-Descriptions of labels and memberships, without any score. Every share stands beside the
-counts that it is made of; rows count once each. For Python users; no command calls them.
+Describes labels and memberships, without any scores. Every share comes with the counts that it
+is computed from; rows count once each. For Python users: no command calls these functions.
 """
 
 from __future__ import annotations
