@@ -48,7 +48,7 @@ def test_with_nothing_planted_both_pass(shown):
         ("pass", "pass", 0.8, "biased_labels should be blocked"),
         ("fail", "fail", 0.8, "balanced_labels should pass"),
         ("fail", "pass", 0.0, "should pass with nothing planted"),
-        ("fail", "pass", 0.8, r"blocked for \['gay', 'muslim'\]; it is for \['black'\]"),
+        ("fail", "pass", 0.8, r"blocked for \['gay', 'muslim'\]; it is blocked for \['black'\]"),
     ],
 )
 def test_the_demo_says_when_it_did_not_go_as_expected(biased, balanced, strength, said):

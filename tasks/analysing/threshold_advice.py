@@ -79,6 +79,11 @@ class ThresholdAdviceAnalysis(Analysis):
             told = f"No threshold is advised: {found.reason}."
         else:
             told = f"Of the thresholds with at least {asked}, {_words(found.advised)}"
+            if found.advised.threshold <= rows.y_score.min():
+                told += (
+                    " It flags every comment: ask for a `min_precision` above "
+                    f"{rows.y_true.mean():.3f}, the share of toxic comments."
+                )
         return Findings(result, (told,), found.rows())
 
 

@@ -55,12 +55,13 @@ async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
     except _NOT_RETRIED:
         return False
     except Exception as error:  # noqa: BLE001 - a retry may fix any other error
-        # Only biasgate's own messages are sure to quote no comment.
-        what = str(error) if isinstance(error, CandidateError) else f"{type(error).__name__}."
+        # Only biasgate's own messages are sure to quote no comment. The last one is shown whole.
+        what = str(error) if isinstance(error, CandidateError) else type(error).__name__
+        what = what.partition(";")[0].removesuffix(".")
         delays, count = task.retry_delay_seconds, run.run_count
         if isinstance(delays, list):
             delays = delays[min(count, len(delays)) - 1]
-        say(f"retrying in {delays or 0:g} s ({count + 1} of {task.retries + 1}): {what}")
+        say(f"retrying in {delays or 0:g} s ({count + 1} of {task.retries + 1}): {what}.")
         return True
     return False
 

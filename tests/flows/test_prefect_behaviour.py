@@ -123,6 +123,7 @@ def test_a_task_gives_up_after_its_third_try():
     [
         (ConnectionError("a comment"), "ConnectionError."),
         (CandidateError("endpoint X failed."), "endpoint X failed."),
+        (CandidateError("f failed; more is withheld. See the log."), "f failed."),
     ],
 )
 def test_a_retry_is_announced_with_wait_and_cause_but_no_foreign_message(caplog, error, said):

@@ -123,6 +123,12 @@ def test_label_sensitivity_keeps_the_background_of_the_set(frame, measured):
     assert found.result["spread"] != label_sensitivity(labels, y_score, masks).to_dict()["spread"]
 
 
+def test_advice_to_flag_every_comment_says_so_and_which_precision_to_ask_for(frame, measured):
+    found = analyse("threshold_advice", measured(frame), min_recall=0.5, min_precision=0.01)
+    [told] = found.sentences
+    assert "It flags every comment: ask for a `min_precision` above" in told
+
+
 def test_threshold_advice_is_that_of_the_library_for_the_groups_of_the_power_means(frame, measured):
     y_true, y_score, masks, _ = rated(frame)
     two = {name: masks[name] for name in ("black", "muslim")}
