@@ -152,10 +152,12 @@ def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):
         (tmp_path / "b" / "nightly.yaml", "nightly"),
         (tmp_path / "b" / "spaced.yaml", "My Evaluation_2 @ night"),
     ):
-        path.write_text(CONFIG.replace("name: nightly", f"name: {name}"), "utf-8")
+        file = CONFIG.replace("name: nightly", f"name: {name}") + "policy: report-only\n"
+        path.write_text(file, "utf-8")
         names.append(nightly.deployment_name(path))
     assert len(set(names)) == len(names)
     assert names[3].startswith("my-evaluation-2-night-")
+    config.write_text(CONFIG, "utf-8")  # the default policy; it is not part of the name
     assert names[0] == nightly.deployment_name(config)
 
 
