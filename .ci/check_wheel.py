@@ -120,7 +120,7 @@ def civil_comments(programs: Path, folder: Path) -> None:
 
 def roads(programs: Path, folder: Path) -> None:
     """Run the fast roads from every source to verified verdicts."""
-    where = "import tasks; assert 'site-packages' in tasks.__file__, tasks.__file__"
+    where = "import biasgate as it; assert 'site-packages' in it.__file__, it.__file__"
     run(folder, programs / "python", "-c", where)
     run(
         folder,
