@@ -126,7 +126,7 @@ def test_a_parquet_column_of_a_type_that_cannot_be_meant_is_refused(
 
 def test_a_column_of_lists_is_refused_with_lines_that_make_columns_of_it(tmp_path):
     lists = [["gay", "deaf"], [], None, ["deaf"]]
-    with pytest.raises(InputError, match="its own column") as refused:
+    with pytest.raises(InputError, match="a column of its own") as refused:
         frozen(tmp_path, "rows.parquet", parquet(tmp_path, gay=lists))
     lines = [line.strip() for line in str(refused.value).splitlines()[1:]]
     names = {"t": ROWS.assign(gay=lists).rename(columns={"gay": "groups"}), "pd": pd}

@@ -81,10 +81,10 @@ def test_a_policy_is_told_in_words():
     )
     text = "\n".join(lines)
     assert (
-        "1. Among short comments, how well harmless comments that mention each identity are told "
-        "from toxic ones that do not (BPSN AUC) must be shown to be at least 0.8 with 95 % "
-        "confidence, and be shown to be no worse than the champion's by 0.02 or more with 95 % "
-        "confidence. Needs at least 30 toxic and 2 harmless comments" in text
+        "1. Among short comments, how well harmless comments that mention each identity are "
+        "separated from toxic ones that do not (BPSN AUC) must be shown to be at least 0.8 with "
+        "95 % confidence, and be shown to be no worse than the champion's by 0.02 or more with "
+        "95 % confidence. Needs at least 30 toxic and 2 harmless comments" in text
     )
     assert "mention of gay shifts the scores of harmless comments" in text
     assert "must be measured to be at most 0.2 in either direction. " in text

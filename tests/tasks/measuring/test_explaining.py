@@ -134,7 +134,7 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     found = look_first({"subgroups": cells}, unclear, clustered=True)
     assert found["subgroup"] == "c"
     assert found["sentence"].startswith("No identity shows a clear pattern of bias; the lowest")
-    assert found["sentence"].endswith("which those of one cluster are not.)")
+    assert found["sentence"].endswith("which rows of one cluster are not.)")
     empty = {name: {auc: {"value": None} for auc in AUCS} for name in cells}
     assert look_first({"subgroups": empty}, said)["subgroup"] is None
 
