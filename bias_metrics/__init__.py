@@ -35,9 +35,6 @@ from bias_metrics.report.evaluation import (
     SliceReports,
     evaluate_bias,
     evaluate_slices,
-    measure_subgroup,
-    rank_scores,
-    summarise_bias,
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
@@ -137,7 +134,6 @@ __all__ = [
     "intersections",
     "label_agreement",
     "label_sensitivity",
-    "measure_subgroup",
     "negative_aeg",
     "paired_gaps",
     "permuted_reference",
@@ -146,12 +142,10 @@ __all__ = [
     "plot",
     "positive_aeg",
     "power_mean",
-    "rank_scores",
     "rate_gaps",
     "roc_auc",
     "roll_up",
     "subgroup_auc",
-    "summarise_bias",
     "term_frequencies",
     "threshold_report",
     "threshold_table",

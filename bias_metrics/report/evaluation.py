@@ -14,7 +14,7 @@ from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.report import BiasReport
 from bias_metrics.report.request import Background, Intervals, Request, members_of
-from bias_metrics.report.steps import measure_members, measure_subgroup, rank_scores, summarise_bias
+from bias_metrics.report.steps import measure_members, summarise_bias
 from bias_metrics.report.uncertainty import with_intervals
 
 __all__ = [
@@ -23,10 +23,8 @@ __all__ = [
     "evaluate_bias",
     "evaluate_slices",
     "measure_members",
-    "measure_subgroup",
     "members_of",
     "rank_rows",
-    "rank_scores",
     "summarise_bias",
     "with_intervals",
 ]

@@ -1,6 +1,6 @@
-"""The three steps of `evaluate_bias`, for callers that run them separately.
+"""The steps of `evaluate_bias`; the pipeline runs them with one task per subgroup.
 
-For example with one process or thread per subgroup: the report is the same to the last bit.
+The report is the same to the last bit. They are no part of the library's public face.
 """
 
 from __future__ import annotations

@@ -77,7 +77,6 @@ PLAIN = {
     *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
     *("compute_bias_metrics_for_model", "equal_error_range", "power_mean", "roc_auc"),
     "subgroup_auc",
-    *("measure_subgroup", "rank_scores", "summarise_bias"),  # the steps of evaluate_bias
 }
 SHOWN_IN_NO_NAME = {"equal_error_rate", "equality_curve", "error_rates", "paired_gaps"}
 

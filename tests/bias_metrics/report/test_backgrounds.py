@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias, measure_subgroup, rank_scores
+from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias
 from bias_metrics._core.covariance import TwoRankings, joint
 from bias_metrics._core.influence import rank_rows
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.request import ranked_members
+from bias_metrics.report.steps import measure_subgroup, rank_scores
 
 NO_IDENTITY = "no_identity"
 

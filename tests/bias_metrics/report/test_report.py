@@ -6,12 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from bias_metrics import (
-    evaluate_bias,
-    measure_subgroup,
-    rank_scores,
-    summarise_bias,
-)
+from bias_metrics import evaluate_bias
+from bias_metrics.report.steps import measure_subgroup, rank_scores, summarise_bias
 
 SUBGROUP_METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 
