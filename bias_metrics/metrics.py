@@ -8,7 +8,7 @@ metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Class = Literal["positive", "negative"]
 Scope = Literal["overall", "subgroup", "aggregate"]
@@ -56,6 +56,12 @@ class Rate:
 
     of: tuple[Class, ...]
     event: Event
+
+    def __post_init__(self) -> None:
+        """Refuse another event, which would be counted as one of these."""
+        if self.event not in get_args(Event):
+            msg = f"`event` must be one of {', '.join(get_args(Event))}; got {self.event!r}."
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
+from biasgate.tasks.common.errors import AnalysisError, without_quotes
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -22,7 +24,8 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
     """Refuse analyses that a set does not allow, before training or scoring. Only reads."""
     frozen = EvaluationSet.load(Path(set_folder))
     for analysis in analyses:
-        analysis.check(frozen, source)
+        of = f"analysis {analysis.kind!r}, which checks evaluation set {source.name!r},"
+        without_quotes(partial(analysis.check, frozen, source), of, AnalysisError)
 
 
 @task(name="analyse", task_run_name="{analysis.kind} of {layout.folder!m}")
@@ -39,7 +42,9 @@ def analyse_rows(
         Its kind, and its findings as JSON-ready values.
     """
     frozen = EvaluationSet.load(Path(set_folder))
-    findings = analysis.analyse(MeasuredRows(layout, frozen, source))
+    rows = MeasuredRows(layout, frozen, source)
+    of = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
+    findings = without_quotes(partial(analysis.analyse, rows), of, AnalysisError)
     write_rows(findings.table, Path(folder) / FOLDER / f"{analysis.kind}.csv")
     return analysis.kind, {
         "options": analysis.model_dump(mode="json", exclude={"kind", "sets"}),

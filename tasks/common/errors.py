@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
 
 class InputError(ValueError):
     """Input that its owner must fix: a file, a configuration, a score.
@@ -25,6 +31,44 @@ def shown_id(value: object) -> str:
 
 class CandidateStoppedError(CandidateError):
     """A candidate was stopped: it took too long or used too much memory. It is not retried."""
+
+
+class AnalysisError(RuntimeError):
+    """An analysis failed. Its own message is withheld, since it may quote a comment."""
+
+
+def without_quotes(
+    call: Callable[[], Result], of: str, kind: type[CandidateError | AnalysisError]
+) -> Result:
+    """Call code that reads comments; report a failure by its type and place, without its text.
+
+    Parameters
+    ----------
+    call : callable
+        What to call.
+    of : str
+        Whose code it is, for the message.
+    kind : type
+        The error to raise.
+
+    Raises
+    ------
+    CandidateError, AnalysisError
+        If the call raises anything but these or an InputError. It carries no cause, whose
+        text a log would show.
+    """
+    try:
+        return call()
+    except (InputError, CandidateError, AnalysisError):
+        raise
+    except Exception as error:  # noqa: BLE001 - other people's code may raise anything
+        frames = traceback.extract_tb(error.__traceback__)[-2:]
+        places = ", ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
+        msg = (
+            f"{of} failed with {type(error).__name__} at {places}; its message is withheld, since "
+            "it may quote a comment."
+        )
+    raise kind(msg)
 
 
 def place(**parts: object) -> str:

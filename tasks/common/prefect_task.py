@@ -27,7 +27,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
 from uuid import UUID
 
-from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
+from biasgate.tasks.common.errors import (
+    AnalysisError,
+    CandidateError,
+    CandidateStoppedError,
+    InputError,
+)
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -39,6 +44,7 @@ R = TypeVar("R")
 # A retry cannot fix these; it may fix anything else (a server that restarts, a full queue).
 _NOT_RETRIED = (
     InputError,
+    AnalysisError,
     CandidateStoppedError,
     ValueError,
     TypeError,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
@@ -56,7 +56,9 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
         outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, 1.0)))
         if pc.any(outside).as_py():
-            msg = f"{of} must yield {column!r} between 0 and 1; it yields another number."
+            at = pc.index(outside, True).as_py()
+            where = place(column=column, id=chunk["id"][at])
+            msg = f"{of} must yield {column!r} between 0 and 1; got {values[at]} {where}."
             raise InputError(msg)
     return values
 

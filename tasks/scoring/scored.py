@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import random
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 
-from biasgate.tasks.common.errors import CandidateError, InputError, place
+from biasgate.tasks.common.errors import CandidateError, InputError, place, without_quotes
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
@@ -227,7 +227,8 @@ def score_shards(
                 if not shards.holds(number, ids):
                     table = evaluation_set.rows(list(scorer.columns), start, size)
                     [rows] = table.combine_chunks().to_batches()
-                    scores = _scores(scorer, rows, candidate)
+                    call, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
+                    scores = without_quotes(call, of, CandidateError)
                     shards.write(number, ids, _checked(scores, rows, start, candidate))
             advance(len(ids))
 
@@ -267,22 +268,6 @@ def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Wo
     with candidate.open(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
-
-
-def _scores(scorer: Scorer, rows: pa.RecordBatch, candidate: CandidateSettings) -> np.ndarray:
-    """Score; report the type and place of a failure, not its text, which may quote a comment."""
-    try:
-        return scorer.score(rows)
-    except (InputError, CandidateError):
-        raise
-    except Exception as error:  # noqa: BLE001 - a model may raise anything
-        frames = traceback.extract_tb(error.__traceback__)[-2:]
-        places = ", ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
-        msg = (
-            f"candidate {candidate.name!r} failed with {type(error).__name__} at {places}; its "
-            "message is withheld, since it may quote a comment."
-        )
-    raise CandidateError(msg)
 
 
 def _checked(

@@ -118,3 +118,8 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
         ("champion", "fail"),
     ]
     assert "toxic comments that mention g are caught less often" in verdict.results[0].sentence
+
+
+def test_a_rate_of_an_unknown_event_is_refused():
+    with pytest.raises(ValueError, match=r"^`event` must be one of flagged, not flagged; got 'w"):
+        Rate(("positive",), "wrong")

@@ -1,4 +1,4 @@
-"""Every block of every page is run as it is, or a comment before it says why it cannot be run.
+"""Every code block in the docs runs unchanged, or a comment before it says why it cannot.
 
 A page's blocks run in order, in a folder with the files and models that the pages name. YAML that
 is a whole evaluation file or policy is saved under its name, for the commands that follow, and

@@ -16,8 +16,10 @@ from bias_metrics import (
 )
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.analysing import intersections as intersecting
-from biasgate.tasks.analysing.analyse import write_rows
+from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses, write_rows
+from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import ANALYSES
+from biasgate.tasks.common.errors import AnalysisError
 
 GROUPS = ("black", "female", "muslim")
 N_TOO_MANY = 9_999
@@ -196,3 +198,30 @@ def test_agreement_without_any_mention_is_undefined_in_words(frame, measured):
 def test_a_table_has_the_columns_of_all_records(tmp_path):
     write_rows([{"a": 1}, {"a": None, "b": "x, y"}], tmp_path / "deep" / "t.csv")
     assert (tmp_path / "deep" / "t.csv").read_text() == 'a,b\n1,\n,"x, y"\n'
+
+
+class Failing(Analysis):
+    """An analysis of another package, whose error quotes a comment."""
+
+    kind: str = "failing"
+
+    def check(self, *_):
+        raise KeyError("a secret comment")
+
+    analyse = check
+
+
+@pytest.mark.parametrize("step", [check_analyses.fn, analyse_rows.fn], ids=["check", "analyse"])
+def test_an_analysis_that_fails_is_named_and_its_message_is_withheld(
+    frame, measured, tmp_path, step
+):
+    rows = measured(frame)
+    folder = str(rows.frozen.folder)
+    arguments = {
+        check_analyses.fn: ([Failing()], rows.source, folder),
+        analyse_rows.fn: (Failing(), rows.layout, folder, rows.source, str(tmp_path)),
+    }
+    with pytest.raises(AnalysisError, match=r"^analysis 'failing'.*'rows'.*KeyError at ") as told:
+        step(*arguments[step])
+    assert "secret" not in str(told.value)
+    assert told.value.__context__ is None
