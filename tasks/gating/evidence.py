@@ -39,7 +39,7 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Choices
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")

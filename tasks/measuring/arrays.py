@@ -26,7 +26,7 @@ from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.records import Choices
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 CONFIDENCE = 0.95
 

@@ -22,7 +22,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout, lay_out
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32

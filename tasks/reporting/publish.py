@@ -13,7 +13,7 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RESULTS = "results"
 

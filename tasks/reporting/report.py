@@ -30,7 +30,7 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 SCHEMA_VERSION = 1
 _TOLD = 20

@@ -13,7 +13,8 @@ from pathlib import Path
 from biasgate.tasks.common.prefect_task import is_spread, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import ScoredSet, score_shards, shards_of
+from biasgate.tasks.scoring.scored import score_shards, shards_of
+from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
 # Each part opens the candidate again: enough parts for all workers, but no more than pays off.

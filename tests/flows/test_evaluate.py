@@ -12,7 +12,7 @@ from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.reporting.model_card import shortened
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
 FILES = {

@@ -8,7 +8,7 @@ import yaml
 from biasgate.flows import judge
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 
 # Each evaluation finds the store as the one above it left it.

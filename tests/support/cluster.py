@@ -25,7 +25,7 @@ from support.kills import (
     wrong_runs,
 )
 
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RUNNER = ("--task-runner", "prefect_dask:DaskTaskRunner", "--task-runner-options")
 

@@ -39,7 +39,7 @@ from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.reporting import publish as publishing
 from biasgate.tasks.scoring.kinds.python_function import FunctionScorer
 from biasgate.tasks.scoring.kinds.score_file import ScoreTable
-from biasgate.tasks.scoring.scored import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.scoring.shards import Shards
 from biasgate.tasks.tracking import log_runs as tracking
 

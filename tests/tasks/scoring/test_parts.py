@@ -11,7 +11,8 @@ from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring import parts
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.scored import ScoredSet, score_candidate
+from biasgate.tasks.scoring.scored import score_candidate
+from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
 N = 500

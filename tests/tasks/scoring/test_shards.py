@@ -19,7 +19,8 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
-from biasgate.tasks.scoring.scored import ScoredSet, score_rows
+from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scored_set import ScoredSet
 
 N, ROWS = 60, 8
 N_SHARDS = 8  # 60 rows, 8 a shard
