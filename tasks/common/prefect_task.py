@@ -11,20 +11,16 @@ only reads a file does not wait for it.
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
 import logging
 import os
-import string
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, update_wrapper
-from itertools import chain
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from biasgate.tasks.common.errors import (
@@ -33,6 +29,7 @@ from biasgate.tasks.common.errors import (
     CandidateStoppedError,
     InputError,
 )
+from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -119,27 +116,6 @@ def _unsearched(value: Any) -> Any:
     return opaque(value)
 
 
-class _RunNames(string.Formatter):
-    """Formats names of task runs from parameters, many of which are folders."""
-
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        """Return what a folder holds.
-
-        `{set_folder!e}` is the evaluation set in a folder of frozen rows, `{folder!m}` the
-        candidate and the set of a folder of measurements.
-        """
-        if conversion == "e":
-            return PurePath(value).name.rpartition("-")[0]
-        if conversion == "m":
-            return f"{PurePath(value).name} on {PurePath(value).parent.name}"
-        return super().convert_field(value, conversion)
-
-
-def run_name(template: str, parameters: Mapping[str, Any]) -> str:
-    """Return the name of one task run, as in `decide words on comments`."""
-    return _RunNames().vformat(template, (), parameters)
-
-
 def say(sentence: str, *, aside: bool = False) -> None:
     """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
 
@@ -190,7 +166,7 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     """
     options = {
         "name": name,
-        "task_run_name": _named(task_run_name),
+        "task_run_name": named_by(task_run_name),
         "persist_result": False,
         "retries": 2,
         "retry_delay_seconds": [1, 5],
@@ -198,40 +174,10 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
     }
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
-        _refuse_unknown_parameters(task_run_name, function)
+        refuse_unknown_parameters(task_run_name, function)
         return cast("Task[P, R]", _Step(function, options))
 
     return decorate
-
-
-def _refuse_unknown_parameters(template: str | None, function: Callable[..., Any]) -> None:
-    fields = [field for _, field, _, _ in string.Formatter().parse(template or "") if field]
-    unknown = sorted({field for field in fields if not _is_of(field, function)})
-    if unknown:
-        msg = f"`task_run_name` must use parameters of {function.__name__}; got {unknown}."
-        raise TypeError(msg)
-
-
-def _is_of(field: str, function: Callable[..., Any]) -> bool:
-    """Whether a field such as `part.first` is a parameter, and an attribute of its class."""
-    name, _, attribute = field.partition(".")
-    if name not in inspect.signature(function).parameters:
-        return False
-    if not attribute:
-        return True
-    kind = get_type_hints(function)[name]
-    fields = (getattr(kind, known, ()) for known in ("model_fields", "__dataclass_fields__"))
-    return attribute in {*dir(kind), *chain(*fields)}
-
-
-def _named(template: str | None) -> Callable[[dict[str, Any]], str] | None:
-    if template is None:
-        return None
-
-    def named(parameters: dict[str, Any]) -> str:  # the name by which Prefect passes them
-        return run_name(template, parameters)
-
-    return named
 
 
 def task_runner() -> TaskRunner[Any] | None:

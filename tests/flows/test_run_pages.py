@@ -14,7 +14,8 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 
-from biasgate.tasks.common.prefect_task import run_name, say, task
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.run_names import run_name
 
 
 def run_id(state):
