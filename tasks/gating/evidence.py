@@ -33,18 +33,14 @@ from bias_metrics.gate.decide import EvidenceKey
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import file_digest, whole_file
-from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
-from biasgate.tasks.measuring.arrays import Layout, joined_scores
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.records import Choices
-from biasgate.tasks.scoring.scored_set import ScoredSet
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
-_RECORD = b"biasgate"
-_SCORE = "score/"
+RECORD = b"biasgate"
+SCORE = "score/"
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class EvidenceFile:
     @cached_property
     def record(self) -> EvidenceRecord:
         """The origin of the rows."""
-        found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[_RECORD])
+        found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[RECORD])
         return found
 
     @cached_property
@@ -106,12 +102,12 @@ class EvidenceFile:
     def roles(self) -> list[str]:
         """The models with scores: `candidate`, and `champion` and `reference` if given."""
         return [
-            one.removeprefix(_SCORE) for one in self._table.column_names if one.startswith(_SCORE)
+            one.removeprefix(SCORE) for one in self._table.column_names if one.startswith(SCORE)
         ]
 
     def scores(self, role: str) -> npt.NDArray[Any]:
         """Return one model's scores."""
-        return self.column(_SCORE + role)
+        return self.column(SCORE + role)
 
     def measure(
         self,
@@ -224,7 +220,7 @@ class EvidenceFile:
             labels=self.column("label")[rows],
             members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
             clusters=None if self._clusters is None else self._clusters[rows],
-            scores={name: score[rows] for name, score in self.columns(_SCORE).items()},
+            scores={name: score[rows] for name, score in self.columns(SCORE).items()},
         )
 
     def _rows_of(self, slice_: str | None) -> slice | npt.NDArray[np.bool_]:
@@ -254,94 +250,3 @@ def _shared_background(
         "positive": int((outside & labels).sum()),
         "negative": int((outside & ~labels).sum()),
     }
-
-
-def write_evidence(
-    layout: Layout,
-    evaluation_set: EvaluationSet,
-    scored: ScoredSet,
-    rivals: Mapping[str, ScoredSet],
-    path: Path,
-) -> EvidenceFile:
-    """Write the evidence of a verdict.
-
-    Parameters
-    ----------
-    layout : Layout
-        The candidate's measured rows.
-    evaluation_set : EvaluationSet
-        The set of these rows.
-    scored : ScoredSet
-        The candidate's scores.
-    rivals : mapping of str to ScoredSet
-        Scores of `champion` and `reference` on the same rows, joined by id.
-    path : Path
-        Where to write the file.
-
-    Returns
-    -------
-    EvidenceFile
-        The file.
-
-    Raises
-    ------
-    InputError
-        If a rival's scores are of other rows or another precision.
-    """
-    measured = layout.array("measured")
-    record = layout.record
-    columns: dict[str, Any] = {
-        "id": evaluation_set.column("id").filter(pa.array(measured)),
-        "label": layout.array("y_true"),
-        _SCORE + "candidate": layout.array("y_score"),
-    }
-    for name, of_rival in rivals.items():
-        scores = joined_scores(evaluation_set, of_rival)[measured]
-        if not of_rival.is_comparable(scored):
-            msg = (
-                f"scores of the {name} must have the candidate's precision; got "
-                f"{of_rival.precision} where the candidate has {scored.precision}. "
-                "Score both with the same precision."
-            )
-            raise InputError(msg)
-        columns[_SCORE + name] = scores
-    for identity, mask in layout.masks().items():
-        columns[IDENTITY + identity] = pa.array(mask)  # one bit per row
-    clusters = layout.clusters()
-    if clusters is not None:
-        columns["cluster"] = clusters
-    for name in evaluation_set.columns:
-        if name.startswith(SLICE):
-            columns[name] = evaluation_set.column(name).filter(pa.array(measured))
-    all_scores = {"candidate": scored, **rivals}
-    metadata: EvidenceRecord = {
-        "set_digest": evaluation_set.digest,
-        "choices": record["choices"],
-        "power_mean_groups": record["power_mean_groups"],
-        "scores": {name: one.candidate_digest for name, one in all_scores.items()},
-    }
-    with whole_file(path) as temporary:
-        pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
-    return EvidenceFile(path)
-
-
-def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
-    """Return the rows as a table with its record as metadata."""
-    return pa.table(columns).replace_schema_metadata({_RECORD: json.dumps(record)})
-
-
-@task(name="gather evidence", task_run_name="gather evidence of {measured.folder!m}")
-def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
-    """Write `evidence.parquet` and return its path. Safe to retry.
-
-    `rivals` has the score folders of champion and reference.
-    """
-    scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
-    evidence = write_evidence(
-        measured.layout,
-        EvaluationSet.load(Path(measured.rows)),
-        ScoredSet.open(measured.scores),
-        scored_rivals,
-        Path(measured.folder) / FILE,
-    )
-    return str(evidence.path)

@@ -18,11 +18,11 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, HistoryEntry, Ledger, RestsOn
 from biasgate.tasks.promoting.verify import (
-    Finding,
     verify_champion,
     verify_frozen_sets,
     verify_version,
 )
+from biasgate.tasks.promoting.verify_verdict import Finding
 from biasgate.tasks.records import Decision, Verdict, champion_of
 
 

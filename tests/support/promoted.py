@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import sign, tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict

@@ -6,7 +6,8 @@ import pytest
 
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, write_evidence
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence_writing import write_evidence
 from biasgate.tasks.measuring.arrays import lay_out
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows

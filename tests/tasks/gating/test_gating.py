@@ -9,7 +9,8 @@ import pytest
 
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict, refuse_unknown_names
 

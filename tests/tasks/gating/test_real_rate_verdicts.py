@@ -15,7 +15,8 @@ import pytest
 
 from bias_metrics import equal_error_range, evaluate_bias
 from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, evidence_table
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 

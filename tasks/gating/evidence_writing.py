@@ -1,0 +1,111 @@
+"""Write the evidence of a verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from biasgate.tasks.gating.evidence import FILE, RECORD, SCORE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.measuring.arrays import Layout, joined_scores
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.scoring.scored_set import ScoredSet
+
+
+def write_evidence(
+    layout: Layout,
+    evaluation_set: EvaluationSet,
+    scored: ScoredSet,
+    rivals: Mapping[str, ScoredSet],
+    path: Path,
+) -> EvidenceFile:
+    """Write the evidence of a verdict.
+
+    Parameters
+    ----------
+    layout : Layout
+        The candidate's measured rows.
+    evaluation_set : EvaluationSet
+        The set of these rows.
+    scored : ScoredSet
+        The candidate's scores.
+    rivals : mapping of str to ScoredSet
+        Scores of `champion` and `reference` on the same rows, joined by id.
+    path : Path
+        Where to write the file.
+
+    Returns
+    -------
+    EvidenceFile
+        The file.
+
+    Raises
+    ------
+    InputError
+        If a rival's scores are of other rows or another precision.
+    """
+    measured = layout.array("measured")
+    record = layout.record
+    columns: dict[str, Any] = {
+        "id": evaluation_set.column("id").filter(pa.array(measured)),
+        "label": layout.array("y_true"),
+        SCORE + "candidate": layout.array("y_score"),
+    }
+    for name, of_rival in rivals.items():
+        scores = joined_scores(evaluation_set, of_rival)[measured]
+        if not of_rival.is_comparable(scored):
+            msg = (
+                f"scores of the {name} must have the candidate's precision; got "
+                f"{of_rival.precision} where the candidate has {scored.precision}. "
+                "Score both with the same precision."
+            )
+            raise InputError(msg)
+        columns[SCORE + name] = scores
+    for identity, mask in layout.masks().items():
+        columns[IDENTITY + identity] = pa.array(mask)  # one bit per row
+    clusters = layout.clusters()
+    if clusters is not None:
+        columns["cluster"] = clusters
+    for name in evaluation_set.columns:
+        if name.startswith(SLICE):
+            columns[name] = evaluation_set.column(name).filter(pa.array(measured))
+    all_scores = {"candidate": scored, **rivals}
+    metadata: EvidenceRecord = {
+        "set_digest": evaluation_set.digest,
+        "choices": record["choices"],
+        "power_mean_groups": record["power_mean_groups"],
+        "scores": {name: one.candidate_digest for name, one in all_scores.items()},
+    }
+    with whole_file(path) as temporary:
+        pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
+    return EvidenceFile(path)
+
+
+def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
+    """Return the rows as a table with its record as metadata."""
+    return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record)})
+
+
+@task(name="gather evidence", task_run_name="gather evidence of {measured.folder!m}")
+def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
+    """Write `evidence.parquet` and return its path. Safe to retry.
+
+    `rivals` has the score folders of champion and reference.
+    """
+    scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
+    evidence = write_evidence(
+        measured.layout,
+        EvaluationSet.load(Path(measured.rows)),
+        ScoredSet.open(measured.scores),
+        scored_rivals,
+        Path(measured.folder) / FILE,
+    )
+    return str(evidence.path)

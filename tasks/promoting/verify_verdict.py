@@ -1,0 +1,197 @@
+"""Whether one verdict still holds: it is recomputed from its evidence."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
+from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
+
+_ROUNDING = 1e-9
+_FILES = ("verdict.json", "policy.json", "report.json", FILE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    Attributes
+    ----------
+    what : str
+        Policy, report, evidence, tags, verdict, signature, record, rule, alias, dataset.
+    holds : bool
+        Whether it is as it should be.
+    sentence : str
+        The result in words.
+    """
+
+    what: str
+    holds: bool
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"what": self.what, "holds": self.holds, "sentence": self.sentence}
+
+
+def verify_on_set(
+    version: ModelVersion, name: str, gateway: Gateway, day: date
+) -> Iterator[Finding]:
+    """Recompute a version's verdict on one set; yield what each check found."""
+    run_id = version.tags.get(f"biasgate.{name}.run_id", "")
+    try:
+        folder = gateway.download_artifacts(run_id)
+        parts = {one: json.loads((folder / one).read_text("utf-8")) for one in _FILES[:3]}
+        evidence = EvidenceFile(folder / FILE)
+        digest = evidence.digest
+    except (InputError, OSError, ValueError) as error:
+        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
+        yield Finding("verdict", holds=False, sentence=text)
+        return
+    verdict: Verdict
+    report: Report
+    verdict, report = parts["verdict.json"], parts["report.json"]
+    for what, found, recorded in (
+        ("policy", _policy_digest(parts["policy.json"]), verdict["policy"]["digest"]),
+        ("report", json_digest(report), verdict["report_digest"]),
+        ("evidence", digest, verdict["evidence_digest"]),
+    ):
+        text = f"the {what} on {name} has the digest that the verdict names."
+        yield Finding(what, holds=found == recorded, sentence=text)
+    logged: LoggedVerdict = {**verdict, "run_id": run_id}
+    expected = tags_of([logged])
+    tagged = {key: version.tags.get(key) for key in expected}
+    expected.pop("biasgate.required_sets")
+    differ = [key for key, value in expected.items() if tagged[key] != value]
+    text = f"the tags of {version.uri} agree with the verdict on {name}."
+    yield Finding("tags", holds=not differ, sentence=_but(text, differ))
+    yield from _same_origin(verdict, report, evidence, version, name)
+    yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
+    yield from check_signature(
+        verdict_digest(verdict), verdict.get("signature"), f"verdict on {name}"
+    )
+
+
+def _same_origin(
+    verdict: Verdict,
+    report: Report,
+    evidence: EvidenceFile,
+    version: ModelVersion,
+    name: str,
+) -> Iterator[Finding]:
+    """Check that verdict, report and evidence are of the same rows, scores and version."""
+    record = evidence.record
+    pairs = {
+        "rows": (record["set_digest"], verdict["evaluation_set"]["digest"]),
+        "rows of the report": (record["set_digest"], report["evaluation_set"]["digest"]),
+        "scores": (record["scores"]["candidate"], verdict["candidate"]["digest"]),
+        "scores of the report": (record["scores"]["candidate"], report["candidate"]["digest"]),
+        "version": (verdict["candidate"].get("model"), version.uri),
+        "choices": (record["choices"], _choices(report, record["choices"])),
+    }
+    differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
+    text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
+    yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
+
+
+def _choices(report: Report, like: Mapping[str, Any]) -> dict[str, Any]:
+    known = report["evaluation_set"]["choices"]
+    return {key: known.get(key) for key in like}
+
+
+def _decided_again(
+    verdict: Verdict,
+    report: Report,
+    content: Mapping[str, Any],
+    evidence: EvidenceFile,
+    name: str,
+    day: date,
+) -> Iterator[Finding]:
+    try:
+        policy = Policy.model_validate(content)
+        again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
+        schema = verdict["schema_version"]
+        differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
+        if verdict["code"]["bias_metrics"] != code_digest():
+            differ = [one for one in differ if "code" not in one and "sentence" not in one]
+        text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
+        yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+        now = _decide(verdict, report, policy, evidence, day.isoformat())["outcome"]
+    except (ValueError, RuntimeError, KeyError) as error:
+        text = f"the verdict on {name} cannot be recomputed: {error}"
+        yield Finding("verdict", holds=False, sentence=text)
+        return
+    text = f"the verdict on {name} is {now} as of {day.isoformat()}."
+    yield Finding("verdict", holds=now == "pass", sentence=text)
+
+
+def _decide(
+    verdict: Verdict,
+    report: Report,
+    policy: Policy,
+    evidence: EvidenceFile,
+    day: str,
+) -> Verdict:
+    named: dict[str, Rival | None] = {
+        "champion": verdict["champion"],
+        "reference": verdict["reference"],
+    }
+    roles = {role: one for role, one in named.items() if one}
+    return build_verdict(
+        report,
+        policy,
+        evidence,
+        roles,
+        n_candidates=verdict["n_candidates"],
+        today=date.fromisoformat(day),
+        required=verdict["evaluation_set"]["required"],
+    )
+
+
+def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
+    """Yield where two verdicts differ by more than rounding."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in (first.keys() | second.keys()) - {"signature"}:
+            yield from _differences(first.get(key), second.get(key), f"{path}.{key}".strip("."))
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        for at, (one, other) in enumerate(zip(first, second, strict=True)):
+            yield from _differences(one, other, f"{path}[{at}]")
+    elif isinstance(first, float) and isinstance(second, float):
+        if not math.isclose(first, second, rel_tol=0, abs_tol=_ROUNDING):
+            yield path
+    elif first != second:
+        yield path
+
+
+def check_signature(digest: str, signature: str | None, what: str) -> Iterator[Finding]:
+    """Check the signature of a digest; without a key nothing is checked."""
+    if sign(digest) is None:
+        if signature is not None:
+            text = f"the {what} is signed; set {SIGNING_KEY} to check it. Not checked."
+            yield Finding("signature", holds=True, sentence=text)
+        return
+    text = f"the {what} is signed with the key that is set."
+    yield Finding("signature", holds=is_signed(digest, signature), sentence=text)
+
+
+def _policy_digest(content: Mapping[str, Any]) -> str:
+    try:
+        return Policy.model_validate(content).digest
+    except ValueError:
+        return ""
+
+
+def _but(sentence: str, differ: list[str]) -> str:
+    return sentence if not differ else f"{sentence} Different: {', '.join(differ[:5])}."
