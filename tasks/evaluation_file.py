@@ -15,7 +15,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.data.freezing import Source, check_source
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.reporting.model_card import About
@@ -184,7 +184,7 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     policy = read_policy(evaluation.policy, path.parent)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for source in evaluation.evaluation_sets:
-        source.check()
+        check_source(source)
     for candidate in (*evaluation.candidates, *rivals):
         candidate.check()
     for candidate in (*evaluation.candidates, *rivals):

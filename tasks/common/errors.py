@@ -33,12 +33,19 @@ class CandidateStoppedError(CandidateError):
     """A candidate was stopped: it took too long or used too much memory. It is not retried."""
 
 
+class SourceError(RuntimeError):
+    """The source of an evaluation set failed; a retry may succeed.
+
+    Its own message is withheld, since it may quote a comment.
+    """
+
+
 class AnalysisError(RuntimeError):
     """An analysis failed. Its own message is withheld, since it may quote a comment."""
 
 
 def without_quotes(
-    call: Callable[[], Result], of: str, kind: type[CandidateError | AnalysisError]
+    call: Callable[[], Result], of: str, kind: type[CandidateError | SourceError | AnalysisError]
 ) -> Result:
     """Call code that reads comments; report a failure by its type and place, without its text.
 
@@ -53,13 +60,13 @@ def without_quotes(
 
     Raises
     ------
-    CandidateError, AnalysisError
+    CandidateError, SourceError, AnalysisError
         If the call raises anything but these or an InputError. It carries no cause, whose
         text a log would show.
     """
     try:
         return call()
-    except (InputError, CandidateError, AnalysisError):
+    except (InputError, CandidateError, SourceError, AnalysisError):
         raise
     except Exception as error:  # noqa: BLE001 - other people's code may raise anything
         frames = traceback.extract_tb(error.__traceback__)[-2:]

@@ -28,6 +28,7 @@ from biasgate.tasks.common.errors import (
     CandidateError,
     CandidateStoppedError,
     InputError,
+    SourceError,
 )
 from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
 
@@ -59,7 +60,8 @@ async def _may_pass_next_time(task: Any, run: Any, state: Any) -> bool:
         return False
     except Exception as error:  # noqa: BLE001 - a retry may fix any other error
         # Only biasgate's own messages are sure to quote no comment. The last one is shown whole.
-        what = str(error) if isinstance(error, CandidateError) else type(error).__name__
+        own = isinstance(error, CandidateError | SourceError)
+        what = str(error) if own else type(error).__name__
         what = what.partition(";")[0].removesuffix(".")
         delays, count = task.retry_delay_seconds, run.run_count
         if isinstance(delays, list):

@@ -27,10 +27,13 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     Raises
     ------
     InputError
-        If a column is missing, unknown or of another type, a required value is missing, or a
-        fraction is outside [0, 1].
+        If it is no table, a column is missing, unknown or of another type, a required value is
+        missing, or a fraction is outside [0, 1].
     """
     of = f"the source of evaluation set {name!r}"
+    if not isinstance(chunk, pa.Table):
+        msg = f"{of} must yield tables of pyarrow; got {type(chunk).__name__}."
+        raise InputError(msg)
     missing = sorted(_NEEDED.keys() - set(chunk.column_names))
     if missing:
         found = ", ".join(map(repr, chunk.column_names))

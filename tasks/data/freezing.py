@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
 
 from biasgate.tasks.common.catalogue import Catalogue
+from biasgate.tasks.common.errors import SourceError, without_quotes
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.columns import conformed
@@ -37,6 +41,8 @@ SOURCES: TypeAdapter[SourceSettings] = TypeAdapter(Source)
 def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
     """Return the frozen set of a source; it is frozen once per content of its files and options.
 
+    What a source says when it fails is withheld, except an InputError: it may quote a comment.
+
     Parameters
     ----------
     source : SourceSettings
@@ -50,23 +56,41 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
         The set; an existing one is verified.
     """
     source = source.model_copy()  # its notes on the rows must not outlive this call
-    source.check()
-    source = source.prepare(store / "downloads")
-    source.check()
-    provenance = source.provenance()
+    of = _named(source)
+    check_source(source)
+    source = without_quotes(partial(source.prepare, store / "downloads"), of, SourceError)
+    check_source(source)
+    provenance = without_quotes(source.provenance, of, SourceError)
     key = json_digest([source.name, provenance, source.split_name()])[:16]
     folder = store / "sets" / f"{source.name}-{key}"
     with locked(folder):
         if folder.exists():
             return EvaluationSet.load(folder)
         return freeze_rows(
-            (conformed(chunk, source.name) for chunk in source.chunks()),
+            _chunks(source),
             folder,
             name=source.name,
             split=source.split_name(),
             source=provenance,
-            notes=source.notes,
+            notes=partial(without_quotes, source.notes, of, SourceError),
         )
+
+
+def check_source(source: SourceSettings) -> None:
+    """Raise an error, before any work starts, if a source cannot be read."""
+    without_quotes(source.check, _named(source), SourceError)
+
+
+def _chunks(source: SourceSettings) -> Iterator[pa.Table]:
+    """Yield the checked rows of a source."""
+    of, end = _named(source), pa.table({})
+    chunks = without_quotes(lambda: iter(source.chunks()), of, SourceError)
+    while (chunk := without_quotes(partial(next, chunks, end), of, SourceError)) is not end:
+        yield conformed(chunk, source.name)
+
+
+def _named(source: SourceSettings) -> str:
+    return f"source {source.source!r} of evaluation set {source.name!r}"
 
 
 @task(name="freeze evaluation set", task_run_name="freeze {source.name}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from biasgate.tasks.common.prefect_task import is_spread, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored import score_shards, shards_of
+from biasgate.tasks.scoring.scored import check_set, score_shards, shards_of
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
@@ -48,7 +48,7 @@ def share_out(candidate: CandidateSettings, set_folder: str, workplace: Workplac
         return []
     evaluation_set = EvaluationSet.load(Path(set_folder))
     with candidate.open(workplace) as scorer:
-        scorer.check(evaluation_set)
+        check_set(scorer, evaluation_set, candidate)
         kept = ScoredSet.load(shards_of(scorer, evaluation_set, workplace.scores).folder.url)
         if kept is not None and kept.is_of(scorer, evaluation_set):
             return []

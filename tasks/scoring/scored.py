@@ -58,7 +58,7 @@ def score_rows(
         If the set cannot be scored, a score is not finite, or the scores have only one or
         two values and the candidate does not allow that.
     """
-    scorer.check(evaluation_set)
+    check_set(scorer, evaluation_set, candidate)
     shards = shards_of(scorer, evaluation_set, scores)
     kept = ScoredSet.load(shards.folder.url)
     if kept is None or not kept.is_of(scorer, evaluation_set):
@@ -107,8 +107,8 @@ def score_shards(
                 if not shards.holds(number, ids):
                     table = evaluation_set.rows(list(scorer.columns), start, size)
                     [rows] = table.combine_chunks().to_batches()
-                    call, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
-                    scores = without_quotes(call, of, CandidateError)
+                    score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
+                    scores = without_quotes(score, of, CandidateError)
                     shards.write(number, ids, _checked(scores, rows, start, candidate))
             advance(len(ids))
 
@@ -134,7 +134,7 @@ def check_candidate(
     with candidate.open(workplace) as scorer:
         sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
         for one in sets:
-            scorer.check(one)
+            check_set(scorer, one, candidate)
         if not is_spread() and any(
             ScoredSet.load(shards_of(scorer, one, workplace.scores).folder.url) is None
             for one in sets
@@ -148,6 +148,12 @@ def score_candidate(candidate: CandidateSettings, set_folder: str, workplace: Wo
     with candidate.open(workplace) as scorer:
         evaluation_set = EvaluationSet.load(Path(set_folder))
         return score_rows(scorer, evaluation_set, candidate, workplace.scores).url
+
+
+def check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: CandidateSettings) -> None:
+    """Raise an error, before any work starts, if an opened candidate cannot score a set."""
+    of = f"candidate {candidate.name!r}, which checks evaluation set {evaluation_set.name!r},"
+    without_quotes(partial(scorer.check, evaluation_set), of, CandidateError)
 
 
 def _checked(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from biasgate.tasks.common.errors import CandidateError, without_quotes
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -65,7 +67,8 @@ def train_and_register(
             gateway.log(run_id, metrics=metrics, step=epoch)
 
         with tempfile.TemporaryDirectory() as folder:
-            candidate.fit(training_set, Path(folder) / MODEL_PATH, log)
+            fit = partial(candidate.fit, training_set, Path(folder) / MODEL_PATH, log)
+            without_quotes(fit, f"training of candidate {candidate.name!r}", CandidateError)
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)

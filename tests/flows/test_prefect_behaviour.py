@@ -18,7 +18,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 
 from biasgate.flows.states import conclude
-from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.common.errors import CandidateError, InputError, SourceError
 from biasgate.tasks.common.prefect_task import task
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -123,6 +123,7 @@ def test_a_task_gives_up_after_its_third_try():
     [
         (ConnectionError("a comment"), "ConnectionError."),
         (CandidateError("endpoint X failed."), "endpoint X failed."),
+        (SourceError("source X failed; more is withheld."), "source X failed."),
         (CandidateError("f failed; more is withheld. See the log."), "f failed."),
     ],
 )
