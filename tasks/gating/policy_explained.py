@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
-from bias_metrics.metrics import METRICS, THRESHOLDS
+from bias_metrics.metrics import CLASSES, METRICS, THRESHOLDS
 from biasgate.tasks.gating.policy import Policy
 
 _SOON = timedelta(days=30)
@@ -97,9 +97,24 @@ def _rule(rule: Rule) -> str:
     verb = "must" if rule.action == "block" else "should (a warning only)"
     subject = _subject(rule)
     text = f"{subject[0].upper()}{subject[1:]} {verb} {', and '.join(_demands(rule))}"
-    support = f"at least {rule.min_positives} toxic and {rule.min_negatives} harmless comments"
-    end = "" if rule.scope in {OVERALL, AGGREGATE} else f" Needs {support} in each class compared."
-    return f"{text}.{end} [{rule.name}]"
+    return f"{text}. Needs {_support(rule)}. [{rule.name}]"
+
+
+def _support(rule: Rule) -> str:
+    """Return how many comments the gate needs to judge by the rule at all."""
+    own, background = (
+        (CLASSES, ()) if rule.scope in {OVERALL, AGGREGATE} else METRICS[rule.metric].classes
+    )
+    least = {
+        "positive": f"{rule.min_positives} toxic",
+        "negative": f"{rule.min_negatives} harmless",
+    }
+    text = f"at least {' and '.join(least[one] for one in own)} comments"
+    if rule.scope not in {OVERALL, AGGREGATE}:
+        text += " that mention the identity"
+    if background:
+        text += f", and {' and '.join(least[one] for one in background)} ones in its background"
+    return text
 
 
 def _subject(rule: Rule) -> str:
@@ -164,7 +179,12 @@ def _consequences(policy: Policy) -> Iterator[str]:
             "evidence, which blocks as well."
         )
         yield _succession(policy)
-    first = "are skipped" if policy.allow_first else "block"
-    yield f"Where there is no champion yet, rules that compare with it {first}."
+    then = "are skipped (`allow_first: true`)"
+    if not policy.allow_first:
+        then = (
+            "lack evidence, and no version becomes the first champion automatically "
+            "(`allow_first: false`)"
+        )
+    yield f"If there is no champion yet, checks against it {then}."
     if policy.correction == "bonferroni":
         yield "Several candidates of one evaluation share the rate of false passes (Bonferroni)."

@@ -10,6 +10,9 @@ import yaml
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
+from bias_metrics import evaluate_bias
+from bias_metrics.gate.decide import decide
+from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -84,13 +87,49 @@ def test_a_policy_is_told_in_words():
         "1. Among short comments, how well harmless comments that mention each identity are "
         "separated from toxic ones that do not (BPSN AUC) must be shown to be at least 0.8 with "
         "95 % confidence, and be shown to be no worse than the champion's by 0.02 or more with "
-        "95 % confidence. Needs at least 30 toxic and 2 harmless comments" in text
+        "95 % confidence. Needs at least 2 harmless comments that mention the identity, and 30 "
+        "toxic ones in its background." in text
     )
     assert "mention of gay shifts the scores of harmless comments" in text
     assert "must be measured to be at most 0.2 in either direction. " in text
     assert "should (a warning only) be shown to be at least 0.9" in text
     assert "Waived by Ada until 2027-01-01: missing evidence under bpsn_auc/each/short" in text
-    assert "rules that compare with it block." in text
+
+
+@pytest.mark.parametrize(
+    ("allow_first", "words", "outcome"),
+    [(True, "are skipped (`allow_", "skipped"), (False, "lack evidence, and no", "insufficient")],
+)
+def test_the_words_for_a_missing_champion_are_what_the_gate_does(allow_first, words, outcome):
+    made = policy({"metric": "auc", "scope": "overall", "margin": 0.1}, allow_first=allow_first)
+    [level] = {rule.level for rule in made.decision_rules()}
+    assert f"checks against it {words}" in "\n".join(explain_policy(made))
+    bias = evaluate_bias([0, 1] * 4, [0.1, 0.9] * 4, {"gay": [1, 1, 0, 0] * 2}, confidence=level)
+    found = decide(
+        {(None, level): Evidence(bias.to_dict())},
+        made.decision_rules(),
+        today=date(2026, 1, 1),
+        allow_first=made.allow_first,
+    )
+    assert [one.outcome for one in found.results] == [outcome]
+    assert found.outcome == "insufficient"  # a gate that checked nothing passes nothing
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"metric": "subgroup_auc", "floor": 0.5}, "7 toxic and 5 harmless comments that mention"),
+        ({"metric": "negative_aeg", "ceiling": 0.1}, "at least 5 harmless comments that mention"),
+        (
+            {"metric": "fnr_gap", "ceiling": 0.1, "threshold": "given"},
+            "at least 7 toxic comments that mention the identity, and 7 toxic ones in its backg",
+        ),
+        ({"metric": "auc", "scope": "overall", "floor": 0.5}, "7 toxic and 5 harmless comments. ["),
+    ],
+)
+def test_the_comments_that_a_rule_needs_are_of_the_classes_that_it_compares(rule, words):
+    support = {"min_positives": 7, "min_negatives": 5}
+    assert words in explain_policy(policy({"scope": "each"} | rule | support))[2]
 
 
 @pytest.mark.parametrize(
