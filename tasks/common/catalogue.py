@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pydantic_core import PydanticKnownError
 from biasgate.tasks.common.settings import Settings
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
+steps = logging.getLogger("biasgate.steps")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Catalogue(Generic[SettingsType]):
         return [*self.own, *sorted(others.difference(self.own))]
 
     def named(self, name: str) -> type[SettingsType]:
-        """Import and return the class of a name.
+        """Import and return the class of a name; biasgate's own wins, with a warning.
 
         Raises
         ------
@@ -57,17 +59,22 @@ class Catalogue(Generic[SettingsType]):
             If several packages define the name, or a package's class cannot be imported or
             has another type. The text names the package.
         """
-        own = [EntryPoint(name, self.own[name], self.group)] if name in self.own else []
-        found = [*own, *(one for one in self._installed() if one.name == name)]
+        found = [one for one in self._installed() if one.name == name]
+        if name in self.own:
+            for point in found:
+                _warn_of(point, self.key)
+            own: type[SettingsType] = EntryPoint(name, self.own[name], self.group).load()
+            return own
         if not found:
             raise KeyError(name)
         if len(found) > 1:
+            packages = " and ".join(f"{_whose(one)} ({one.value})" for one in found)
             msg = (
-                f"`{self.key}: {name}` must be defined once; {' and '.join(map(_whose, found))} "
-                "define it. Uninstall one of them, or ask its author to rename it."
+                f"`{self.key}: {name}` must be defined once; {packages} define it. Uninstall one "
+                "of them, or ask its author to rename it."
             )
             raise ValueError(msg)
-        return found[0].load() if own else self._loaded(found[0])
+        return self._loaded(found[0])
 
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
         """Create an object of the class that a section names; a validator for Pydantic."""
@@ -119,5 +126,18 @@ def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=group)
 
 
+@cache
+def _warn_of(point: EntryPoint, key: str) -> None:
+    """Warn, once per process, of a package that uses a name of biasgate's own."""
+    steps.warning(
+        "warning: `%s: %s` is biasgate's own; the one that %s adds (entry point %s) is ignored. "
+        "Uninstall the package, or ask its author to rename it.",
+        key,
+        point.name,
+        _whose(point),
+        point.value,
+    )
+
+
 def _whose(point: EntryPoint) -> str:
-    return f"package {point.dist.name} {point.dist.version}" if point.dist else "biasgate itself"
+    return f"package {point.dist.name} {point.dist.version}" if point.dist else "a package"

@@ -10,12 +10,14 @@ import pytest
 from support.packages import install
 
 from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
+from biasgate.tasks.common import catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
+from biasgate.tasks.scoring.kinds.score_file import ScoreFile
 from biasgate.tasks.scoring.training import OPENED_AS
 
 MODULE = """\
@@ -65,12 +67,19 @@ def read(tmp_path):
     return read
 
 
-@pytest.mark.parametrize(
-    "catalogue", [KINDS, SOURCE_KINDS, ANALYSIS_KINDS], ids=lambda one: one.group
-)
-def test_each_own_name_is_the_one_that_its_class_accepts(catalogue):
-    for name in catalogue.own:
-        assert catalogue.named(name).model_fields[catalogue.key].annotation.__args__ == (name,)
+@pytest.fixture
+def warnings(monkeypatch):
+    """The warnings that a user sees."""
+    told = []
+    log = SimpleNamespace(warning=lambda text, *values: told.append(text % values))
+    monkeypatch.setattr(catalogue, "steps", log)
+    return told
+
+
+@pytest.mark.parametrize("kinds", [KINDS, SOURCE_KINDS, ANALYSIS_KINDS], ids=lambda one: one.group)
+def test_each_own_name_is_the_one_that_its_class_accepts(kinds):
+    for name in kinds.own:
+        assert kinds.named(name).model_fields[kinds.key].annotation.__args__ == (name,)
 
 
 def test_a_kind_is_imported_only_when_it_is_named():
@@ -146,16 +155,28 @@ def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
         find_rivals({}, "m", policy, [], registry)
 
 
-@pytest.mark.parametrize(
-    ("names", "kind", "message"),
-    [
-        (["first", "second"], "fixed", "package second 1.0 and package first 1.0"),
-        (["first"], "scores", "biasgate itself and package first 1.0"),
-    ],
-)
-def test_a_name_with_two_meanings_is_refused(package, read, names, kind, message):
-    for name in names:
-        package(name, point=f"{kind} = MODULE:Fixed")
-    said = f"candidates.0: `kind: {kind}` must be defined once; {message} define it. Uninstall"
+def test_a_name_that_two_packages_use_is_refused(package, read):
+    first, second = package("first"), package("second")
+    packages = rf"package second 1.0 \({second}:Fixed\) and package first 1.0 \({first}:Fixed\)"
+    said = f"candidates.0: `kind: fixed` must be defined once; {packages} define it. Uninstall"
     with pytest.raises(InputError, match=said):
-        read(f"{{name: one, kind: {kind}, path: scores.csv, value: 1}}")
+        read("{name: one, kind: fixed, value: 1}")
+
+
+def test_a_package_that_uses_a_name_of_biasgate_s_own_is_ignored_with_one_warning(
+    package, read, warnings
+):
+    module = package("first", point="scores = MODULE:Fixed", source="raise SystemExit")
+    for _ in range(2):
+        assert type(read("{name: one, kind: scores, path: scores.csv}")) is ScoreFile
+    [warning] = warnings
+    assert "`kind: scores` is biasgate's own; the one that package first 1.0 adds" in warning
+    assert f"(entry point {module}:Fixed) is ignored" in warning
+
+
+def test_a_package_that_uses_a_name_of_biasgate_s_own_is_silent_where_it_is_not_used(
+    package, warnings
+):
+    package(point="scores = MODULE:Fixed")
+    CANDIDATES.validate_python({"name": "a", "kind": "http", "url": "http://a/b"})
+    assert warnings == []
