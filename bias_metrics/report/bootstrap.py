@@ -27,10 +27,10 @@ from bias_metrics._core.named import Named
 from bias_metrics._core.options import check_choice
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Key, Resampling
 from bias_metrics.report.report import BACKGROUNDS
 from bias_metrics.report.request import Background, ranked_members
 from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
-from bias_metrics.report.resampling import FINAL, OVERALL, RESAMPLED, Key, Resampling
 
 
 @aligned

@@ -6,7 +6,7 @@ import pytest
 from bias_metrics import evaluate_bias
 from bias_metrics._core.influence import rank_rows
 from bias_metrics.report.bootstrap import bootstrap_bias
-from bias_metrics.report.resampling import FINAL, OVERALL, RESAMPLED, Resampling
+from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Resampling
 
 
 def draw(n=1200):
