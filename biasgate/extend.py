@@ -13,6 +13,7 @@ from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -31,6 +32,7 @@ __all__ = [
     "InputError",
     "Scorer",
     "SourceSettings",
+    "TermMatcher",
     "Workplace",
     "decide",
     "file_digest",

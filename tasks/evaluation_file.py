@@ -186,6 +186,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     for source in evaluation.evaluation_sets:
         check_source(source)
     for candidate in (*evaluation.candidates, *rivals):
+        if (training := candidate.training()) is not None:
+            check_source(training)
         candidate.check()
     for candidate in (*evaluation.candidates, *rivals):
         training = candidate.training()

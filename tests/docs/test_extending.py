@@ -27,11 +27,12 @@ MESSAGES = [
     {
         "id": f"m{row}",
         # One comment in seven is not what its words are.
-        "message": ("you fool" if row % 2 != (row % 7 == 0) else "good day") + " again" * (row % 5),
+        "message": ("you fool" if row % 2 != (row % 7 == 0) else "good day")
+        + " again" * (row % 5)
+        + " Gay" * (row % 4 > 1),
         "channel": f"c{row // 4}",
         "moderators": 3,
         "removed_by": 3 * (row % 2),
-        "mentions": ["gay"] if row % 4 > 1 else [],
     }
     for row in range(400)
 ]
@@ -94,7 +95,7 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
         ("fpr_gap/each/given", "pass"),
     ], [one["sentence"] for one in verdict["results"]]
     assert done.exit_code == 0, done.output + done.stderr
-    without = sum("gay" in one["mentions"] and "fool" not in one["message"] for one in MESSAGES)
+    without = sum("Gay" in one["message"] and "fool" not in one["message"] for one in MESSAGES)
     report = json.loads(Path("out/chats/list/report.json").read_text("utf-8"))
     assert report["candidate"]["kind"] == "keywords"
     assert report["analyses"]["saturation"]["result"] == {"shares": {"gay": without / 200}}
