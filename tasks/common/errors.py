@@ -30,7 +30,7 @@ def shown_id(value: object) -> str:
 
 
 class CandidateStoppedError(CandidateError):
-    """A candidate was stopped: it took too long or used too much memory. It is not retried."""
+    """A candidate that took too long, used too much memory or failed several times: not retried."""
 
 
 class SourceError(RuntimeError):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import httpx
 import numpy as np
@@ -53,7 +52,7 @@ class HttpEndpoint(CandidateSettings):
     batch_size, concurrency : int
         Texts per request; number of parallel requests.
     timeout_s : float
-        Limit for one request, up to the last byte of the answer.
+        Limit for one try of a request, from the connection to the last byte of the answer.
     tries : int
         Most tries of a request whose answer is 429, 5xx or missing.
     """
@@ -103,15 +102,12 @@ class EndpointScorer(Scorer):
         """Request all batches, a few in parallel; stop at the first failure."""
         texts, size = rows.column("text").to_pylist(), self._settings.batch_size
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        pool = ThreadPoolExecutor(self._settings.concurrency, "endpoint")
-        try:
-            return np.concatenate(list(pool.map(self._ask, batches)))
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._requests.close()
+        return np.concatenate(
+            self._requests.post(
+                [self._asked(batch) for batch in batches],
+                lambda answer, number: self._scores(answer, len(batches[number])),
+            )
+        )
 
     @cached_property
     def _requests(self) -> Requests:
@@ -119,18 +115,19 @@ class EndpointScorer(Scorer):
         token = os.environ[one.token_env] if one.token_env else None
         return Requests(one.url, self._of, token, one.timeout_s, one.tries, one.concurrency)
 
-    def _ask(self, texts: list[str]) -> np.ndarray:
+    def _asked(self, texts: list[str]) -> dict[str, Any]:
         column = self._settings.column
-        table = {"columns": [column], "data": [[text] for text in texts]}
-        answer = self._requests.post(
-            {"inputs": texts} if column is None else {"dataframe_split": table}
-        )
+        if column is None:
+            return {"inputs": texts}
+        return {"dataframe_split": {"columns": [column], "data": [[text] for text in texts]}}
+
+    def _scores(self, answer: Any, n_texts: int) -> np.ndarray:
         if not isinstance(answer, dict) or "predictions" not in answer:
             msg = f"{self._of} must answer with `predictions`; it did not."
             raise InputError(msg)
         options = {"output": self._settings.output, "label": self._settings.label}
         scores = positive_scores(answer["predictions"], self._of, **options)
-        if len(scores) != len(texts):
-            msg = f"{self._of} must answer one score per text; got {len(scores)} for {len(texts)}."
+        if len(scores) != n_texts:
+            msg = f"{self._of} must answer one score per text; got {len(scores)} for {n_texts}."
             raise InputError(msg)
         return scores
