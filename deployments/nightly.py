@@ -28,7 +28,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_process
+from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machine, this_process
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evaluation_file import EvaluationFile
 
@@ -129,14 +129,15 @@ def refuse_second_server(name: str) -> None:
 def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None:
     """Return a description of the process that serves a deployment, or None."""
     process = (deployment.description or "").rpartition(_SERVED_BY)[2]
+    if process and has_ended(process):
+        return None
     if process and is_of_this_machine(process):
-        machine, pid, _ = process.rsplit(" ", 2)
-        return None if has_ended(process) else f"process {pid} on {machine}"
+        return f"process {process.rsplit(' ', 2)[1]} on {host_of(process)}"
     heard = deployment.last_polled
     # A process that is stopped pauses its deployment.
     if deployment.paused or heard is None or now - heard > SILENCE:
         return None
-    machine = process.partition(" ")[0] or "an unknown machine"
+    machine = host_of(process) or "an unknown machine"
     return f"a process on {machine}, last seen {(now - heard).seconds} s ago"
 
 

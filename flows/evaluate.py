@@ -13,7 +13,7 @@ from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
-from biasgate.tasks.common.files import own_folder
+from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings

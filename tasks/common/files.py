@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -17,44 +16,58 @@ from filelock import FileLock
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.common.own_folders import own_folder
 
 _PROBE_BYTES = 4096
 
 
 @contextmanager
-def own_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
-    """Yield a new folder in `parent`; it is removed when the body ends.
-
-    Folders with this prefix that killed processes of this machine left are removed first.
-    """
-    parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{glob.escape(prefix)}* * * *"):
-        if has_ended(left.name.removeprefix(prefix).rpartition(" ")[0]):
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{prefix}{this_process()} ", dir=parent) as folder:
-        yield Path(folder)
-
-
-@contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; move it to `path` only if the body succeeds."""
+    """Yield a temporary path beside `path`; move it to `path` only if the body succeeds.
+
+    Its bytes are on the disk before it gets its name, so that it also survives a power cut whole.
+    """
     with own_folder(path.parent, f".{path.name}-") as folder:
         temporary = folder / path.name
         yield temporary
+        flush(temporary)
         temporary.replace(path)
+        flush(path.parent)
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder; it becomes `path` only if the body succeeds."""
+def whole_folder(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Yield an empty temporary folder; it becomes `path` only if the body succeeds.
+
+    Its files survive a power cut, unless `durable` is false.
+    """
     with own_folder(path.parent, f".{path.name}-") as folder:
         temporary = folder / path.name
         temporary.mkdir()
         yield temporary
+        if durable:
+            flush_all(temporary)
         if path.exists():
             shutil.rmtree(path)
         temporary.replace(path)
+        if durable:
+            flush(path.parent)
+
+
+def flush_all(folder: Path) -> None:
+    """Write a folder and everything in it to the disk."""
+    for one in folder.rglob("*"):
+        flush(one)
+    flush(folder)
+
+
+def flush(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk itself."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def lay_out(
     clusters = _cluster_codes(evaluation_set, measured)
     choices["confidence"] = CONFIDENCE
     choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
-    with whole_folder(folder) as temporary:
+    with whole_folder(folder, durable=False) as temporary:
         arrays = {
             "measured": measured,
             "y_true": labels[measured],

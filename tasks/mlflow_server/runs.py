@@ -21,6 +21,7 @@ from typing import Any
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
+from biasgate.tasks.mlflow_server.new_store import make_database
 from biasgate.tasks.mlflow_server.versions import Registry, fetched
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
@@ -68,13 +69,15 @@ class Gateway(Registry):
     def of_store(cls, store: Path) -> Gateway:
         """Use `MLFLOW_TRACKING_URI` if it is set, else SQLite and a folder in the store.
 
-        If the store was moved or copied, its paths are updated first.
+        A new store gets its database first. If the store was moved or copied, its paths are
+        updated first.
         """
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri:
             return cls(uri)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
+        make_database(store)
         follow_move(store)
         return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
 

@@ -27,7 +27,7 @@ from biasgate.tasks.store import Workplace
 
 EVALUATION = "biasgate.evaluation"
 TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
-# It is unknown whether a process on another machine is alive.
+# It is unknown whether a process on another machine, or in another container, is alive.
 _LEASE_S = 24 * 3600
 
 
@@ -98,9 +98,9 @@ def _is_abandoned(run: Running) -> bool:
     owner = run.tags.get(OWNER)
     if owner is None:
         return False
-    if is_of_this_machine(owner):
-        return has_ended(owner)
-    return time.time() - run.started > _LEASE_S
+    if has_ended(owner):
+        return True
+    return not is_of_this_machine(owner) and time.time() - run.started > _LEASE_S
 
 
 def _own_promotion(model: str, run: str, gateway: Gateway) -> Entry | None:

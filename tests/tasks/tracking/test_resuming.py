@@ -1,12 +1,17 @@
 """Runs that a dead evaluation left RUNNING are resumed or ended; those of a live one are not."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
-from biasgate.tasks.common.files import own_folder, whole_file
+from biasgate.tasks.common import processes
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
 from biasgate.tasks.tracking.resume import EVALUATION, settle_abandoned
@@ -124,23 +129,91 @@ def test_a_killed_process_that_nobody_has_waited_for_has_ended():
     assert not has_ended("elsewhere 1 2")
 
 
-def test_working_files_of_a_killed_process_go_and_those_of_others_stay(tmp_path, dead):
-    work = tmp_path / "work"
-    others = [work / f"{this_process()} abc", work / "elsewhere 1 2 abc", work / "something"]
-    for folder in (work / f"{dead} abc", *others):
-        folder.mkdir(parents=True)
-        (folder / "array.npy").touch()
-    with own_folder(work) as own:
-        assert sorted(work.iterdir()) == sorted([*others, own])
-    assert sorted(work.iterdir()) == sorted(others)
+@pytest.mark.parametrize(
+    ("changed", "ended"),
+    [
+        ({"pid": "0"}, True),
+        ({"boot": "another"}, True),
+        ({"boot": "another", "machine": "another"}, False),
+        ({"namespace": "another", "pid": "0"}, False),
+        ({"boot": "another", "namespace": "another"}, False),
+        ({"host": "another", "pid": "0"}, False),
+    ],
+    ids=["ended", "before a restart", "same name", "other container", "both", "other host"],
+)
+def test_a_process_has_ended_only_if_it_can_be_known_from_here(monkeypatch, changed, ended):
+    here = {"host": "host", "machine": "1a2b", "boot": "3c4d", "namespace": processes._OUTERMOST}
+    monkeypatch.setattr(processes, "_machine", lambda: "~".join(here.values()))
+    monkeypatch.setattr(processes, "_described", processes._described.__wrapped__)
+    *_, pid, started = this_process().split(" ")
+    assert not has_ended(this_process())
+    there = here | {"pid": pid} | changed
+    pid = there.pop("pid")
+    assert has_ended(f"{'~'.join(there.values())} {pid} {started}") == ended
 
 
-def test_half_a_file_of_a_killed_process_goes_with_the_next_try(tmp_path, dead):
-    left, other = tmp_path / f".f-{dead} abc", tmp_path / f".f-x y-{dead} abc"
-    for folder in (left, other):
-        folder.mkdir()
-        (folder / "f").write_text("ha")
+def kill_in_own_folder(parent, prefix=""):
+    """Kill a process that has written a file in an own folder; return the folder."""
+    code = (
+        "import sys, pathlib; from biasgate.tasks.common.own_folders import own_folder\n"
+        "with own_folder(pathlib.Path(sys.argv[1]), sys.argv[2]) as folder:\n"
+        "    (folder / 'array.npy').touch(); print(folder, flush=True); input()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", code, str(parent), prefix]
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        folder = Path(process.stdout.readline().strip())
+        process.kill()
+    assert (folder / "array.npy").exists()
+    return folder
+
+
+def test_working_files_of_a_killed_process_go_and_those_of_others_stay(tmp_path):
+    left = kill_in_own_folder(tmp_path)
+    (tmp_path / "something").mkdir()
+    with own_folder(tmp_path) as other, own_folder(tmp_path) as own:
+        assert not left.exists()
+        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "something", other, own])
+    assert list(tmp_path.iterdir()) == [tmp_path / "something"]
+
+
+def test_working_files_of_a_process_that_lives_in_another_container_stay(tmp_path):
+    """Processes of other containers have numbers that are free, or others', here."""
+    with own_folder(tmp_path) as theirs:
+        (theirs / "array.npy").touch()
+        code = (
+            "import pathlib, sys; from biasgate.tasks.common import own_folders, processes\n"
+            "processes.has_ended = lambda process: True\n"
+            "with own_folders.own_folder(pathlib.Path(sys.argv[1])): pass"
+        )
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+        assert (theirs / "array.npy").exists()
+
+
+def test_half_a_file_of_a_killed_process_goes_with_the_next_try(tmp_path):
+    left = kill_in_own_folder(tmp_path, ".f-")
+    other = tmp_path / ".f-of somebody"
+    other.mkdir()
     with whole_file(tmp_path / "f") as file:
         file.write_text("half")
         assert not left.exists()
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "f", other])
+
+
+def test_temporary_files_of_libraries_go_when_the_last_user_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("TMPDIR", raising=False)
+    left = kill_in_own_folder(tmp_path, "biasgate-")
+    with temporary_files():
+        assert not left.exists()
+        file = Path(tempfile.mkdtemp()) / "model"
+        with temporary_files():
+            file.touch()
+            seen = subprocess.check_output(
+                [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"], text=True
+            )
+        assert file.exists()
+        assert seen.strip() == tempfile.gettempdir() != str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert tempfile.gettempdir() == str(tmp_path)
+    assert "TMPDIR" not in os.environ

@@ -1,0 +1,134 @@
+"""A store gets its database whole or not at all, and an unfinished one is replaced."""
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+import sqlalchemy
+from mlflow.store.db import utils
+from mlflow.store.tracking.dbmodels.initial_models import Base as InitialTables
+from support.new_stores import campaign
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server import new_store
+from biasgate.tasks.mlflow_server.moved_store import DATABASE
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+
+def is_used(store):
+    gateway = Gateway.of_store(store)
+    run = gateway.run(gateway.experiment("any"), "key", "name")
+    return gateway.client.get_run(run).info.status == "RUNNING"
+
+
+def leave_half(store, seconds_ago=3600.0):
+    """Leave what MLflow has made of a database after its first step."""
+    engine = sqlalchemy.create_engine(f"sqlite:///{store / DATABASE}")
+    InitialTables.metadata.create_all(engine)
+    engine.dispose()
+    age(store / DATABASE, seconds_ago)
+
+
+def age(file, seconds_ago):
+    then = file.stat().st_mtime - seconds_ago
+    os.utime(file, (then, then))
+
+
+def execute(store, command):
+    with closing(sqlite3.connect(store / DATABASE)) as connection, connection:
+        return connection.execute(command).fetchall()
+
+
+def test_a_database_whose_making_fails_does_not_appear_and_is_made_next_time(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(utils, "_upgrade_db", lambda _: pytest.fail("the power went off"))
+        with pytest.raises(pytest.fail.Exception, match="power"):
+            _ = Gateway.of_store(tmp_path).client
+    assert [one.name for one in tmp_path.iterdir() if not one.name.endswith(".lock")] == []
+    assert is_used(tmp_path)
+
+
+def test_an_unfinished_database_that_holds_nothing_is_made_again(tmp_path):
+    leave_half(tmp_path)
+    assert is_used(tmp_path)
+
+
+def test_an_empty_file_in_its_place_is_made_a_database(tmp_path):
+    (tmp_path / DATABASE).touch()
+    age(tmp_path / DATABASE, 3600)
+    assert is_used(tmp_path)
+
+
+def test_an_unfinished_database_that_holds_a_run_is_left_alone(tmp_path):
+    leave_half(tmp_path)
+    execute(tmp_path, "INSERT INTO runs (run_uuid, name) VALUES ('r', 'precious')")
+    before = (tmp_path / DATABASE).read_bytes()
+    Gateway.of_store(tmp_path)
+    assert (tmp_path / DATABASE).read_bytes() == before
+
+
+def test_a_database_that_another_program_is_making_is_waited_for(tmp_path, monkeypatch):
+    leave_half(tmp_path, seconds_ago=0)
+    waited = []
+
+    def finish(_):
+        waited.append(True)
+        command = "INSERT INTO experiments (experiment_id, name, lifecycle_stage) "
+        execute(tmp_path, command + "VALUES (0, 'theirs', 'active')")
+
+    monkeypatch.setattr(new_store.time, "sleep", finish)
+    Gateway.of_store(tmp_path)
+    assert waited == [True]
+    assert execute(tmp_path, "SELECT name FROM experiments") == [("theirs",)]
+
+
+def test_the_journal_of_a_database_that_is_missing_is_not_applied_to_the_new_one(tmp_path):
+    journal = tmp_path / f"{DATABASE}-journal"
+    journal.write_bytes(b"of another database")
+    assert is_used(tmp_path)
+    assert not journal.exists()
+
+
+def test_two_at_once_make_one_database(tmp_path, monkeypatch):
+    made, create, together = [], new_store._create, threading.Barrier(2)
+    monkeypatch.setattr(new_store, "_create", lambda *places: made.append(create(*places)))
+
+    def open_store():
+        together.wait()
+        Gateway.of_store(tmp_path)
+
+    threads = [threading.Thread(target=open_store) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert made == [None]
+
+
+def test_the_default_experiment_of_mlflow_keeps_its_files_in_the_store(tmp_path):
+    Gateway.of_store(tmp_path)
+    [(place,)] = execute(tmp_path, "SELECT artifact_location FROM experiments")
+    assert place.startswith((tmp_path / "mlartifacts").as_uri())
+
+
+@pytest.mark.parametrize("name", ["a#b", "a%23b", "100%", "a*b", "a[b]", "a b", "ä"])
+def test_the_database_is_in_the_folder_that_was_named(tmp_path, name):
+    Gateway.of_store(tmp_path / name)
+    assert (tmp_path / name / DATABASE).is_file()
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+def test_a_question_mark_in_the_path_is_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(InputError, match=r"must not have `\?` in its path"):
+        Gateway.of_store(tmp_path / "what?")
+    assert list((tmp_path / "what?").iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "times"), [("kill", 8), ("pair", 3), ("full disk", 3)])
+def test_no_store_dies_while_it_is_made(tmp_path, kind, times):
+    trials = list(campaign(tmp_path, kind, times))
+    assert len(trials) == times
+    assert [one for one in trials if one.problem] == []
