@@ -4,6 +4,7 @@ Steps pass these records to each other in the form in which they are written, so
 checker finds a wrong key. A test compares the types with real files.
 """
 
+from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.numbers import (
     Bias,
     Cell,
@@ -60,6 +61,7 @@ __all__ = [
     "AtThreshold",
     "BesideChance",
     "Bias",
+    "Bound",
     "CandidateDecision",
     "Cell",
     "CellAccuracy",
@@ -73,6 +75,7 @@ __all__ = [
     "Errors",
     "EvaluationSetRecord",
     "Explained",
+    "FileRecord",
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",

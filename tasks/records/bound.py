@@ -1,0 +1,28 @@
+"""What a verdict binds: the files that decide the scores of a candidate."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+
+class FileRecord(TypedDict):
+    """A file below a folder: its path with `/`, its bytes, and their SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Bound(TypedDict):
+    """The files that decide a candidate's scores.
+
+    `what` is `files` (a model's), `scores` (a file of scores) or `nothing`; `digest` is null for
+    nothing. `not_bound` says what else decides the scores; null if nothing else does.
+    """
+
+    what: Literal["files", "scores", "nothing"]
+    digest: str | None
+    files: list[FileRecord]
+    not_bound: str | None

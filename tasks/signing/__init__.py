@@ -1,0 +1,1 @@
+"""Trust: which files a verdict is about, and who vouches for it."""

@@ -1,0 +1,214 @@
+"""The list of a model's files with their digests, and how two such lists differ."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.records import FileRecord
+
+# A link is not followed, and opening a named pipe does not wait. Windows has neither.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS |= getattr(os, "O_BINARY", 0)
+_HEX = frozenset("0123456789abcdef")
+
+
+class ManifestError(InputError):
+    """Files that no manifest can be made of, or a manifest that is not one."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The files of a model.
+
+    Attributes
+    ----------
+    files : tuple of FileRecord
+        Path, size and SHA-256 of each, sorted by path.
+    """
+
+    files: tuple[FileRecord, ...]
+
+    @classmethod
+    def of(
+        cls, place: Path, *, follow_links: bool = False, leaving_out: Collection[str] = ()
+    ) -> Self:
+        """Read every file of a folder, or a single file.
+
+        Parameters
+        ----------
+        place : Path
+            A folder, or a file, which is then the only one in the list.
+        follow_links : bool, default=False
+            Read the target of a symbolic link to a file, as in the cache of the Hugging Face
+            hub. Only for folders that the user names, never for files from a registry.
+        leaving_out : collection of str
+            Regular files at the top of the folder that are not listed.
+
+        Raises
+        ------
+        ManifestError
+            If anything is not a regular file (a symbolic link, a named pipe), cannot be read,
+            or changes while it is read.
+        """
+        top = Path(os.path.realpath(place)) if follow_links else place
+        if not stat.S_ISDIR(_status(top, top).st_mode):
+            return cls((_read(top, place.name, follow_links=follow_links),))
+        names = (one for one in _names(top, top, follow_links) if one not in leaving_out)
+        read = (_read(top / name, name, follow_links=follow_links) for name in names)
+        return cls(_in_order(read))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all paths and digests."""
+        return json_digest([[one["path"], one["sha256"]] for one in self.files])
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(one["size"] for one in self.files)
+
+    def differences(self, found: Manifest) -> list[str]:
+        """Return how the files found differ from these, one short sentence for each."""
+        before = {one["path"]: one["sha256"] for one in self.files}
+        now = {one["path"]: one["sha256"] for one in found.files}
+        return [
+            f"{shown(path)}: {_difference(before.get(path), now.get(path))}"
+            for path in sorted(before.keys() | now.keys(), key=_parts)
+            if before.get(path) != now.get(path)
+        ]
+
+    def to_dict(self) -> list[FileRecord]:
+        """Return the list as JSON-ready values."""
+        return [{**one} for one in self.files]
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Read a list that `to_dict` returned.
+
+        Raises
+        ------
+        ManifestError
+            If it is not such a list: a path leaves the folder or occurs twice, or a digest is
+            not a SHA-256.
+        """
+        files: list[Any] = content if isinstance(content, list) else [content]
+        for one in files:
+            if not _is_record(one):
+                msg = f"a manifest must list path, size and sha256 of each file; got {one!r:.200}."
+                raise ManifestError(msg)
+        paths = [one["path"] for one in files]
+        wrong = [one for one in paths if not _stays_inside(one) or paths.count(one) > 1]
+        if wrong:
+            msg = (
+                "paths of a manifest must differ and stay inside the folder; got "
+                f"{shown(wrong[0])}."
+            )
+            raise ManifestError(msg)
+        return cls(_in_order(FileRecord(**one) for one in files))  # type: ignore[typeddict-item]
+
+
+def shown(path: str) -> str:
+    """Return a file's path for a message, without control characters."""
+    return path if path.isprintable() else ascii(path)
+
+
+def _in_order(files: Iterator[FileRecord]) -> tuple[FileRecord, ...]:
+    return tuple(sorted(files, key=lambda one: _parts(one["path"])))
+
+
+def _parts(path: str) -> list[str]:
+    """Return what `sorted` compares of a `Path`."""
+    return path.split("/")
+
+
+def _names(folder: Path, top: Path, follow_links: bool) -> Iterator[str]:  # noqa: FBT001
+    """Yield the path of each file below the top; refuse what is neither file nor folder."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda one: one.name)
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    for entry in entries:
+        path = Path(entry.path)
+        name = path.relative_to(top).as_posix()
+        if entry.is_symlink() and not (follow_links and path.is_file()):
+            msg = f"{shown(name)} must be a regular file; it is a symbolic link (in {top})."
+            raise ManifestError(msg)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _names(path, top, follow_links)
+        else:
+            yield name
+
+
+def _read(path: Path, name: str, *, follow_links: bool) -> FileRecord:
+    source = Path(os.path.realpath(path)) if follow_links else path
+    before = _status(source, path)
+    if not stat.S_ISREG(before.st_mode):
+        link = stat.S_ISLNK(before.st_mode)
+        kind = "a symbolic link" if link else "a device, a socket or a named pipe"
+        msg = f"{shown(name)} must be a regular file; it is {kind} (in {path.parent})."
+        raise ManifestError(msg)
+    try:
+        with os.fdopen(os.open(source, _FLAGS), "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            after = os.fstat(stream.fileno())
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if _version(before) != _version(after):
+        msg = f"{shown(name)} must not change while it is read; it did (in {path.parent})."
+        raise ManifestError(msg)
+    return {"path": name, "size": after.st_size, "sha256": digest}
+
+
+def _version(status: os.stat_result) -> Sequence[int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _status(path: Path, named: Path) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except OSError as error:
+        raise _unreadable(named, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ManifestError:
+    return ManifestError(f"{shown(str(path))} must be readable; got: {error.strerror}.")
+
+
+def _difference(before: str | None, now: str | None) -> str:
+    if before is None:
+        return "added"
+    return "missing" if now is None else "changed"
+
+
+def _is_record(one: Any) -> bool:
+    return (
+        isinstance(one, dict)
+        and one.keys() == FileRecord.__annotations__.keys()
+        and isinstance(one["path"], str)
+        and type(one["size"]) is int
+        and one["size"] >= 0
+        and isinstance(one["sha256"], str)
+        and len(one["sha256"]) == 64
+        and set(one["sha256"]) <= _HEX
+    )
+
+
+def _stays_inside(path: str) -> bool:
+    """Whether a path is plain: relative, without `..`, and written in only one way."""
+    pure = PurePosixPath(path)
+    return (
+        path == pure.as_posix()
+        and not pure.is_absolute()
+        and pure.parts != ()
+        and ".." not in pure.parts
+        and "\0" not in path
+        and "\\" not in path
+    )
