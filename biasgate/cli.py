@@ -161,6 +161,7 @@ def nightly(
             return
         say("starting Prefect")
         from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
+        from biasgate.flows.states import NotPassedError  # noqa: PLC0415
 
         state: Any = flow(
             str(config),
@@ -170,9 +171,10 @@ def nightly(
             fail_when_blocked=fail_when_blocked,
             return_state=True,
         )
-        summary = state.result(raise_on_failure=False)
-        if not isinstance(summary, dict):  # it crashed
+        try:
             summary = state.result()
+        except NotPassedError as error:
+            summary = error.summary
         _conclude(summary, Path(summary["output"]), store)
 
 

@@ -11,10 +11,36 @@ from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.records import Summary
 
 
+class NotPassedError(RuntimeError):
+    """The result of a run that is Failed because its outcome is not a pass.
+
+    Prefect raises what a Failed state carries, and logs it where a worker runs the flow.
+
+    Attributes
+    ----------
+    summary : Summary
+        The summary that a Completed state would carry.
+    """
+
+    def __init__(self, summary: Summary) -> None:
+        super().__init__(summary)
+        self.summary = summary
+
+    def __str__(self) -> str:
+        return f"{word_of(self.summary).text}. {_message(self.summary)}"
+
+
 def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]:
     """Return the state that names the outcome and carries the summary.
 
-    It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass.
+    It is Completed. With `fail_when_blocked` it is Failed if the outcome is not a pass, and
+    carries the summary in a `NotPassedError`.
     """
-    state = Failed if fail_when_blocked and summary["outcome"] != "pass" else Completed
-    return state(name=word_of(summary).state, message=" ".join(summary["sentences"]), data=summary)
+    name, message = word_of(summary).state, _message(summary)
+    if fail_when_blocked and summary["outcome"] != "pass":
+        return Failed(name=name, message=message, data=NotPassedError(summary))
+    return Completed(name=name, message=message, data=summary)
+
+
+def _message(summary: Summary) -> str:
+    return " ".join(summary["sentences"])

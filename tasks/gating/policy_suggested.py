@@ -1,7 +1,11 @@
-"""Suggested limits for a model and a set: floors from the model's numbers, margins by power."""
+"""Suggested limits for a model and a set: floors from the model's numbers, margins by power.
+
+If the model was evaluated at a threshold, its gaps in error rates there get ceilings too.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
-from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 
@@ -77,7 +81,11 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
         msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
         raise InputError(msg)
     key = (None, 2 * CONFIDENCE - 1)
-    subgroups = EvidenceFile(file).measure([key])[key].report["subgroups"]
+    report = EvidenceFile(file).measure([key], _threshold(file))[key].report
+    gaps = report.get("thresholds", {}).get(GIVEN, {}).get("subgroups", {})
+    subgroups = {
+        name: {**cells, **gaps.get(name, {})} for name, cells in report["subgroups"].items()
+    }
     weak = [name for name, cells in subgroups.items() if not _is_supported(cells)]
     strong = {name: cells for name, cells in subgroups.items() if name not in weak}
     aucs = [cells[metric] for cells in strong.values() for metric in AUCS]
@@ -114,26 +122,49 @@ def suggested_policy(advice: Advice, name: str) -> str:
     for metric, limit in advice.limits.items():
         kind = "ceiling" if METRICS[metric].is_gap else "floor"
         compared = f", margin: {margin:g}" if margin and kind == "floor" else ""
+        at = f", threshold: {GIVEN}" if METRICS[metric].has_threshold else ""
         support = f"min_positives: {_SUPPORT}, min_negatives: {_SUPPORT}"
         lines.append(
-            f"  - {{metric: {metric}, scope: each, {kind}: {limit:.2f}{compared}, {support}}}"
+            f"  - {{metric: {metric}, scope: each{at}, {kind}: {limit:.2f}{compared}, {support}}}"
         )
     return "\n".join(lines) + "\n"
 
 
+def _threshold(file: Path) -> dict[str, dict[str, float]]:
+    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
+    report = file.with_name("report.json")
+    if not report.is_file():
+        return {}
+    thresholds = json.loads(report.read_text("utf-8")).get("thresholds", {})
+    return {GIVEN: {"candidate": thresholds[GIVEN]["threshold"]}} if GIVEN in thresholds else {}
+
+
 def _is_supported(cells: Mapping[str, Any]) -> bool:
-    known = all(cells[metric]["low"] is not None for metric in SUBGROUP_METRICS)
+    known = all(cells[name]["low"] is not None for name in metrics_of("subgroup") if name in cells)
     return known and min(cells["n_positive"], cells["n_negative"]) >= _SUPPORT
+
+
+def _rate_error(cell: Mapping[str, Any], z: float) -> float:
+    """Return the standard error that the interval implies: if no row errs, its own is 0."""
+    return float(max(cell["high"] - cell["value"], cell["value"] - cell["low"])) / z
 
 
 def _limits(subgroups: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
     """Yield by metric the limit that the worst group meets with the required chance."""
-    z = NormalDist().inv_cdf(CONFIDENCE) + NormalDist().inv_cdf(CHANCE)
-    for metric in SUBGROUP_METRICS if subgroups else ():
-        cells = [one[metric] for one in subgroups.values()]
+    z_bound = NormalDist().inv_cdf(CONFIDENCE)
+    z = z_bound + NormalDist().inv_cdf(CHANCE)
+    for metric in metrics_of("subgroup"):
+        cells = [one[metric] for one in subgroups.values() if metric in one]
+        if not cells:
+            continue
         if METRICS[metric].is_gap:
-            size = max(abs(cell["value"]) + z * cell["std_error"] for cell in cells)
-            yield metric, min(0.5, math.ceil(size / _STEP) * _STEP)
+            known = METRICS[metric]
+            errors = [
+                _rate_error(one, z_bound) if known.has_threshold else one["std_error"]
+                for one in cells
+            ]
+            sizes = (abs(one["value"]) + z * e for one, e in zip(cells, errors, strict=True))
+            yield metric, min(known.largest, math.ceil(max(sizes) / _STEP) * _STEP)
         else:
             least = min(cell["value"] - z * cell["std_error"] for cell in cells)
             yield metric, max(_STEP, math.floor(least / _STEP) * _STEP)

@@ -10,7 +10,7 @@ from typing import Any
 
 from bias_metrics import BiasReport
 from bias_metrics.gate.decide import WORST_FIRST
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS, threshold_metrics
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
@@ -20,6 +20,7 @@ from biasgate.tasks.measuring.cautions import cautions
 from biasgate.tasks.records import (
     AnalysisRecord,
     Bias,
+    Cell,
     Choices,
     Explained,
     Report,
@@ -103,7 +104,7 @@ def analysis_sentences(report: Report) -> list[str]:
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
-    """Return one row per subgroup: counts, metrics with intervals, pattern, error rates."""
+    """Return one row per subgroup: counts, metrics with intervals, pattern, error rates, gaps."""
     table = bias_table(report["bias"])
     subgroups = report["bias"]["subgroups"]
     diagnoses = report["diagnosis"]["subgroups"]
@@ -112,6 +113,9 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
         for rate in ERROR_RATES:
             cells = [error_rates(errors["subgroups"][name])[rate] for name in subgroups]
             table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
+        for metric in threshold_metrics():
+            gaps = [errors["gaps"][name][metric] for name in subgroups]
+            _add_cells(table, f"{metric}_{AT[kind]}", gaps)
     return table
 
 
@@ -123,9 +127,14 @@ def bias_table(bias: Bias) -> dict[str, list[Any]]:
     table["n_positive"] = [cells["n_positive"] for cells in subgroups.values()]
     table["n_negative"] = [cells["n_negative"] for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
-        for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-            table[column] = [metric_cells(cells)[name].get(key) for cells in subgroups.values()]
+        _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
     return table
+
+
+def _add_cells(table: dict[str, list[Any]], name: str, cells: Sequence[Cell]) -> None:
+    """Add the values of a metric and the ends of their intervals."""
+    for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+        table[column] = [cell.get(key) for cell in cells]
 
 
 def metric_csv(report: Report) -> str:

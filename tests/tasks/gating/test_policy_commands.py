@@ -1,6 +1,8 @@
 """`biasgate policy`: a policy is checked, explained, and suggested from a model's numbers."""
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,12 +13,12 @@ from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
 from bias_metrics import evaluate_bias
-from bias_metrics.gate.decide import decide
+from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.evidence import FILE
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
 from biasgate.tasks.gating.policy_suggested import advise, suggested_policy
@@ -217,6 +219,32 @@ def test_a_suggested_policy_is_one_that_the_model_itself_meets(results, tmp_path
     ]
     assert command("suggest", results, "--name", "mine").output == text
     assert command("suggest", results / FILE).exit_code == 0
+
+
+def evaluated_at(results, folder, threshold):
+    """The results of the same model, evaluated with a threshold."""
+    shutil.copytree(results, folder)
+    report = {"thresholds": {"given": {"threshold": threshold}, "equal_errors": {"threshold": 0.1}}}
+    (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("threshold", [1.2, 99.0], ids=["some errors", "no false alarm at all"])
+def test_gaps_at_the_model_s_threshold_get_ceilings_that_it_meets(results, tmp_path, threshold):
+    folder = evaluated_at(results, tmp_path / "at", threshold)
+    file = tmp_path / "mine.yaml"
+    file.write_text(command("suggest", folder).output, "utf-8")
+    rules = [one for one in read_policy(str(file), Path()).decision_rules() if one.threshold]
+    assert [(one.metric, one.threshold) for one in rules] == [
+        ("fpr_gap", "given"),
+        ("fnr_gap", "given"),
+    ]
+    keys = evidence_needed(rules)
+    evidence = EvidenceFile(folder / FILE).measure(keys, {"given": {"candidate": threshold}})
+    verdict = decide(evidence, rules, today=TODAY)
+    assert verdict.outcome == "pass", [one.sentence for one in verdict.results]
+    tight = [replace(one, ceiling=(one.ceiling or 0) / 4) for one in rules]
+    assert decide(evidence, tight, today=TODAY).outcome != "pass"
 
 
 def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(results):

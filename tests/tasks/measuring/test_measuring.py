@@ -217,4 +217,12 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     assert table["subgroup"] == ["gay", "muslim"]
     assert table["bpsn_auc"] == [bias.subgroups["gay"].bpsn_auc.value, None]
     assert table["pattern"] == ["no evidence", "no evidence"]
-    assert metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,,"
+    assert (
+        metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,," + 6 * ","
+    )
+    gaps = report["thresholds"]["equal_errors"]["gaps"]["gay"]
+    for metric in ("fpr_gap", "fnr_gap"):
+        columns = [f"{metric}_at_equal_errors{end}" for end in ("", "_low", "_high")]
+        assert [table[one][0] for one in columns] == [
+            gaps[metric][key] for key in ("value", "low", "high")
+        ]
