@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 Result = TypeVar("Result")
+_PLAIN_ID = re.compile(r"[!-~]{1,80}")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]{0,39}", re.ASCII)
+_MOST_NAMES = 10
 
 
 class InputError(ValueError):
@@ -25,8 +29,24 @@ class CandidateError(RuntimeError):
 
 
 def shown_id(value: object) -> str:
-    """Return an id for a message; one with spaces may be a comment and is left out."""
-    return "(one with spaces)" if len(str(value).split()) > 1 else str(value)
+    """Return an id for a message; one with spaces or other letters may be a comment: left out."""
+    text = str(value)
+    if _PLAIN_ID.fullmatch(text):
+        return text
+    return "(one with spaces)" if text.split() != [text] else "(one that may be a comment)"
+
+
+def shown_names(names: Iterable[object]) -> str:
+    """Return the names of columns for a message; what does not look like a name is counted.
+
+    A table may have comments where names are expected: a file without a header, an answer of a
+    model.
+    """
+    texts = [str(name) for name in names]
+    shown = [repr(text) for text in texts if _PLAIN_NAME.fullmatch(text)][:_MOST_NAMES]
+    if len(texts) > len(shown):
+        shown.append(f"{len(texts) - len(shown)} {'more' if shown else 'columns of other names'}")
+    return ", ".join(shown)
 
 
 class CandidateStoppedError(CandidateError):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import StringConstraints
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.common.errors import InputError, place, shown_names
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
@@ -96,9 +96,9 @@ def require_columns(path: Path, wanted: Sequence[str], separator: str | None = N
     if missing:
         # Without a header the first line is a row, and may be a comment.
         found = _other_separator(present) or (
-            f"it has {', '.join(map(repr, present))}"
-            if all(map(_LIKE_A_NAME.fullmatch, present))
-            else "its first line is not a header, or its column names have other characters"
+            f"it has {shown_names(present)}"
+            if is_parquet(path) or set(wanted) & set(present)
+            else "its first line is not a header, or has none of them"
         )
         plural = "s" * (len(missing) > 1)
         msg = f"file {path} must have the column{plural} {', '.join(map(repr, missing))}; {found}."
@@ -265,6 +265,8 @@ def _reason(error: BaseException | None) -> str | None:  # noqa: C901, PLR0911, 
             return "is truncated: its compressed data end too early. Download it again."
         case pd.errors.ParserError():
             return f"is malformed CSV: {str(error).strip()}."
+        case pa.ArrowNotImplementedError():
+            return "is Parquet with columns or a compression that cannot be read here."
         case pa.ArrowInvalid():
             return "is not a readable Parquet file; it may be truncated. Download it again."
         case OSError():

@@ -42,6 +42,9 @@ def refuse_other_format(path: Path) -> None:
             'in pandas: `to_json("rows.jsonl", orient="records", lines=True)`.'
         )
         raise OtherFormatError(msg)
+    if path.is_fifo() or path.is_socket() or path.is_char_device():
+        msg = "must be a plain file; it is a pipe, a socket or a device."
+        raise OtherFormatError(msg)
     with path.open("rb") as stream:
         first = stream.read(_BYTES)
     for start, reason in _STARTS.items():

@@ -18,6 +18,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
 from biasgate.tasks.data.list_columns import columns_of_lists
+from biasgate.tasks.data.plain_columns import is_text, plain_column
 
 __all__ = [
     "ROW_NUMBER",
@@ -50,6 +51,11 @@ _NUMERIC = (
     pa.types.is_decimal,
     pa.types.is_null,
 )
+_LIKE_A_TEXT = (
+    r"\S\s+\S+\s+\S+\s+\S"  # four words
+    r"|[^\x00-\x7F]{12}"  # or as many letters of a script without spaces
+    r"|[\x{3001}\x{3002}\x{FF01}\x{FF0C}\x{FF1F}\x{0964}\x{060C}\x{061F}]"  # or its commas
+)
 _NO_NUMBER = pa.array(["", "NA", "N/A", "NaN", "nan", "null", "None"])
 
 
@@ -59,12 +65,12 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
     Raises
     ------
     InputError
-        If an id is missing, or the column holds fractions.
+        If an id is missing or looks like a comment, or the column holds fractions.
     """
     if column == ROW_NUMBER:
         numbers = np.arange(chunk.first_row, chunk.first_row + chunk.table.num_rows)
         return pa.array(numbers).cast(pa.string())
-    raw = _one(chunk, column)
+    raw = plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
         msg = (
             f"ids must be whole numbers or text; got {raw.type} "
@@ -75,13 +81,17 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
     _refuse(
         chunk, column, pc.fill_null(pc.equal(ids, ""), fill_value=True), "an id must not be empty"
     )
+    # Ids are kept with the scores and uploaded with the evidence, where no comment may be.
+    like_text = pc.match_substring_regex(ids, _LIKE_A_TEXT)
+    hint = " Name a column of short ids with `id`, or number the rows: `id: row_number`."
+    _refuse(chunk, column, like_text, "an id must not look like a comment", hint=hint)
     return ids
 
 
 def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return the texts; an empty text stays empty, a missing one is refused."""
-    raw = _one(chunk, column)
-    if not (pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type)):
+    raw = plain_column(chunk, column)
+    if not is_text(raw.type):
         msg = f"texts must be strings; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
     _refuse(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
@@ -90,7 +100,7 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names (a cluster, say) as strings; a missing one is refused."""
-    raw = _one(chunk, column).cast(pa.string())
+    raw = plain_column(chunk, column).cast(pa.string())
     absent = pc.fill_null(pc.equal(raw, ""), fill_value=True)
     _refuse(chunk, column, absent, "a value must not be missing", ids)
     return raw
@@ -98,8 +108,8 @@ def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
 
 def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Array:
     """Return numbers as float64; an empty cell and NaN become null, others are refused."""
-    raw = _one(chunk, column)
-    if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
+    raw = plain_column(chunk, column)
+    if is_text(raw.type):
         raw = pc.utf8_trim_whitespace(raw)
         absent = pc.is_in(raw, value_set=_NO_NUMBER.cast(raw.type))
         raw = pc.if_else(absent, pa.scalar(None, raw.type), raw)
@@ -121,7 +131,9 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
     if not any(one(raw.type) for one in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
-    numbers = raw.cast(pa.float64()) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
+    numbers = (
+        raw.cast(pa.float64(), safe=False) if not pa.types.is_boolean(raw.type) else _from_bool(raw)
+    )
     # Only if needed: for thousands of columns this takes longer than reading them.
     has_nan = pa.types.is_floating(raw.type) and pc.any(pc.is_nan(numbers)).as_py()
     if not has_nan:
@@ -182,7 +194,7 @@ def refuse_words(chunk: Chunk, column: str) -> None:
     InputError
         If its values are few and short, and one is not a number.
     """
-    raw = _one(chunk, column)
+    raw = plain_column(chunk, column)
     wrong = [word.strip() for word in _words(raw) if _number(word.strip()) is _WRONG]
     if wrong and not any(map(_DECIMAL_COMMA.fullmatch, wrong)):
         msg = (
@@ -198,7 +210,7 @@ def _words(raw: pa.Array) -> list[str]:
 
     Only such a column may be quoted: another may hold comments.
     """
-    if not (pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type)):
+    if not is_text(raw.type):
         return []
     found = [one for one in pc.unique(raw).to_pylist() if one]
     few = len(found) <= _MOST_WORDS and 2 * len(found) <= len(raw)
@@ -213,7 +225,7 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     InputError
         At the first value that the mapping lacks.
     """
-    raw = _one(chunk, column).cast(pa.string())
+    raw = plain_column(chunk, column).cast(pa.string())
     position = pc.index_in(raw, value_set=pa.array(list(values), pa.string()))
     rule = f"a label must be one of {', '.join(map(repr, values))} (`label_values`)"
     words = _words(raw)
@@ -229,15 +241,6 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     shown = raw if words else None
     _refuse(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
-
-
-def _one(chunk: Chunk, column: str) -> pa.Array:
-    array = chunk.table.column(column).combine_chunks()
-    if pa.types.is_nested(array.type):
-        where = place(file=chunk.path, column=column)
-        msg = f"a column must hold one value in each row; got {array.type} {where}."
-        raise InputError(msg)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _from_bool(raw: pa.Array) -> pa.Array:

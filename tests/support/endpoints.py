@@ -188,10 +188,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--only", choices=ATTACKS, nargs="*", default=list(ATTACKS))
     asked = parser.parse_args().only
-    print("| the endpoint sends | seconds | MiB | how the call ended |\n|---|--:|--:|---|")
+    say = sys.stdout.write
+    say("| the endpoint sends | seconds | MiB | how the call ended |\n|---|--:|--:|---|\n")
     for name in asked:
         ended, seconds, peak = measure(ATTACKS[name])
-        print(f"| {name} | {seconds:.1f} | {peak:.0f} | {ended} |", flush=True)
+        say(f"| {name} | {seconds:.1f} | {peak:.0f} | {ended} |\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, shown_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,9 +42,7 @@ def positive_scores(
         If it is none of these.
     """
     if isinstance(predicted, list) and predicted and isinstance(predicted[0], dict):
-        import pandas as pd  # noqa: PLC0415 - slow, and most answers are not tables
-
-        predicted = pd.DataFrame(predicted)
+        predicted = _table(predicted, [output or "score", "label"] if label else [output])
     is_table = "pandas" in sys.modules and isinstance(predicted, sys.modules["pandas"].DataFrame)
     if is_table and label is not None:
         predicted = _of_label(predicted, of, output or "score", label)
@@ -65,21 +63,37 @@ def positive_scores(
     return values.astype(np.float64)
 
 
+def _table(rows: list[Any], wanted: list[str | None]) -> pd.DataFrame:
+    """Return a table of the wanted columns, and of a few more: there may be very many."""
+    import pandas as pd  # noqa: PLC0415 - slow, and most answers are not tables
+
+    names = dict.fromkeys([*(name for name in wanted if name in rows[0]), *list(rows[0])[:3]])
+    return pd.DataFrame(
+        {name: [row.get(name) if isinstance(row, dict) else None for row in rows] for name in names}
+    )
+
+
 def _column(table: pd.DataFrame, of: str, name: str) -> Any:
     if name not in table.columns:
         msg = (
             f"`output` of {of} must name a column of its answer; got {name!r} "
-            f"(known: {', '.join(map(str, table))})."
+            f"(known: {shown_names(table)})."
         )
         raise InputError(msg)
     return table[name]
 
 
 def _of_label(table: pd.DataFrame, of: str, score: str, label: str) -> np.ndarray:
-    scores = np.asarray(_column(table, of, score), dtype=float)
-    winning = _column(table, of, "label")
+    winning = [str(one) for one in _column(table, of, "label")]
+    try:
+        scores = np.asarray(_column(table, of, score), dtype=float)
+    except (TypeError, ValueError):  # whose text quotes the value
+        scores = None
+    if scores is None:
+        msg = f"column {score!r} of the answer of {of} must be numbers; it is not."
+        raise InputError(msg)
     others = set(winning) - {label}
     if len(others) > 1:
         msg = f"`label` of {of} must be one of two; its answers name two others, not {label!r}."
         raise InputError(msg)
-    return np.where(winning == label, scores, 1 - scores)
+    return np.where(np.array(winning) == label, scores, 1 - scores)

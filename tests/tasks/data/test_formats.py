@@ -1,13 +1,16 @@
 """CSV with other separators, and JSON lines: as tables and as scores, and what is refused."""
 
 import gzip
+import os
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.chunks import require_columns
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -112,7 +115,8 @@ def parquet(folder, **columns):
         ("label", [[1]] * 4, r"one value in each row; got list"),
         ("label", [{"a": 1}] * 4, r"one value in each row; got struct"),
         ("label", pd.Timestamp("2020-01-01"), r"values must be numbers; got timestamp"),
-        ("label", [b"x"] * 4, r"values must be numbers; got binary"),
+        ("label", [b"\xff"] * 4, r"text must be UTF-8; this one is not"),
+        ("id", [b"\xff%d" % n for n in range(4)], r"text must be UTF-8; this one is not"),
         ("gay", pd.Timedelta("1s"), r"values must be numbers; got duration"),
         ("id", [[1]] * 4, r"one value in each row; got list"),
     ],
@@ -147,3 +151,62 @@ def test_ids_that_are_comments_are_not_quoted(tmp_path):
     table = ROWS.assign(text=[f"{COMMENT} again"] * 4).to_csv(index=False).encode()
     with pytest.raises(InputError, match=r"id \(one with spaces\) is in rows 0 and 1"):
         frozen(tmp_path, "rows.csv", table, id="text", text=None)
+
+
+LIKE_TEXTS = {
+    "words": [f"{COMMENT} for the {n}th time" for n in range(4)],
+    "letters without spaces": ["1", "2", "3", "これはひどいコメントですよね"],
+    "the commas of another script": ["1", "2", "3", "最低だ、君は"],
+}
+
+
+@pytest.mark.parametrize("name", list(LIKE_TEXTS))
+def test_ids_that_look_like_comments_are_refused_and_not_quoted(tmp_path, name):
+    table = ROWS.assign(text=LIKE_TEXTS[name]).to_csv(index=False).encode()
+    with pytest.raises(InputError, match=r"must not look like a comment .*`id: row_num") as error:
+        frozen(tmp_path, "rows.csv", table, id="text", text=None)
+    assert not any(text in str(error.value) for text in LIKE_TEXTS[name][-1:])
+
+
+@pytest.mark.parametrize("first", ["最低だ君は本当に", "horrible", "هذاسيء"])
+def test_a_first_row_without_spaces_is_not_quoted_as_column_names(tmp_path, first):
+    table = f"{first}\n" + "".join(f"{n}\n" for n in range(4))
+    with pytest.raises(InputError, match="its first line is not a header") as error:
+        frozen(tmp_path, "rows.csv", table.encode())
+    assert first not in str(error.value)
+
+
+def test_fields_of_a_nested_column_are_not_quoted(tmp_path):
+    table = parquet(tmp_path, label=[{COMMENT: 1}] * 4)
+    with pytest.raises(InputError, match=r"got struct .file") as error:
+        frozen(tmp_path, "rows.parquet", table)
+    assert COMMENT not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("text", pa.array(["a", "b", "c", "d"], pa.string_view())),
+        ("text", pa.array([b"a", b"b", b"c", b"d"])),
+        ("id", pa.array([2**63, 1, 2, 3], pa.uint64())),
+        ("gay", pa.array([0, 1, 0, 1]).dictionary_encode()),
+        ("label", pa.array([0, 1, 0, 1], pa.float16())),
+    ],
+)
+def test_a_parquet_column_of_an_unusual_type_is_read(tmp_path, column, values):
+    table = pa.Table.from_pandas(ROWS, preserve_index=False)
+    table = table.set_column(table.column_names.index(column), column, values)
+    pq.write_table(table, tmp_path / "written.parquet")
+    assert frozen(tmp_path, "rows.parquet", (tmp_path / "written.parquet").read_bytes()).n_rows == 4
+
+
+def test_a_whole_number_that_no_float_holds_is_refused(tmp_path):
+    table = parquet(tmp_path, label=np.array([2**53 + 1, 0, 1, 1]))
+    with pytest.raises(InputError, match=r"a fraction must be in \[0, 1\]; got 9007199254740992"):
+        frozen(tmp_path, "rows.parquet", table)
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "rows.csv")
+    with pytest.raises(InputError, match="must be a plain file; it is a pipe"):
+        require_columns(tmp_path / "rows.csv", ["id"])

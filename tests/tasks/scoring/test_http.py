@@ -187,7 +187,7 @@ def test_waits_grow(server, waits, monkeypatch):
 def test_a_lasting_failure_ends_after_some_tries_without_the_text(server):
     server.always = 503
     # Prefect does not try this error again, which would be three times as many tries.
-    with pytest.raises(CandidateStoppedError, match="failed 4 times, .* with status 503") as e:
+    with pytest.raises(CandidateStoppedError, match=r"failed 4 times, .* with status 503") as e:
         score(server, [SECRET], tries=4)
     assert len(server.seen) == 4
     assert SECRET not in str(e.getrepr(chain=True, showlocals=False))
@@ -228,8 +228,28 @@ def test_garbage_is_refused_without_the_text(server, answer, message):
 
 def test_a_wrong_column_of_the_answer_is_told(server):
     server.answer = lambda _: {"predictions": [{"p": 0.5}]}
-    with pytest.raises(InputError, match=r"must name a column of its answer; got 's' \(known: p\)"):
+    with pytest.raises(
+        InputError, match=r"must name a column of its answer; got 's' \(known: 'p'\)"
+    ):
         score(server, ["a"], output="s")
+
+
+@pytest.mark.parametrize("options", [{"output": "s"}, {"label": "toxic"}])
+def test_a_table_whose_columns_are_comments_is_refused_without_them(server, options):
+    secrets = [SECRET, "本当に最低だ君は", *(f"word{n}" for n in range(20))]
+    server.answer = lambda _: {"predictions": [dict.fromkeys(secrets, 0.5)]}
+    with pytest.raises(InputError, match="must name a column of its answer; got '") as e:
+        score(server, [SECRET], **options)
+    assert not [one for one in secrets[:2] if one in str(e.value)]
+    assert "word15" not in str(e.value)
+
+
+@pytest.mark.parametrize("value", [SECRET, [SECRET], {SECRET: 1}])
+def test_a_value_of_a_table_that_is_a_comment_is_refused_without_it(server, value):
+    server.answer = lambda _: {"predictions": [{"label": SECRET, "score": value}]}
+    with pytest.raises(InputError, match=r"'score' of the answer of endpoint .* numbers") as e:
+        score(server, [SECRET], label="toxic")
+    assert SECRET not in str(e.value)
 
 
 def test_a_label_that_is_none_of_two_is_told(server):
@@ -263,7 +283,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_one_deadline_holds_for_the_whole_exchange(attack):
-    with attacking(ATTACKS[attack]) as url, pytest.raises(CandidateError, match="in 0.3 s"):
+    with attacking(ATTACKS[attack]) as url, pytest.raises(CandidateError, match=r"in 0.3 s"):
         score(SimpleNamespace(url=url), ["a text"], timeout_s=0.3, tries=1)
 
 

@@ -1,0 +1,41 @@
+"""Secrets in texts that people and servers see: what a variable held, and passwords in URLs."""
+
+from __future__ import annotations
+
+import re
+
+# A shorter value is no secret, and may be part of any word.
+_SHORTEST = 6
+_USER = re.compile(r"(?<=://)(?:[^\s/@'\"]*:[^\s@'\"]*|[^\s/@'\"]+)@")
+_held: dict[str, str] = {}
+
+
+def remember(name: str, value: str) -> None:
+    """Note that an environment variable held a value, which `masked` then replaces."""
+    if len(value) >= _SHORTEST:
+        _held[value] = f"${{{name}}}"
+
+
+def masked(text: str) -> str:
+    """Return a text without the values of remembered variables, and without passwords in URLs.
+
+    Examples
+    --------
+    >>> masked("the server https://ada:word@host/path does not answer")
+    'the server https://***@host/path does not answer'
+    """
+    for value in sorted(_held, key=len, reverse=True):
+        text = text.replace(value, _held[value])
+    return _USER.sub("***@", text)
+
+
+def mask_error(error: BaseException) -> None:
+    """Mask the texts of an error and of those that led to it, which a log would show too."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        found.args = tuple(masked(one) if isinstance(one, str) else one for one in found.args)
+        if isinstance(message := getattr(found, "message", None), str):
+            found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors
+        found = found.__cause__ or found.__context__

@@ -1,0 +1,53 @@
+"""Columns of a file as plain values, whatever Arrow type the file gives them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.data.chunks import Chunk
+
+_TEXT_OR_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+def plain_column(chunk: Chunk, column: str) -> pa.Array:
+    """Return a column as one array of plain values; text of any Arrow type as strings.
+
+    Raises
+    ------
+    InputError
+        If its values are nested, or text that is not UTF-8.
+    """
+    array = chunk.table.column(column).combine_chunks()
+    where = place(file=chunk.path, column=column)
+    if pa.types.is_nested(array.type):
+        # The name of its type has the names of its fields, which may be anything.
+        kind = str(array.type).partition("<")[0]
+        msg = f"a column must hold one value in each row; got {kind} {where}."
+        raise InputError(msg)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if any(one(array.type) for one in _TEXT_OR_BYTES):
+        try:
+            # Bytes that are text, as some programs write it, become text.
+            array = array if is_text(array.type) else array.cast(pa.large_string())
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            array = None
+    if array is None:
+        msg = f"a column of text must be UTF-8; this one is not {where}."
+        raise InputError(msg)
+    return array
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is that of strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
