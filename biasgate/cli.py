@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -17,11 +18,14 @@ from biasgate.printing import (
     print_summary,
     print_where_to_look,
 )
+from biasgate.stopping import until_stopped
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
+
+Result = TypeVar("Result")
 
 app = typer.Typer(
     name="biasgate",
@@ -102,10 +106,11 @@ def evaluate(
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
-        state: Any = flow(
+        state: Any = _run(
+            flow,
             str(config),
             str(output),
-            str(store.resolve()),
+            store=str(store.resolve()),
             submission=submission,
             outcome_of=outcome_of,
             return_state=True,
@@ -125,7 +130,7 @@ def train(
         say("starting Prefect")
         from biasgate.flows.train import train as flow  # noqa: PLC0415
 
-        for candidate in flow(str(config), str(store.resolve())):
+        for candidate in _run(flow, str(config), store=str(store.resolve())):
             typer.echo(f"{candidate.name}: {candidate.uri or 'not trained here'}")
 
 
@@ -163,10 +168,11 @@ def nightly(
         from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
         from biasgate.flows.states import NotPassedError  # noqa: PLC0415
 
-        state: Any = flow(
+        state: Any = _run(
+            flow,
             str(config),
             str(output),
-            str(store.resolve()),
+            store=str(store.resolve()),
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
             return_state=True,
@@ -199,7 +205,7 @@ def demo(
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
-        summary: Any = flow(str(show.CONFIG), str(output), str(store.resolve()))
+        summary: Any = _run(flow, str(show.CONFIG), str(output), store=str(store.resolve()))
         _print_results(summary, output, store)
         print_next_steps(output)
         problem = show.unexpected(summary, strength)
@@ -230,6 +236,14 @@ def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
         orchestration.task_runner()  # fails here, before any work, if there is no such class
+
+
+def _run(flow: Callable[..., Result], *places: str, store: str, **options: Any) -> Result:
+    """Run a flow; a signal ends it, and everything that it started, within seconds."""
+    from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
+
+    TemporaryServer()  # Prefect starts it if no other server is set
+    return until_stopped(lambda: flow(*places, store=store, **options), Path(store))
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:

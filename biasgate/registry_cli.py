@@ -96,6 +96,7 @@ def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
     """Yield the gateway of an existing store; exit as for a block if verification fails."""
     with errors_told(verbose=False, quiet=quiet):
         say("opening the registry")
+        from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
@@ -103,7 +104,8 @@ def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         try:
-            yield Gateway.of_store(store)
+            with temporary_files():
+                yield Gateway.of_store(store)
         except NotVerifiedError as error:
             print_error(str(error))
             raise typer.Exit(BLOCKED) from error

@@ -13,7 +13,7 @@ from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
-from biasgate.tasks.common.own_folders import own_folder
+from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
@@ -98,50 +98,51 @@ def evaluate(
         The summary; the flow's state is Completed, named `Passed`, `Blocked`,
         `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
-    check_places(output, store)
-    evaluation = read_evaluation_file(config, outcome_of)
-    workplace = Workplace(Path(store))
-    sources, policy = evaluation.evaluation_sets, evaluation.policy
-    frozen = [freeze_evaluation_set(source, workplace) for source in sources]
-    for source, rows in zip(sources, frozen, strict=True):
-        check_policy(policy, source, rows)
-        check_analyses(evaluation.analyses_of(source.name), source, rows)
-    candidates = prepare_candidates(evaluation, workplace)
-    rivals = look_up_rivals(evaluation, candidates, workplace).values()
-    scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
-    key = f"evaluate-{runtime.flow_run.id}"
-    with (
-        own_folder(workplace.store / "work") as folder,
-        evaluation_run(evaluation, scores, key, workplace) as run,
-    ):
-        work = str(folder)
-        measured = [
-            [
-                measure_candidate(
-                    source,
-                    candidate,
-                    rows,
-                    workplace,
-                    work,
-                    evaluation.analyses_of(source.name),
-                    submission=submission,
-                )
-                for source, rows in zip(sources, frozen, strict=True)
+    with temporary_files():
+        check_places(output, store)
+        evaluation = read_evaluation_file(config, outcome_of)
+        workplace = Workplace(Path(store))
+        sources, policy = evaluation.evaluation_sets, evaluation.policy
+        frozen = [freeze_evaluation_set(source, workplace) for source in sources]
+        for source, rows in zip(sources, frozen, strict=True):
+            check_policy(policy, source, rows)
+            check_analyses(evaluation.analyses_of(source.name), source, rows)
+        candidates = prepare_candidates(evaluation, workplace)
+        rivals = look_up_rivals(evaluation, candidates, workplace).values()
+        scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
+        key = f"evaluate-{runtime.flow_run.id}"
+        with (
+            own_folder(workplace.store / "work") as folder,
+            evaluation_run(evaluation, scores, key, workplace) as run,
+        ):
+            work = str(folder)
+            measured = [
+                [
+                    measure_candidate(
+                        source,
+                        candidate,
+                        rows,
+                        workplace,
+                        work,
+                        evaluation.analyses_of(source.name),
+                        submission=submission,
+                    )
+                    for source, rows in zip(sources, frozen, strict=True)
+                ]
+                for candidate in candidates
             ]
-            for candidate in candidates
-        ]
-        decided = judge_candidates(measured, evaluation, run, output)
-        summary = summarise_evaluation(
-            decided,
-            run.run_id,
-            output,
-            evaluation=evaluation.name,
-            outcome_of=evaluation.outcome_of,
-            report_only=policy.report_only,
-        )
-        close_evaluation_run(run, summary)
-    notify_people(evaluation.notifications, summary)
-    return conclude(summary)
+            decided = judge_candidates(measured, evaluation, run, output)
+            summary = summarise_evaluation(
+                decided,
+                run.run_id,
+                output,
+                evaluation=evaluation.name,
+                outcome_of=evaluation.outcome_of,
+                report_only=policy.report_only,
+            )
+            close_evaluation_run(run, summary)
+        notify_people(evaluation.notifications, summary)
+        return conclude(summary)
 
 
 def measure_candidate(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prefect import flow
 
+from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -56,4 +57,5 @@ def train(config: str, store: str) -> list[CandidateSettings]:
     list of CandidateSettings
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))
+    with temporary_files():
+        return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))

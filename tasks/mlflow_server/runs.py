@@ -228,6 +228,13 @@ class Gateway(Registry):
         """End a run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
 
+    def end_own_runs(self) -> None:
+        """End the runs of this process as KILLED, when it is stopped."""
+        experiments = [one.experiment_id for one in self.client.search_experiments()]
+        running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{this_process()}'"
+        for one in self.client.search_runs(experiments, running):
+            self.finish(one.info.run_id, "KILLED")
+
     @contextmanager
     def failing(self, run_id: str) -> Iterator[None]:
         """End the run as FAILED if the body fails, so that it is not left RUNNING."""

@@ -1,0 +1,146 @@
+"""A command that is stopped ends at once, and nothing that it started is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from prefect.server.api.server import SubprocessASGIServer
+from support.evaluations import write_inputs
+
+from biasgate.deployments.temporary_server import TemporaryServer
+from biasgate.stopping import until_stopped
+
+COMMAND = """\
+import signal, subprocess, sys, time
+from pathlib import Path
+from biasgate.stopping import until_stopped
+from biasgate.tasks.common.own_folders import own_folder
+
+def work():
+    sleep = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    with own_folder(Path("work")) as folder:
+        (folder / "array.npy").touch()
+        child = subprocess.Popen(sleep, start_new_session=True)
+        signal.siginterrupt(signal.SIGINT, False)  # as libraries do; a waiting thread is not woken
+        print(child.pid, flush=True)
+        time.sleep(3600)
+
+until_stopped(work, Path("store"))
+"""
+SLOW = """\
+import time
+
+def score(texts):
+    time.sleep(3600)
+"""
+CANDIDATE = """\
+  - {name: slow, kind: python, call: "slow.py:score", version: "1"}
+policy: own.yaml
+"""
+
+
+def heed_ctrl_c():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell in the background lets it be ignored
+
+
+def is_running(process):
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")]
+)
+def test_a_stopped_command_ends_with_its_children_and_folders_and_says_what_is_kept(
+    tmp_path, number, name
+):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", COMMAND]
+    with subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed_ctrl_c, **pipes) as process:  # noqa: PLW1509
+        child = psutil.Process(int(process.stdout.readline()))
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert f"stopped by {name}" in said
+    assert "are kept in store. Run it again to resume." in " ".join(said.split())
+    assert not is_running(child)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_work_that_is_not_stopped_gives_its_result_or_error():
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert until_stopped(lambda: 42, Path("store")) == 42
+    with pytest.raises(ZeroDivisionError):
+        until_stopped(lambda: 1 / 0, Path("store"))
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+
+
+def test_prefect_uses_the_temporary_server_that_ends_with_the_command(monkeypatch):
+    monkeypatch.setattr(SubprocessASGIServer, "_instances", {})
+    ours = TemporaryServer()
+    assert SubprocessASGIServer() is ours
+
+
+def test_the_temporary_server_ends_when_the_command_is_killed(tmp_path):
+    code = (
+        "from biasgate.deployments.temporary_server import TemporaryServer\n"
+        "server = TemporaryServer(); server.port = 0\n"
+        "print(server._run_uvicorn_command().pid, flush=True); input()"
+    )
+    environment = os.environ | {"PREFECT_HOME": str(tmp_path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as command:
+        server = psutil.Process(int(command.stdout.readline()))
+        command.kill()
+    psutil.wait_procs([server], timeout=60)
+    assert not is_running(server)
+
+
+@pytest.fixture
+def evaluating(tmp_path):
+    """An evaluation whose command waits for a candidate that never answers, and its children."""
+    write_inputs(tmp_path)
+    (tmp_path / "slow.py").write_text(SLOW)
+    file = tmp_path / "file.yaml"
+    file.write_text(file.read_text().replace("policy: own.yaml\n", CANDIDATE))
+    (tmp_path / "temporary").mkdir()
+    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+    environment |= {"PREFECT_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-m", "biasgate", "evaluate", "file.yaml", "--output", "out"]
+    log = tmp_path / "log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [*command, "--store", "store"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            preexec_fn=heed_ctrl_c,  # noqa: PLW1509
+        )
+    while "scoring slow" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    yield process, psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+def test_a_stopped_evaluation_leaves_nothing_that_runs(evaluating, tmp_path, number, send):
+    process, children = evaluating
+    assert len(children) == 2  # Prefect's server, the candidate's function
+    send(process.pid, number)
+    code = -number if number == signal.SIGKILL else 128 + number
+    assert process.wait(60) == code
+    psutil.wait_procs(children, timeout=20)
+    assert [one for one in children if is_running(one)] == []
+    if number != signal.SIGKILL:
+        assert "Run it again to resume." in (tmp_path / "log").read_text()
+        assert list((tmp_path / "temporary").iterdir()) == []
