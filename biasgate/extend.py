@@ -11,12 +11,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, folder_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.freezing import SOURCES, Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Findings",
     "InputError",
     "Scorer",
+    "Source",
     "SourceSettings",
     "TermMatcher",
     "Workplace",
@@ -39,4 +42,6 @@ __all__ = [
     "folder_digest",
     "json_digest",
     "read_policy",
+    "save_classifier",
+    "write_training_rows",
 ]

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.blocks import blocks_of
 from typer.testing import CliRunner
 
 from biasgate import extend
 from biasgate.cli import app
+from biasgate.tasks.scoring.training import OPENED_AS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
@@ -100,6 +102,24 @@ def test_its_kinds_are_evaluated_and_judged(installed, tmp_path, monkeypatch):
     assert report["candidate"]["kind"] == "keywords"
     assert report["analyses"]["saturation"]["result"] == {"shares": {"gay": without / 200}}
     assert report["evaluation_set"]["choices"]["source"]["conversion"] == "1.0"
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_its_trained_kind_is_registered_and_scores(installed, tmp_path, monkeypatch):
+    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", True)
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.chdir(write(tmp_path, ["trained.yaml"]))
+    done = CliRunner().invoke(app, ["train", "trained.yaml", "--store", "store"])
+    assert done.stdout == "bayes: models:/acme/1\n", done.output + done.stderr
+    options = {"name": "b", "kind": "bayes", "model": "models:/acme/1"}
+    rows = pa.record_batch({"id": ["1", "2"], "text": ["gay people are vile", "a kind neighbour"]})
+    candidate = extend.CANDIDATES.validate_python(options)
+    workplace = extend.Workplace(tmp_path / "store")
+    assert candidate.registered(workplace).tags[OPENED_AS] == '{"kind": "mlflow"}'
+    with candidate.open(workplace) as scorer:
+        worse, better = scorer.score(rows)
+    assert worse > 0.5 > better
 
 
 def test_the_page_s_row_is_all_that_its_metric_needs(tmp_path):
