@@ -101,7 +101,8 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
-    with errors_told(verbose=verbose, quiet=as_json):
+    places = {"store": store, "output": output}
+    with errors_told(verbose=verbose, quiet=as_json, places=places):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
@@ -126,7 +127,7 @@ def train(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the candidates of an evaluation file that have `train_on`."""
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, places={"store": store}):
         _check(config, None, store)
         say("starting Prefect")
         from biasgate.flows.train import train as flow  # noqa: PLC0415
@@ -155,7 +156,8 @@ def nightly(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named after the date, once or on a schedule."""
-    with errors_told(verbose=verbose or cron is not None):
+    places = {"store": store, "output": output}
+    with errors_told(verbose=verbose or cron is not None, places=places):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
@@ -200,7 +202,7 @@ def demo(
 
     show.set_strength(strength)
     store = output / "store"
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, places={"output": output}):
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
@@ -224,7 +226,7 @@ def ui(
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415
 
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, places={"store": store}):
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         gateway = Gateway.of_store(store)
