@@ -2,8 +2,8 @@
 
 from importlib.metadata import version
 
-from biasgate.deploy import require_champion
+from biasgate.deploy import open_champion, require_champion
 
-__all__ = ["__version__", "require_champion"]
+__all__ = ["__version__", "open_champion", "require_champion"]
 
 __version__ = version("biasgate")

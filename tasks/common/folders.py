@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,11 @@ class Folder:
                 temporary.write_bytes(content)
         else:
             self._system.pipe_file(f"{self._path}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._path}/{name}")
 
     def locked(self, name: str) -> AbstractContextManager[None]:
         """Lock a file against others that write it; only in folders of this machine."""

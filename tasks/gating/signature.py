@@ -12,6 +12,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.records import LoggedVerdict
 
 SIGNING_KEY = "BIASGATE_SIGNING_KEY"
+FILES_DIGEST = "biasgate.files_digest"
 # Keys that are added to a verdict after the decision.
 _ADDED = frozenset({"run_id", "signature"})
 
@@ -36,11 +37,15 @@ def is_signed(digest: str, signature: str | None) -> bool:
 def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     """Return the tags for a model version with these verdicts, one group per set.
 
-    `biasgate.required_sets` names the sets on which a pass is required.
+    `biasgate.required_sets` names the sets on which a pass is required; `biasgate.files_digest`
+    is the digest of the files that were judged.
     """
     required = [one["evaluation_set"] for one in verdicts if one["evaluation_set"]["required"]]
     tags = {"biasgate.required_sets": ",".join(one["name"] for one in required)}
     for verdict in verdicts:
+        bound = verdict["candidate"].get("bound")
+        if bound is not None and bound["digest"] is not None:
+            tags[FILES_DIGEST] = bound["digest"]
         prefix = f"biasgate.{verdict['evaluation_set']['name']}"
         tags[f"{prefix}.verdict"] = str(verdict["outcome"])
         tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)

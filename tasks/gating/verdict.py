@@ -42,9 +42,9 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 # Keys that verdicts of earlier schemas lack, or computed in another way.
-_CHANGED_IN = {3: ("schema_version", "objective", "worsened")}
+_CHANGED_IN = {3: ("objective", "worsened"), 4: ("schema_version",)}
 _ROUNDING = 1e-9
 
 

@@ -12,6 +12,10 @@ from typing import Any
 
 import yaml
 
+from biasgate.tasks.common.errors import InputError
+
+_WEIGHTS = "model"  # the subfolder in which MLflow writes the weights of a transformer
+
 
 def save_classifier(pipeline: Any, folder: Path, example: Sequence[str]) -> None:
     """Save a fitted scikit-learn text classifier so that pyfunc returns probabilities.
@@ -65,18 +69,15 @@ def save_transformer(model: Any, tokenizer: Any, folder: Path, example: Sequence
 
 
 def transformer_folders(folder: Path) -> tuple[Path, Path] | None:
-    """Return a model folder's subfolders of weights and tokenizer; None for other flavours."""
-    flavour = model_description(folder).get("flavors", {}).get("transformers", {})
-    weights = folder / flavour.get("model_binary", "model")
-    tokenizer = folder / "components" / "tokenizer"
-    return (weights, tokenizer) if flavour and tokenizer.is_dir() else None
+    """Return a model folder's subfolders of weights and tokenizer; None for other flavours.
 
-
-def load_classifier(folder: Path) -> Any:
-    """Load a model from `save_classifier` as a scikit-learn object."""
-    import mlflow.sklearn  # noqa: PLC0415
-
-    return mlflow.sklearn.load_model(str(folder))
+    They are where MLflow writes them, whatever the folder declares.
+    """
+    flavours = model_description(folder).get("flavors")
+    flavour = flavours.get("transformers") if isinstance(flavours, dict) else None
+    weights, tokenizer = folder / _WEIGHTS, folder / "components" / "tokenizer"
+    is_one = isinstance(flavour, dict) and flavour.get("model_binary", _WEIGHTS) == _WEIGHTS
+    return (weights, tokenizer) if is_one and tokenizer.is_dir() else None
 
 
 def load_pyfunc(folder: Path) -> Any:
@@ -87,9 +88,21 @@ def load_pyfunc(folder: Path) -> Any:
 
 
 def model_description(folder: Path) -> dict[str, Any]:
-    """Return the content of the MLmodel file of a model folder."""
-    content = yaml.safe_load((folder / "MLmodel").read_text("utf-8"))
-    return dict(content)
+    """Return the content of the MLmodel file of a model folder.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is not a mapping.
+    """
+    try:
+        return dict(yaml.safe_load((folder / "MLmodel").read_text("utf-8")))
+    except (OSError, TypeError, ValueError, yaml.YAMLError) as error:
+        msg = (
+            "a model version must have a file MLmodel, which MLflow writes; it cannot be read "
+            f"({type(error).__name__})."
+        )
+        raise InputError(msg) from error
 
 
 def model_signature(folder: Path) -> Any:

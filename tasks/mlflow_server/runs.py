@@ -21,12 +21,14 @@ from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.mlflow_server.artifacts import files_at
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.mlflow_server.new_store import make_database
-from biasgate.tasks.mlflow_server.versions import Registry, fetched
+from biasgate.tasks.mlflow_server.versions import Registry
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 _REQUEST = "biasgate.request"  # one call that creates a run
+WORK = "work"  # the folder of a store for what is removed at the end
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"  # Markdown that the run page shows
 _METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
@@ -75,13 +77,14 @@ class Gateway(Registry):
         updated first.
         """
         uri = os.environ.get("MLFLOW_TRACKING_URI")
+        work = store.resolve() / WORK
         if uri:
-            return cls(uri)
+            return cls(uri, work=work)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
         make_database(store)
         follow_move(store)
-        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri())
+        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri(), work=work)
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, creating it if missing."""
@@ -205,8 +208,9 @@ class Gateway(Registry):
         """Upload a folder's files."""
         self.client.log_artifacts(run_id, str(folder), path)
 
-    def download_artifacts(self, run_id: str) -> Path:
-        """Return a local folder with a run's artifacts.
+    @contextmanager
+    def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
+        """Yield a folder with a run's artifacts, or with only some, to be read in the body.
 
         Raises
         ------
@@ -216,17 +220,19 @@ class Gateway(Registry):
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
-            uri = self.client.get_run(run_id).info.artifact_uri
+            uri = str(self.client.get_run(run_id).info.artifact_uri)
         except MlflowException as error:
             if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
-        return fetched(uri, self.uri)
+        with files_at(uri, self.uri, self.work, names) as folder:
+            yield folder
 
     def read_json(self, run_id: str, name: str) -> Any:
         """Read one JSON file of a run's artifacts."""
-        return json.loads((self.download_artifacts(run_id) / name).read_text("utf-8"))
+        with self.run_files(run_id, [name]) as folder:
+            return json.loads((folder / name).read_text("utf-8"))
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table for the run page."""

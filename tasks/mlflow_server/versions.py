@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.artifacts import fetch, manifest_at, work_folder
+from biasgate.tasks.signing.manifest import Manifest
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,9 +60,12 @@ class Registry:
     ----------
     uri : str
         Tracking URI; `sqlite:///...` for a local store.
+    work : Path or None
+        The folder of a store for downloads. Default: the system's folder for temporary files.
     """
 
     uri: str
+    work: Path | None = field(default=None, kw_only=True)
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -205,34 +211,40 @@ class Registry:
         """Set the Markdown description on the version's page."""
         self.client.update_model_version(model.name, model.version, description)
 
-    def download(self, model: ModelVersion) -> Path:
-        """Return a local folder with the version's files."""
-        uri = self.client.get_model_version_download_uri(model.name, model.version)
-        return fetched(uri, self.uri)
+    def place_of(self, model: ModelVersion) -> str:
+        """Return the URI of a version's files, where MLflow would load it from."""
+        found = str(self.client.get_model_version_download_uri(model.name, model.version))
+        if re.fullmatch(r"models:/m-[^/@]+", found):  # a logged model of MLflow 3
+            found = str(
+                self.client.get_logged_model(found.removeprefix("models:/")).artifact_location
+            )
+        return found
 
+    def fetch(self, model: ModelVersion, folder: Path) -> Path:
+        """Copy a version's files to an empty folder; return where they are in it.
 
-def fetched(uri: str, tracking_uri: str) -> Path:
-    """Return a local folder with the artifacts at a URI.
+        Raises
+        ------
+        InputError
+            If there are none, or one is a symbolic link.
+        """
+        return fetch(self.place_of(model), self.uri, folder)
 
-    Raises
-    ------
-    InputError
-        If there are none.
-    """
-    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+    @contextmanager
+    def downloaded(self, model: ModelVersion) -> Iterator[Path]:
+        """Yield a copy of a version's files that nobody else writes to; then remove it."""
+        with work_folder(self.work) as folder:
+            yield self.fetch(model, folder)
 
-    try:
-        folder = download_artifacts(artifact_uri=uri, tracking_uri=tracking_uri)
-    except (OSError, MlflowException) as error:
-        if isinstance(error, MlflowException) and "No such artifact" not in error.message:
-            raise
-        msg = (
-            f"artifacts must be at {uri}; they are not. Were they deleted, or was the database "
-            "copied without them?"
-        )
-        raise InputError(msg) from error
-    return Path(folder)
+    def manifest(self, model: ModelVersion) -> Manifest:
+        """Return the manifest of a version's files as they are now.
+
+        Raises
+        ------
+        InputError
+            If there are none, or one is not a regular file.
+        """
+        return manifest_at(self.place_of(model), self.uri, self.work)
 
 
 def _schema_problem(uri: str, revision: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from bias_metrics.suggestion import did_you_mean
@@ -16,14 +17,17 @@ from biasgate.tasks.promoting.champion import (
     heal,
     move_champion,
 )
+from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, HistoryEntry, Ledger, RestsOn
 from biasgate.tasks.promoting.verify import (
+    require_alias,
     verify_champion,
     verify_frozen_sets,
     verify_version,
 )
-from biasgate.tasks.promoting.verify_verdict import Finding
+from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import Decision, Verdict, champion_of
+from biasgate.tasks.signing.manifest import Manifest
 
 
 class NotVerifiedError(InputError):
@@ -67,13 +71,48 @@ def require_champion(model: str, gateway: Gateway, store: Path | None = None) ->
         If there is no champion.
     """
     require_known(model, gateway)
-    findings = verify_champion(model, gateway)
-    champion = gateway.resolve(f"models:/{model}@{CHAMPION}")
+    champion = require_alias(model, gateway)
+    _require_sound(champion, gateway, store)
+    return champion
+
+
+def open_champion(model: str, folder: Path, gateway: Gateway, store: Path | None = None) -> Path:
+    """Copy the champion's files to an empty folder, and check the copy as `require_champion` does.
+
+    Nobody else writes to the copy, so what was checked is what is loaded from it.
+
+    Returns
+    -------
+    Path
+        Where the files are, in `folder`.
+
+    Raises
+    ------
+    NotVerifiedError
+        As `require_champion`, and if the verdict records no files.
+    InputError
+        If there is no champion, or a file of it is missing or a symbolic link.
+    """
+    require_known(model, gateway)
+    champion = require_alias(model, gateway)
+    found = gateway.fetch(champion, folder)
+    place = partial(gateway.place_of, champion)
+    files = VersionFiles(champion, partial(Manifest.of, found), place, required=True)
+    _require_sound(champion, gateway, store, files)
+    return found
+
+
+def _require_sound(
+    champion: ModelVersion,
+    gateway: Gateway,
+    store: Path | None,
+    files: VersionFiles | None = None,
+) -> None:
+    findings = verify_champion(champion, gateway, files)
     if store is not None:
         findings += verify_frozen_sets(champion, store)
     if not all(one.holds for one in findings):
         raise NotVerifiedError(champion, findings)
-    return champion
 
 
 def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> list[Finding]:
@@ -86,8 +125,8 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
     """
     require_known(model, gateway)
     if version is None:
-        findings = verify_champion(model, gateway)
-        found = gateway.resolve(f"models:/{model}@{CHAMPION}")
+        found = require_alias(model, gateway)
+        findings = verify_champion(found, gateway)
     else:
         found = gateway.resolve(f"models:/{model}/{version}")
         findings = verify_version(found, gateway)

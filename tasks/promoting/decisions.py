@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
@@ -21,6 +22,7 @@ from biasgate.tasks.promoting.champion import (
 )
 from biasgate.tasks.promoting.ledger import Entry, Ledger, RestsOn
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
+from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
@@ -63,10 +65,21 @@ def promote(
     entries = Ledger(gateway, str(model)).entries()
     chosen = succession.choose(passed, number, Past.of(entries, number))
     if chosen is not None:
+        _refuse_changed_files(chosen, gateway)
         transition = _transition(chosen, passed, number, succession)
         if not move_champion(transition, gateway)["promoted"]:
             return _again(judged, model, number)
     return tell(judged, model, number, entries, succession)
+
+
+def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
+    """Raise an error if the files of a version are not those that were scored."""
+    files = VersionFiles.of(_version(chosen), gateway)
+    compared = (files.compare(one, one["evaluation_set"]["name"]) for one in chosen.verdicts)
+    wrong = next((one for one in compared if not one.holds), None)
+    if wrong is not None:
+        msg = f"{_version(chosen).uri} must not become {CHAMPION}: {wrong.sentence}"
+        raise InputError(msg)
 
 
 def tell(

@@ -19,9 +19,9 @@ from biasgate.tasks.promoting.champion import CHAMPION, heal
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import registered_scores
-from biasgate.tasks.scoring.training import trained_options
+from biasgate.tasks.scoring.training import OPENED_AS, trained_options
 from biasgate.tasks.store import Workplace
 
 AS_MLFLOW = {"name": CHAMPION, "kind": "mlflow"}
@@ -112,29 +112,45 @@ def _opened_alike(
         return rival
     version = gateway.resolve(rival.uri)
     same = next((one for one in candidates if one.uri == version.uri), None)
-    return same or _as_made(rival, version, gateway) or rival.pinned(version.uri)
+    return same or _as_made(rival, version) or rival.pinned(version.uri)
 
 
-def _as_made(
-    rival: CandidateSettings, version: ModelVersion, gateway: Gateway
-) -> CandidateSettings | None:
-    """Return how to open a version from this pipeline, by its tags; None for any other."""
-    options = registered_scores(version, gateway)
-    if options is None and rival.kind == AS_MLFLOW["kind"]:
-        trained = trained_options(version)
-        kept = rival.model_dump(include=set(CandidateSettings.model_fields) - {"kind"})
-        options = kept | trained if trained else None
-    if options is None:
+def _as_made(rival: CandidateSettings, version: ModelVersion) -> CandidateSettings | None:
+    """Return how to open a version from this pipeline, by its tags; None for any other.
+
+    A tag is written by whoever may write to the registry, so it chooses only among kinds and
+    options that run no code of the model. What the evaluation file says counts more.
+    """
+    scores = registered_scores(version, rival)
+    if scores is not None or rival.kind != AS_MLFLOW["kind"]:
+        return scores
+    tagged = trained_options(version)
+    if tagged is None:
         return None
+    kind = tagged.get("kind")
+    allowed = KINDS.named(str(kind)).opened_by_tag if kind in KINDS.own else None
+    if allowed is None:
+        raise InputError(_not_by_tag(version, f"got kind {kind!r:.100}", f"kind: {kind!s:.100}"))
+    unknown = sorted(tagged.keys() - allowed - {"kind"})
+    if unknown:
+        raise InputError(_not_by_tag(version, f"got `{unknown[0]!s:.100}`", f"kind: {kind}"))
+    shared = set(CandidateSettings.model_fields) - {"kind"}
+    said = rival.model_dump(include=shared if kind != rival.kind else None, exclude_unset=True)
     try:
-        return CANDIDATES.validate_python({"name": rival.name, **options, "model": version.uri})
+        return CANDIDATES.validate_python({**tagged, **said, "kind": kind, "model": version.uri})
     except ValidationError as error:
-        msg = (
-            f"{version.uri} must be opened with its original kind {options['kind']!r}: "
-            f"{error.errors()[0]['msg'].removeprefix('Value error, ')}. Install the package that "
-            "adds this kind."
-        )
-        raise InputError(msg) from error
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InputError(_not_by_tag(version, problem, f"kind: {kind}")) from error
+
+
+def _not_by_tag(version: ModelVersion, problem: str, kind: str) -> str:
+    """Return what to do where a tag of the registry may not decide how a version is opened."""
+    return (
+        f"tag {OPENED_AS} of {version.uri} must name a kind of biasgate that runs no code of the "
+        f"model, and its plain options; {problem}. Whoever can tag a version must not decide more. "
+        f"Say in the evaluation file how to open it: `champion: {{name: champion, {kind}, model: "
+        f"models:/{version.name}@{CHAMPION}}}`, with `trusted: true` if you trust its author."
+    )
 
 
 @task(name="find champion")

@@ -20,13 +20,19 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
 from biasgate.tasks.promoting.decisions import succession_of
+from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import Entry, Ledger
 from biasgate.tasks.promoting.succession import Judged, Past
-from biasgate.tasks.promoting.verify_verdict import Finding, check_signature, verify_on_set
+from biasgate.tasks.promoting.verify_files import VersionFiles
+from biasgate.tasks.promoting.verify_verdict import check_signature, verify_on_set
 
 
 def verify_version(
-    version: ModelVersion, gateway: Gateway, *, today: date | None = None
+    version: ModelVersion,
+    gateway: Gateway,
+    *,
+    today: date | None = None,
+    files: VersionFiles | None = None,
 ) -> list[Finding]:
     """Recompute a version's verdicts and compare them with the recorded ones.
 
@@ -38,6 +44,8 @@ def verify_version(
         Registry and tracking server.
     today : date, optional
         The day on which waivers must be valid. Default: today.
+    files : VersionFiles, optional
+        The version's files. Default: those in the registry.
 
     Returns
     -------
@@ -48,16 +56,16 @@ def verify_version(
     if not names:
         text = f"{version.uri} has no verdict: evaluate it first."
         return [Finding("verdict", holds=False, sentence=text)]
-    day = today or datetime.now(UTC).date()
+    day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
     return [
         finding
         for name in names.split(",")
-        for finding in verify_on_set(version, name, gateway, day)
+        for finding in verify_on_set(version, name, gateway, day, now)
     ]
 
 
-def verify_champion(model: str, gateway: Gateway) -> list[Finding]:
-    """Verify the version under `champion`, and that the ledger records its promotion.
+def require_alias(model: str, gateway: Gateway) -> ModelVersion:
+    """Return the version under `champion`.
 
     Raises
     ------
@@ -68,8 +76,19 @@ def verify_champion(model: str, gateway: Gateway) -> list[Finding]:
     if champion is None:
         msg = f"model {model} must have a `{CHAMPION}` in {gateway.uri}; it has none."
         raise InputError(msg)
-    ledger = Ledger(gateway, model)
-    return [*_verify_ledger(ledger, champion), *verify_version(champion, gateway)]
+    return champion
+
+
+def verify_champion(
+    champion: ModelVersion, gateway: Gateway, files: VersionFiles | None = None
+) -> list[Finding]:
+    """Verify the version under `champion`, and that the ledger records its promotion.
+
+    The alias is looked up once, by the caller: it may move meanwhile. `files` is as in
+    `verify_version`.
+    """
+    ledger = Ledger(gateway, champion.name)
+    return [*_verify_ledger(ledger, champion), *verify_version(champion, gateway, files=files)]
 
 
 def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -17,49 +16,40 @@ from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_o
 from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.findings import Finding
+from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
 
 _ROUNDING = 1e-9
 _FILES = ("verdict.json", "policy.json", "report.json", FILE)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check.
-
-    Attributes
-    ----------
-    what : str
-        Policy, report, evidence, tags, verdict, signature, record, rule, alias, dataset.
-    holds : bool
-        Whether it is as it should be.
-    sentence : str
-        The result in words.
-    """
-
-    what: str
-    holds: bool
-    sentence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"what": self.what, "holds": self.holds, "sentence": self.sentence}
-
-
 def verify_on_set(
-    version: ModelVersion, name: str, gateway: Gateway, day: date
-) -> Iterator[Finding]:
-    """Recompute a version's verdict on one set; yield what each check found."""
+    version: ModelVersion, name: str, gateway: Gateway, day: date, files: VersionFiles
+) -> list[Finding]:
+    """Recompute a version's verdict on one set; return what each check found."""
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
-        folder = gateway.download_artifacts(run_id)
-        parts = {one: json.loads((folder / one).read_text("utf-8")) for one in _FILES[:3]}
-        evidence = EvidenceFile(folder / FILE)
-        digest = evidence.digest
+        with gateway.run_files(run_id, _FILES) as folder:
+            parts = {one: json.loads((folder / one).read_text("utf-8")) for one in _FILES[:3]}
+            evidence = EvidenceFile(folder / FILE)
+            digest = evidence.digest
+            return list(_verify(version, name, parts, evidence, digest, day, files, run_id))
     except (InputError, OSError, ValueError) as error:
         text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
-        yield Finding("verdict", holds=False, sentence=text)
-        return
+        return [Finding("verdict", holds=False, sentence=text)]
+
+
+def _verify(
+    version: ModelVersion,
+    name: str,
+    parts: Mapping[str, Any],
+    evidence: EvidenceFile,
+    digest: str,
+    day: date,
+    files: VersionFiles,
+    run_id: str,
+) -> Iterator[Finding]:
     verdict: Verdict
     report: Report
     verdict, report = parts["verdict.json"], parts["report.json"]
@@ -79,6 +69,7 @@ def verify_on_set(
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
     yield from _same_origin(verdict, report, evidence, version, name)
     yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
+    yield files.compare(verdict, name)
     yield from check_signature(
         verdict_digest(verdict), verdict.get("signature"), f"verdict on {name}"
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.numbers import Bias, Cell, Value
 
 
@@ -42,9 +43,13 @@ class Model(TypedDict):
 
 
 class ModelRecord(Model):
-    """A model, and the digest of everything that affects its scores."""
+    """A model, the digest of everything that affects its scores, and the files that do.
+
+    Reports of earlier releases do not name the files.
+    """
 
     digest: str
+    bound: NotRequired[Bound]
 
 
 class DiagnosisRecord(TypedDict):

@@ -99,7 +99,7 @@ class Worsened(TypedDict):
 
 
 class Verdict(TypedDict):
-    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 3)."""
+    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 4)."""
 
     schema_version: int
     policy: PolicyRecord

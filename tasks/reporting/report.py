@@ -23,6 +23,7 @@ from biasgate.tasks.records import (
     Cell,
     Choices,
     Explained,
+    ModelRecord,
     Report,
     Summary,
     Verdict,
@@ -31,7 +32,7 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
 _TOLD = 20
@@ -44,7 +45,7 @@ def build_report(
     evaluation_set: EvaluationSet,
     choices: Choices,
     candidate: CandidateSettings,
-    candidate_digest: str,
+    scores: ScoresRecord,
     explained: Explained,
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
 ) -> Report:
@@ -60,8 +61,8 @@ def build_report(
         The measuring choices and row counts.
     candidate : CandidateSettings
         The candidate.
-    candidate_digest : str
-        SHA-256 of everything that affects its scores.
+    scores : ScoresRecord
+        Of its kept scores: the digest of everything that affects them, and the files that do.
     explained : mapping
         Meaning of the numbers, from `biasgate.tasks.measuring.diagnosis`.
     analysed : sequence of (str, AnalysisRecord)
@@ -79,6 +80,12 @@ def build_report(
         "source": evaluation_set.record["source"],
     }
     unmatched = evaluation_set.record.get("unmatched_terms", {})
+    judged: ModelRecord = {
+        "digest": scores["candidate_digest"],
+        **candidate.identity(),  # type: ignore[typeddict-item] # keys that it may have
+    }
+    if "bound" in scores:
+        judged["bound"] = scores["bound"]
     report: Report = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {
@@ -86,7 +93,7 @@ def build_report(
             "digest": evaluation_set.digest,
             "choices": choices,
         },
-        "candidate": {**candidate.identity(), "digest": candidate_digest},
+        "candidate": judged,
         "bias": bias_record(bias),
         "diagnosis": explained["diagnosis"],
         "thresholds": explained["thresholds"],
@@ -209,10 +216,10 @@ def write_report(
     folder: str,
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
-    candidate_digest = ScoredSet.digest_of(scores_folder)
+    scores = ScoredSet.record_of(scores_folder)
     choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, candidate_digest, explained, analysed)
+    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed)
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

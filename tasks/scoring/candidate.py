@@ -9,25 +9,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field, FiniteFloat
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.records import Model
+from biasgate.tasks.records import Bound, Model
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
+from biasgate.tasks.signing.manifest import Manifest, told
 from biasgate.tasks.store import Workplace
 
 LogMetrics = Callable[[Mapping[str, float], int], None]
 """Called during training with metrics and their epoch."""
+
+
+Opened = TypeVar("Opened", bound="Scorer")
 
 
 class Scorer(ABC):
@@ -46,11 +52,71 @@ class Scorer(ABC):
         Of the arithmetic: `float64`, `float32` or `bfloat16`.
     columns : tuple of str
         The columns of the evaluation set that `score` reads, `id` first.
+    files : Path or None
+        The folder, or the file, whose content decides the scores. A verdict records the digests
+        of these files, and they may not change while they are scored.
+    not_bound : str or None
+        What else decides the scores, in one sentence; None if nothing else does.
     """
 
     digest: str
     precision: str = "float64"
     columns: tuple[str, ...] = ("id", "text")
+    files: Path | None = None
+    not_bound: str | None = "This kind of candidate does not say which files decide its scores."
+    _resources: AbstractContextManager[Any] = nullcontext()
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """The files as they were when this was first asked; None if there are none."""
+        return None if self.files is None else Manifest.of(self.files, follow_links=True)
+
+    @property
+    def files_digest(self) -> str:
+        """Digest of the files; `files` must be set."""
+        assert self.manifest is not None  # noqa: S101 - a mistake in a kind, not in its input
+        return self.manifest.digest
+
+    @property
+    def single_digest(self) -> str:
+        """SHA-256 of the only file; `files` must be a file."""
+        assert self.manifest is not None  # noqa: S101 - a mistake in a kind, not in its input
+        [only] = self.manifest.files
+        return only["sha256"]
+
+    @property
+    def bound(self) -> Bound:
+        """What decides the scores, for the verdict."""
+        if self.manifest is None:
+            return {"what": "nothing", "digest": None, "files": [], "not_bound": self.not_bound}
+        return {
+            "what": "files",
+            "digest": self.manifest.digest,
+            "files": self.manifest.to_dict(),
+            "not_bound": self.not_bound,
+        }
+
+    def refuse_changed(self) -> None:
+        """Raise an error if the files are not those that the manifest names.
+
+        Raises
+        ------
+        CandidateError
+            With the names of the files.
+        """
+        if self.files is not None and self.manifest is not None:
+            found = Manifest.of(self.files, follow_links=True)
+            differ = self.manifest.differences(found)
+            if differ:
+                msg = (
+                    f"files in {self.files} must not change while they are scored; got: "
+                    f"{told(differ)}. Run again."
+                )
+                raise CandidateError(msg)
+
+    def keep(self, resources: AbstractContextManager[Any]) -> None:
+        """Hand over what is to be released after use, such as a folder with downloaded files."""
+        self._resources = resources
 
     @abstractmethod
     def check(self, evaluation_set: EvaluationSet) -> None:
@@ -73,7 +139,21 @@ class Scorer(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        with self._resources:
+            self.close()
+
+
+def open_version(
+    version: ModelVersion, workplace: Workplace, make: Callable[[Path], Opened]
+) -> Opened:
+    """Return the scorer that `make` opens from a copy of a version's files.
+
+    The copy is removed when the scorer is closed, or if it cannot be opened.
+    """
+    with ExitStack() as stack:
+        scorer = make(stack.enter_context(workplace.gateway.downloaded(version)))
+        scorer.keep(stack.pop_all())
+    return scorer
 
 
 def _unversioned() -> str:
@@ -109,6 +189,10 @@ class CandidateSettings(Settings):
     tags : list of str
         On a cluster: Prefect tags of the tasks that score it, for concurrency limits.
     """
+
+    opened_by_tag: ClassVar[frozenset[str] | None] = None
+    """The options that a tag of the registry may set for a version that was trained here; None
+    if no tag may choose this kind. None of them may make code run."""
 
     name: Name
     kind: str

@@ -22,6 +22,7 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord
 from biasgate.tasks.scoring.shards import Shards
@@ -69,7 +70,7 @@ def score_rows(
         first = random.randrange(n_shards)  # noqa: S311
         numbers = [(first + step) % n_shards for step in range(n_shards)]
         score_shards(scorer, evaluation_set, candidate, shards, numbers)
-        kept = finish_scores(shards, evaluation_set, n_shards)
+        kept = finish_scores(shards, evaluation_set, n_shards, scorer.bound)
         say(f"scored {what}", aside=True)
     else:
         say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
@@ -99,6 +100,7 @@ def score_shards(
     size, n_rows = candidate.rows_a_shard, evaluation_set.n_rows
     what = f"score {candidate.name} on {evaluation_set.name}{part}"
     total = sum(min(size, n_rows - number * size) for number in numbers)
+    made: list[int] = []
     with progress(what, total=total, unit="rows", always=True) as advance:
         for number in numbers:
             start = number * size
@@ -109,18 +111,36 @@ def score_shards(
                     [rows] = table.combine_chunks().to_batches()
                     score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
                     scores = without_quotes(score, of, CandidateError)
+                    if not made:  # the first call loads the model
+                        scorer.refuse_changed()
                     shards.write(number, ids, _checked(scores, rows, start, candidate))
+                    made.append(number)
             advance(len(ids))
+    if made:
+        _refuse_changed(scorer, shards, made)
 
 
-def finish_scores(shards: Shards, evaluation_set: EvaluationSet, n_shards: int) -> ScoredSet:
-    """Record that all shards are complete."""
+def _refuse_changed(scorer: Scorer, shards: Shards, made: Sequence[int]) -> None:
+    """Remove the shards of a model whose files changed meanwhile, since its digest names others."""
+    try:
+        scorer.refuse_changed()
+    except (CandidateError, InputError):
+        for number in made:
+            shards.remove(number)
+        raise
+
+
+def finish_scores(
+    shards: Shards, evaluation_set: EvaluationSet, n_shards: int, bound: Bound
+) -> ScoredSet:
+    """Record that all shards are complete, and what decided the scores."""
     record: ScoresRecord = {
         "candidate_digest": shards.candidate_digest,
         "set_digest": shards.set_digest,
         "precision": shards.precision,
         "n_rows": evaluation_set.n_rows,
         "n_shards": n_shards,
+        "bound": bound,
     }
     shards.folder.write(RECORD, json.dumps(record, indent=2).encode())
     return ScoredSet(shards.folder.url, record)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.shards import Shards
 
@@ -18,13 +19,14 @@ RECORD = "record.json"
 
 
 class ScoresRecord(TypedDict):
-    """`record.json`: the candidate, the set, and the number of scores."""
+    """`record.json`: the candidate, the set, the number of scores, and what decided them."""
 
     candidate_digest: str
     set_digest: str
     precision: str
     n_rows: int
     n_shards: int
+    bound: NotRequired[Bound]  # earlier records have none
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class ScoredSet:
         return found
 
     @classmethod
-    def digest_of(cls, url: str) -> str:
-        """Return the digest of the candidate of kept scores, without reading a score.
+    def record_of(cls, url: str) -> ScoresRecord:
+        """Return the record of kept scores, without reading a score.
 
         Raises
         ------
@@ -80,7 +82,8 @@ class ScoredSet:
         if content is None:
             msg = f"{url} must hold scores; they are missing. Run again."
             raise InputError(msg)
-        return cls(url, json.loads(content)).candidate_digest
+        found: ScoresRecord = json.loads(content)
+        return found
 
     @property
     def candidate_digest(self) -> str:
@@ -104,8 +107,8 @@ class ScoredSet:
 
     def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
         """Whether these are this candidate's scores on this set."""
-        digests = self.record["candidate_digest"], self.record["set_digest"]
-        return digests == (scorer.digest, evaluation_set.digest)
+        found = self.record["candidate_digest"], self.record["set_digest"], self.record.get("bound")
+        return found == (scorer.digest, evaluation_set.digest, scorer.bound)
 
     def table(self) -> pa.Table:
         """Read `id` and `score`, in the row order of the set.

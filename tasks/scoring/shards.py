@@ -70,6 +70,10 @@ class Shards:
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         self.folder.write(_name(number), sink.getvalue().to_pybytes())
 
+    def remove(self, number: int) -> None:
+        """Remove a shard, if it is there."""
+        self.folder.remove(_name(number))
+
     def locked(self, number: int) -> AbstractContextManager[None]:
         """Lock a shard against others that compute it."""
         return self.folder.locked(_name(number))

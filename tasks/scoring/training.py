@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from biasgate.tasks.common.errors import CandidateError, without_quotes
+from biasgate.tasks.common.errors import CandidateError, InputError, without_quotes
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -78,7 +78,13 @@ def train_and_register(
 def trained_options(version: ModelVersion) -> dict[str, Any] | None:
     """Return the options to open a version that was trained here; None for any other."""
     found = version.tags.get(OPENED_AS)
-    return None if found is None else dict(json.loads(found))
+    if found is None:
+        return None
+    try:
+        return dict(json.loads(found))
+    except (TypeError, ValueError) as error:
+        msg = f"tag {OPENED_AS} of {version.uri} must be a JSON object; it is not."
+        raise InputError(msg) from error
 
 
 @task(name="train candidate", task_run_name="train {candidate.name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from biasgate.tasks.records import FileRecord
 # A link is not followed, and opening a named pipe does not wait. Windows has neither.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FLAGS |= getattr(os, "O_BINARY", 0)
+_TOLD = 5
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -104,8 +106,8 @@ class Manifest:
             if not _is_record(one):
                 msg = f"a manifest must list path, size and sha256 of each file; got {one!r:.200}."
                 raise ManifestError(msg)
-        paths = [one["path"] for one in files]
-        wrong = [one for one in paths if not _stays_inside(one) or paths.count(one) > 1]
+        times = Counter(one["path"] for one in files)
+        wrong = [one for one, n in times.items() if n > 1 or not _stays_inside(one)]
         if wrong:
             msg = (
                 "paths of a manifest must differ and stay inside the folder; got "
@@ -113,6 +115,12 @@ class Manifest:
             )
             raise ManifestError(msg)
         return cls(_in_order(FileRecord(**one) for one in files))  # type: ignore[typeddict-item]
+
+
+def told(differences: Sequence[str]) -> str:
+    """Return differences for a message: the first few, and how many more there are."""
+    more = len(differences) - _TOLD
+    return "; ".join(differences[:_TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
 def shown(path: str) -> str:

@@ -118,8 +118,8 @@ def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerd
     folder = Path(measured.folder)
     key = run_key(run, measured.candidate.name, measured.source.name)
     run_id = gateway.find_run(gateway.experiment_of(run), key)
-    logged = gateway.download_artifacts(str(run_id))
-    shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
+    with gateway.run_files(str(run_id)) as logged:
+        shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
     verdict: Verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
     return {**verdict, "run_id": str(run_id)}
 

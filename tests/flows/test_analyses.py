@@ -90,7 +90,8 @@ def test_each_analysis_has_a_table_that_is_an_artifact_of_the_run_too(home):
     assert [one.name for one in tables] == sorted(f"{kind}.csv" for kind in kinds)
     summary = json.loads((folder / "asked" / "summary.json").read_text())
     gateway = Gateway.of_store(folder / "store")
-    kept = gateway.download_artifacts(summary["verdicts"][0]["run_id"])
+    with gateway.run_files(summary["verdicts"][0]["run_id"]) as found:
+        kept = found  # a folder of the store
     for table in tables:
         assert (kept / "analyses" / table.name).read_bytes() == table.read_bytes()
         assert len(table.read_text().splitlines()) > 1

@@ -76,6 +76,17 @@ def registered_version(gateway, folder, name):
     return gateway.register(MODEL, run_id, "model", {})
 
 
+def bound(gateway, version):
+    """Return the files of a version as a report records them."""
+    files = gateway.manifest(version)
+    return {
+        "what": "files",
+        "digest": files.digest,
+        "files": files.to_dict(),
+        "not_bound": None,
+    }
+
+
 def judge_version(gateway, store, folder, version, scores, champion=None):
     """Judge a version against the champion's scores; log and tag the verdict, return it."""
     rows = EvaluationSet.load(store / "sets" / "comments-0")
@@ -99,7 +110,7 @@ def judge_version(gateway, store, folder, version, scores, champion=None):
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
     report = {
         "evaluation_set": {"name": "comments", "digest": rows.digest, "choices": CHOICES},
-        "candidate": candidate | {"digest": digests["candidate"]},
+        "candidate": candidate | {"digest": digests["candidate"], "bound": bound(gateway, version)},
         "bias": bias.to_dict(),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +158,8 @@ def judge_against_now(gateway, store, folder, version, scores):
 
 def artifact(gateway, version, name):
     """Return the path of a file of a version's run, in a store on this disk."""
-    return gateway.download_artifacts(version.run_id) / name
+    with gateway.run_files(version.run_id) as folder:
+        return folder / name
 
 
 def edit_json(path, change):

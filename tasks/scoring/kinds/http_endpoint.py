@@ -91,6 +91,9 @@ class EndpointScorer(Scorer):
     def __init__(self, settings: HttpEndpoint) -> None:
         self._settings = settings
         chosen = [settings.column, settings.output, settings.label]
+        self.not_bound = (
+            "The model behind the endpoint is not recorded, only its URL and `version`."
+        )
         self.digest = json_digest(["http", settings.url, settings.version, *chosen])
         self._of = f"endpoint {settings.url} of candidate {settings.name!r}"
 

@@ -1,10 +1,15 @@
-"""Candidate kind `mlflow`: a registered model version, scored through pyfunc."""
+"""Candidate kind `mlflow`: a registered model version.
+
+scikit-learn saved as skops is read by biasgate itself. Everything else may run code when it is
+loaded: only if the evaluation file says `trusted: true`, MLflow loads it through pyfunc.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,18 +19,17 @@ import pyarrow as pa
 from pydantic import AfterValidator
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import folder_digest, json_digest
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.mlflow_server.model_folders import (
-    load_pyfunc,
-    model_description,
-    model_signature,
-)
+from biasgate.tasks.mlflow_server.model_folders import load_pyfunc, model_signature
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.kinds.safe_models import SkopsModel, UnsafeModelError, skops_model
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.store import Workplace
+
+_NOT_BOUND = "The code that the model runs may read more than the model's files."
 
 
 def _refuse_other_uris(uri: str) -> str:
@@ -53,6 +57,8 @@ class MlflowModel(CandidateSettings):
         Accept a format that executes code when it is loaded.
     """
 
+    opened_by_tag = frozenset({"output", "label"})
+
     kind: Literal["mlflow"]
     model: ModelUri
     output: str | None = None
@@ -63,24 +69,24 @@ class MlflowModel(CandidateSettings):
         """Return the version that the URI names now."""
         return workplace.gateway.resolve(self.model)
 
-    def open(self, workplace: Workplace) -> PyfuncScorer:
-        """Download the version and check its metadata."""
-        folder = workplace.gateway.download(self.registered(workplace))
-        refuse_untrusted(folder, self.model, trusted=self.trusted)
-        if self.label is not None:
-            require_label(folder, self.model, self.label)
-        return PyfuncScorer(self, folder)
+    def open(self, workplace: Workplace) -> Scorer:
+        """Copy the version's files and check its metadata."""
+        return open_version(self.registered(workplace), workplace, partial(RegisteredScorer, self))
 
 
-class PyfuncScorer(Scorer):
-    """A pyfunc model."""
+class RegisteredScorer(Scorer):
+    """A registered model: read from skops, or through pyfunc if it is trusted."""
 
     def __init__(self, settings: MlflowModel, folder: Path) -> None:
         self._settings = settings
-        self._folder = folder
-        self._column = _input_column(folder, settings.model)
+        self._folder = self.files = folder
+        self._safe = _safe_or_trusted(folder, settings)
+        if settings.label is not None:
+            require_label(folder, settings.model, settings.label)
+        self._input = text_input(folder, settings.model)
         chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
-        self.digest = json_digest(["mlflow", folder_digest(folder), *chosen])
+        self.digest = json_digest(["mlflow", self.files_digest, *chosen])
+        self.not_bound = None if self._safe else _NOT_BOUND
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -89,38 +95,33 @@ class PyfuncScorer(Scorer):
             name, model = self._settings.name, self._settings.model
             refuse_training_rows(self._folder, evaluation_set, name, model)
 
+    def try_out(self) -> None:
+        """Load the model."""
+        _ = self._model
+
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the probability of the positive class."""
         texts = rows.column("text").to_numpy(zero_copy_only=False)
-        given = texts if self._column is None else pd.DataFrame({self._column: texts})
+        given = self._input(texts)
         of = f"model {self._settings.model} of candidate {self._settings.name!r}"
         options = {"output": self._settings.output, "label": self._settings.label}
-        return positive_scores(self._model.predict(given), of, **options)
+        return positive_scores(self._model(given), of, **options)
 
     @cached_property
     def _model(self) -> Any:
-        return load_pyfunc(self._folder)
+        if self._safe is None:
+            return load_pyfunc(self._folder).predict
+        return getattr(self._safe.load(), self._safe.predict)
 
 
-def refuse_untrusted(folder: Path, model: str, *, trusted: bool) -> None:
-    """Refuse a model whose loading may execute code, unless the configuration trusts it."""
-    flavours = model_description(folder).get("flavors", {})
-    sklearn = flavours.get("sklearn", {})
-    safe = (
-        set(flavours) == {"python_function", "sklearn"}
-        and flavours["python_function"].get("loader_module") == "mlflow.sklearn"
-        and not flavours["python_function"].get("code")
-        and not sklearn.get("code")
-        and sklearn.get("serialization_format") == "skops"
-        and not sklearn.get("skops_trusted_types")
-    )
-    if not safe and not trusted:
-        msg = (
-            f"model {model} must be in a format that does not execute code on load (scikit-learn "
-            f"as skops); it has {', '.join(flavours)}. If you trust its author, set "
-            "`trusted: true`."
-        )
-        raise InputError(msg)
+def _safe_or_trusted(folder: Path, settings: MlflowModel) -> SkopsModel | None:
+    """Return the skops file of a safe model; None for any other that is trusted."""
+    try:
+        return skops_model(folder, settings.model)
+    except UnsafeModelError:
+        if not settings.trusted:
+            raise
+        return None
 
 
 def require_label(folder: Path, model: str, label: str) -> None:
@@ -136,8 +137,14 @@ def require_label(folder: Path, model: str, label: str) -> None:
         raise InputError(msg)
 
 
-def _input_column(folder: Path, uri: str) -> str | None:
-    """Return the name of the text column, or None if the model takes an array."""
+def text_input(folder: Path, uri: str) -> Callable[[np.ndarray], Any]:
+    """Return how to hand texts to a model: as an array, or as a table if it takes one.
+
+    Raises
+    ------
+    InputError
+        If the model has no signature, or one that does not take one column of text.
+    """
     signature = model_signature(folder)
     if signature is None or signature.inputs is None:
         msg = f"model {uri} must have a signature. Log it again with one (`infer_signature`)."
@@ -148,4 +155,8 @@ def _input_column(folder: Path, uri: str) -> str | None:
         shown = ", ".join(f"{n} ({t})" for n, t in zip(names, types, strict=False)) or str(types)
         msg = f"model {uri} must take one column of text; its signature has {shown}."
         raise InputError(msg)
-    return str(signature.inputs.input_names()[0]) if signature.inputs.has_input_names() else None
+    if signature.inputs.is_tensor_spec() and not signature.inputs.has_input_names():
+        return lambda texts: texts
+    named = signature.inputs.has_input_names()
+    column = str(signature.inputs.input_names()[0]) if named else 0
+    return lambda texts: pd.DataFrame({column: texts})

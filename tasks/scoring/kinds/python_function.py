@@ -15,7 +15,7 @@ from pydantic import AfterValidator, ByteSize, Field, ValidationInfo
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.settings import relative_to_configuration
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -23,6 +23,8 @@ from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
 from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
 from biasgate.tasks.store import Workplace
 
+_NOT_BOUND = "What the function imports or reads beside its file may change the scores."
+_NOT_RECORDED = "is not recorded, only its name and `version`."
 _NAME = r"[A-Za-z_][\w.]*"
 
 
@@ -141,12 +143,14 @@ class FunctionScorer(Scorer):
     def __init__(self, settings: PythonFunction, workplace: Workplace) -> None:
         self._settings, self._workplace = settings, workplace
         self._of = f"{settings.call} of candidate {settings.name!r}"
+        self.files = settings.file
+        self.not_bound = _NOT_BOUND
         if settings.file is None:
+            self.not_bound = f"The package behind {settings.call} {_NOT_RECORDED}"
             self.digest = json_digest(["python", settings.call, settings.version])
         else:
             function = settings.call.rpartition(":")[2]
-            digest = file_digest(settings.file)
-            self.digest = json_digest(["python", digest, function, settings.version])
+            self.digest = json_digest(["python", self.single_digest, function, settings.version])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text."""

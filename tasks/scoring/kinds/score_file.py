@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,9 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.signing.manifest import Manifest, shown
 from biasgate.tasks.store import Workplace
 
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
@@ -126,24 +128,77 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
         return gateway.register_once(model, run_id, "scores", tags, SCORES_TAG)
 
 
-def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:
-    """Return the settings to open a version that is a file of scores; None for a model."""
+class RegisteredScores(CandidateSettings):
+    """A version that is a file of scores, as a rival; `registered_scores` makes it.
+
+    Attributes
+    ----------
+    model : str
+        The version.
+    file : str
+        The name of the file in the version's folder.
+    read_by : tuple of str
+        Its columns of ids and scores, and its separator if one is set.
+    """
+
+    kind: Literal["scores"] = "scores"
+    model: str
+    file: str
+    read_by: tuple[str, ...]
+
+    def registered(self, workplace: Workplace) -> ModelVersion:
+        """Return the version."""
+        return workplace.gateway.resolve(self.model)
+
+    def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
+        """Accept any set: existing scores need no text."""
+
+    def open(self, workplace: Workplace) -> ScoreTable:
+        """Read and check the whole file, from a copy."""
+        version = self.registered(workplace)
+        with workplace.gateway.downloaded(version) as folder:
+            names = [one["path"] for one in Manifest.of(folder).files]
+            if names != [self.file]:
+                msg = (
+                    f"{version.uri} must hold the file of scores that its tag {COLUMNS_TAG} names, "
+                    f"{self.file!r}, and nothing else; it holds {', '.join(map(shown, names))}."
+                )
+                raise InputError(msg)
+            read_by = dict(zip(("id", "score", "separator"), self.read_by, strict=False))
+            options = {"name": self.name, "kind": "scores", "path": folder / self.file, **read_by}
+            return ScoreTable(ScoreFile.model_validate(options))
+
+
+def registered_scores(version: ModelVersion, like: CandidateSettings) -> CandidateSettings | None:
+    """Return a version that is a file of scores, with a rival's options; None for a model.
+
+    Raises
+    ------
+    InputError
+        If the tag that names the columns is not as `register_scores` writes it.
+    """
     if COLUMNS_TAG not in version.tags:
         return None
-    name, *columns = json.loads(version.tags[COLUMNS_TAG])
-    path = gateway.download(version) / name
-    read_by = dict(zip(("id", "score", "separator"), columns, strict=False))
-    return {"kind": "scores", "path": str(path), **read_by}
+    try:
+        name, *columns = json.loads(version.tags[COLUMNS_TAG])
+        options = like.model_dump(include=set(CandidateSettings.model_fields) - {"kind"})
+        return RegisteredScores.model_validate(
+            {**options, "model": version.uri, "file": name, "read_by": columns}
+        )
+    except ValueError as error:
+        msg = f"tag {COLUMNS_TAG} of {version.uri} must name a file and its columns; it does not."
+        raise InputError(msg) from error
 
 
 class ScoreTable(Scorer):
     """The scores of a file, looked up by id."""
 
     columns = ("id",)
+    not_bound = "The model that made the scores is not known here; only its scores are."
 
     def __init__(self, settings: ScoreFile) -> None:
-        self.path = settings.path
-        self.digest = json_digest(["scores", file_digest(self.path), settings.columns])
+        self.path = self.files = settings.path
+        self.digest = json_digest(["scores", self.single_digest, settings.columns])
         wanted = [name for name in (settings.id, settings.score) if name != reading.ROW_NUMBER]
         ids, scores = [], []
         for chunk in reading.read_chunks(self.path, wanted, separator=settings.separator):
@@ -155,12 +210,21 @@ class ScoreTable(Scorer):
             raise InputError(msg)
         self._index = pd.Index(pa.chunked_array(ids).to_pandas())
         self._scores = np.concatenate(scores)
+        super().refuse_changed()  # the last time: from here on, the scores are in memory
         repeated = np.flatnonzero(self._index.duplicated())
         if repeated.size:
             row = int(repeated[0])
             where = place(file=self.path, row=row, id=self._index[row])
             msg = f"ids must be unique; got a second {shown_id(self._index[row])} {where}."
             raise InputError(msg)
+
+    @property
+    def bound(self) -> Bound:
+        """The file."""
+        return {**super().bound, "what": "scores"}
+
+    def refuse_changed(self) -> None:
+        """Accept any change: the file was read when it was opened."""
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse ids that are only in the file or only in the set: never join by position."""

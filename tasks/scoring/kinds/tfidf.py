@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -13,14 +13,20 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import folder_digest, json_digest
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mlflow_server.model_folders import load_classifier, save_classifier
+from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer
-from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri, refuse_untrusted
+from biasgate.tasks.scoring.candidate import (
+    CandidateSettings,
+    LogMetrics,
+    Scorer,
+    open_version,
+)
+from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
+from biasgate.tasks.scoring.kinds.safe_models import skops_model
 from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
@@ -125,9 +131,7 @@ class Tfidf(CandidateSettings):
         if version is None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        folder = workplace.gateway.download(version)
-        refuse_untrusted(folder, version.uri, trusted=False)
-        return TfidfScorer(self, folder)
+        return open_version(version, workplace, partial(TfidfScorer, self))
 
 
 class TfidfScorer(Scorer):
@@ -135,10 +139,12 @@ class TfidfScorer(Scorer):
 
     def __init__(self, settings: Tfidf, folder: Path) -> None:
         self._settings = settings
-        self._folder = folder
+        self._folder = self.files = folder
+        self.not_bound = None
+        self._file = skops_model(folder, str(settings.model))
         self._has_scored = False
         major = version_of("scikit-learn").split(".")[0]
-        self.digest = json_digest(["tfidf", folder_digest(folder), major])
+        self.digest = json_digest(["tfidf", self.files_digest, major])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -166,7 +172,7 @@ class TfidfScorer(Scorer):
 
     @cached_property
     def _pipeline(self) -> Any:
-        return load_classifier(self._folder)
+        return self._file.load()
 
 
 def positive_probability(pipeline: Pipeline, texts: Sequence[str]) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -19,8 +19,14 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics, Scorer
+from biasgate.tasks.scoring.candidate import (
+    CandidateSettings,
+    LogMetrics,
+    Scorer,
+    open_version,
+)
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
+from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 from biasgate.tasks.scoring.kinds.transformer_head import Activation, Head, choose_head
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
@@ -35,6 +41,7 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 _NEGATIVE, _POSITIVE = "not toxic", "toxic"
 # Invented, neutral, and the same for every model: an input example must leak nothing.
 _EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
+_NOT_BOUND = "The code of the model may read more than the model's files."
 _TEXTS_A_PART = 10_000
 
 
@@ -69,6 +76,8 @@ class Transformer(CandidateSettings):
     trust_remote_code : str, optional
         Repeat the model's name here (`hub`, or the folder's name) to let its code run.
     """
+
+    opened_by_tag = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
 
     kind: Literal["transformer"]
     folder: ConfigPath | None = None
@@ -153,7 +162,7 @@ class Transformer(CandidateSettings):
         """Download the files of a hub model or a registered one; load nothing yet."""
         found = self.registered(workplace)
         if found is not None:
-            return TransformerScorer(self, workplace.gateway.download(found))
+            return open_version(found, workplace, partial(TransformerScorer, self))
         if self.train_on is not None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
@@ -176,14 +185,14 @@ class Transformer(CandidateSettings):
             lacking = "weights in *.safetensors" if file.exists() else "config.json"
             msg = f"folder {folder} of candidate {self.name!r} must hold {lacking}; it does not."
             raise InputError(msg)
-        config = dict(json.loads(file.read_text("utf-8")))
-        if "auto_map" in config and self.trust_remote_code is None:
-            msg = (
-                f"model {self._own_name()} of candidate {self.name!r} contains its own code. If "
-                f"you trust its author, set `trust_remote_code: {self._own_name()}`."
-            )
-            raise InputError(msg)
-        return config
+        self.refuse_code(folder)
+        return dict(json.loads(file.read_text("utf-8")))
+
+    def refuse_code(self, folder: Path) -> None:
+        """Refuse weights or a tokenizer that need to run their own code, unless it is trusted."""
+        if self.trust_remote_code is None:
+            remedy = f"set `trust_remote_code: {self._own_name()}`."
+            refuse_code_of_transformer(folder, self.described, f"If you trust its author, {remedy}")
 
     @property
     def described(self) -> str:
@@ -220,14 +229,16 @@ class TransformerScorer(Scorer):
         from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision  # noqa: PLC0415 - needs the extra
 
         self._settings = settings
-        self._folder = folder
-        self._files = self._tokenizer = folder
+        self._folder = self.files = folder
+        self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
+        self._weights = self._tokenizer = folder
         if settings.model is not None:
-            self._files, self._tokenizer = _of_version(folder, settings)
-        self._head = settings.head(settings.read_config(self._files))
+            self._weights, self._tokenizer = _of_version(folder, settings)
+            settings.refuse_code(self._tokenizer)
+        self._head = settings.head(settings.read_config(self._weights))
         self.precision = chosen_precision(settings.precision)
         chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
-        self.digest = json_digest(["transformer", folder_digest(folder), *chosen])
+        self.digest = json_digest(["transformer", self.files_digest, *chosen])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -245,7 +256,7 @@ class TransformerScorer(Scorer):
         from biasgate.tasks.scoring.kinds.transformer_inference import Classifier  # noqa: PLC0415 - needs the extra
 
         return Classifier(
-            self._files,
+            self._weights,
             self._settings.described,
             precision=self.precision,
             max_tokens=self._settings.max_tokens,

@@ -91,9 +91,7 @@ def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
     explained = explain(layout, bias)
-    report = build_report(
-        bias, rows, layout.record["choices"], candidate, scored.candidate_digest, explained
-    )
+    report = build_report(bias, rows, layout.record["choices"], candidate, scored.record, explained)
     assert {key: report[key] for key in explained} == explained
     assert "analyses" not in report
     choices = report["evaluation_set"]["choices"]
@@ -210,7 +208,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
         rows,
         layout.record["choices"],
         CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"}),
-        scored.candidate_digest,
+        scored.record,
         explain(layout, bias),
     )
     table = metric_table(report)

@@ -21,6 +21,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
         "champion": compared,
         "policy": {"report_only": report_only},
         "evaluation_set": {"name": "comments"},
+        "candidate": {"bound": {"what": "nothing", "not_bound": "A test has no model."}},
         "objective": objective,
         "run_id": RUN[0],
     }
@@ -164,7 +165,8 @@ def test_a_version_is_found_by_uri_alias_and_tag(gateway, versions):
     assert gateway.resolve(f"models:/{first.name}@champion").version == "1"
     assert gateway.find_version(first.name, "made", "2").version == second.version
     assert gateway.find_version(first.name, "made", "3") is None
-    assert (gateway.download(first) / "file").read_text() == "x"
+    with gateway.downloaded(first) as folder:
+        assert (folder / "file").read_text() == "x"
 
 
 @pytest.mark.parametrize("uri", ["models:/nobody/1", "models:/nobody@champion"])

@@ -1,6 +1,7 @@
 """Odd comments and broken models, from the table to the stored scores: nothing is lost."""
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.comments import ODD
 
-from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -96,10 +97,11 @@ def test_a_registered_model_without_its_weights_is_told(rows, tmp_path, kind):
     texts = [f"{word} {n}" for n in range(20) for word in ("kind words", "vile insult")]
     save_classifier(settings.pipeline().fit(texts, [0, 1] * 20), tmp_path / "model", EXAMPLE)
     gateway = SimpleNamespace(
-        resolve=lambda uri: SimpleNamespace(uri=uri), download=lambda _: tmp_path / "model"
+        resolve=lambda uri: SimpleNamespace(uri=uri),
+        downloaded=lambda _: nullcontext(tmp_path / "model"),
     )
     candidate = {"kind": kind, "model": "models:/words/1"}
     assert len(kept(candidate, rows, tmp_path / "whole", gateway)) == len(COMMENTS)
     (tmp_path / "model" / "model.skops").unlink()
-    with pytest.raises(CandidateError, match=r"candidate 'model' failed with \w+Error at"):
+    with pytest.raises(InputError, match=r"model models:/words/1 .*'model.skops' is missing"):
         kept(candidate, rows, tmp_path / "broken", gateway)

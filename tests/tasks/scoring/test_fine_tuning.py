@@ -1,6 +1,7 @@
 """A fine-tuned transformer learns, stops early, and loads unchanged from the registry."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -123,8 +124,10 @@ def test_each_epoch_is_logged_and_training_stops_when_nothing_improves(first):
         assert loss[best] < 0.5, "the rate of 30 % alone gives 0.61"
 
 
-def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pickle(place, first):
-    folder = first.gateway.download(first.version)
+def test_the_version_holds_safetensors_and_hashes_of_the_training_rows_but_no_pickle(
+    place, first, tmp_path
+):
+    folder = first.gateway.fetch(first.version, tmp_path)
     assert str(place / "encoder") not in (folder / "MLmodel").read_text()
     names = {file.name for file in folder.rglob("*") if file.is_file()}
     assert {"MLmodel", "model.safetensors", "tokenizer.json", "training_rows.parquet"} <= names
@@ -181,7 +184,9 @@ def test_balanced_classes_raise_the_scores_of_the_rare_one(place, tmp_path):
     for weight in (None, "balanced"):
         change = {"class_weight": weight, "max_steps": 12}
         folder, _ = fitted(place, tmp_path / str(weight), fine_tuning=change)
-        gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _, at=folder: at)
+        gateway = SimpleNamespace(
+            resolve=lambda uri: uri, downloaded=lambda _, at=folder: nullcontext(at)
+        )
         settings = candidate(place, model="models:/tiny/1")
         with settings.open(SimpleNamespace(gateway=gateway)) as scorer:
             means.append(scorer.score(batch(unseen)).mean())
@@ -247,7 +252,7 @@ def test_an_encoder_that_lacks_weights_is_refused(place, tmp_path):
 
 def test_a_version_of_another_flavour_is_refused(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {sklearn: {}, python_function: {}}")
-    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: tmp_path)
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(tmp_path))
     settings = {"name": "t", "kind": "transformer", "model": "models:/words/1"}
     with pytest.raises(InputError, match=r"logged with `mlflow.transformers`; it is of another"):
         CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
@@ -256,7 +261,7 @@ def test_a_version_of_another_flavour_is_refused(tmp_path):
 def test_a_version_without_weights_is_refused(place, tmp_path):
     folder, _ = fitted(place, tmp_path, fine_tuning={"max_steps": 1})
     (folder / "model" / "model.safetensors").unlink()
-    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: folder)
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
     with pytest.raises(InputError, match=r"must hold weights in \*.safetensors; it does not"):
         candidate(place, model="models:/tiny/1").open(SimpleNamespace(gateway=gateway))
 

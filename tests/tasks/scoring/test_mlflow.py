@@ -1,5 +1,6 @@
 """Candidates from the registry: what is checked before loading, and what they may return."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import mlflow.pyfunc
@@ -44,7 +45,7 @@ def custom(tmp_path):
 
 def open_(folder, **options):
     settings = {"name": "own", "kind": "mlflow", "model": "models:/own/1", **options}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: folder)
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
     return CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
 
 
@@ -104,7 +105,7 @@ def test_the_trained_baseline_gives_odd_comments_a_score_through_both_doors(tmp_
     folder = tmp_path / "model"
     save_classifier(pipeline, folder, EXAMPLE)
     gateway = SimpleNamespace(
-        resolve=lambda uri: SimpleNamespace(uri=uri), download=lambda _: folder
+        resolve=lambda uri: SimpleNamespace(uri=uri), downloaded=lambda _: nullcontext(folder)
     )
     with candidate.open(SimpleNamespace(gateway=gateway)) as scorer:
         own = scorer.score(batch(ODD))

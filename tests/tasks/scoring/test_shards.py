@@ -119,6 +119,7 @@ def test_the_record_tells_candidate_set_and_precision(rows, root):
         "precision": "bfloat16",
         "n_rows": N,
         "n_shards": N_SHARDS,
+        "bound": Counting().bound,
     }
     assert ScoredSet.open(scored.url).precision == "bfloat16"
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -214,7 +215,7 @@ def test_a_pipeline_in_the_registry_scores_as_its_folder_does(folder, tmp_path):
     model = tmp_path / "logged"
     mlflow.transformers.save_model(pipeline, model, pip_requirements=[], input_example=["you"])
     settings = {"name": "logged", "kind": "mlflow", "model": "models:/logged/1", "trusted": True}
-    gateway = SimpleNamespace(resolve=lambda uri: uri, download=lambda _: model)
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(model))
     workplace = SimpleNamespace(gateway=gateway)
     texts = ["you are kind", "vile", "", "a w1 w2"]
     with CANDIDATES.validate_python(settings | {"label": "toxic"}).open(workplace) as scorer:

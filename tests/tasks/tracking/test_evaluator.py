@@ -1,6 +1,5 @@
 """MLflow's own `evaluate` with our plugin gives the numbers of `evaluate_bias`."""
 
-import json
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -89,8 +88,7 @@ def test_metrics_equal_those_of_the_library_under_the_keys_of_our_runs(
 
 def test_the_table_has_a_row_per_subgroup_with_intervals(tracked, rows):
     found, run = evaluate(tracked, rows, {})
-    folder = tracked.download_artifacts(run.info.run_id)
-    kept = json.loads((folder / TABLE).read_text("utf-8"))
+    kept = tracked.read_json(run.info.run_id, TABLE)
     assert [row[0] for row in kept["data"]] == SUBGROUPS
     bias = expected(rows)["subgroups"]
     lows = found.artifacts[TABLE].content["bpsn_auc_low"]

@@ -1,0 +1,164 @@
+"""Files of runs and model versions, read in place or brought to this machine.
+
+Nothing is left behind: what is downloaded goes to a folder that is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.own_folders import own_folder
+from biasgate.tasks.signing.manifest import Manifest, ManifestError, shown
+
+# MLflow itself writes this file into the folder of a version when it loads the version by its URI.
+ADDED_BY_MLFLOW = frozenset({"registered_model_meta"})
+
+
+@contextmanager
+def work_folder(parent: Path | None) -> Iterator[Path]:
+    """Yield an empty folder, in the work folder of a store if there is one; then remove it.
+
+    A folder that a killed process left is removed by the next one.
+    """
+    writable = parent is not None and os.access(parent.parent, os.W_OK)
+    place = parent if parent is not None and writable else Path(tempfile.gettempdir())
+    with own_folder(place, "biasgate-") as folder:
+        empty = folder / "files"  # beside the lock
+        empty.mkdir()
+        yield empty
+
+
+def local_folder(uri: str) -> Path | None:
+    """Return the folder at a URI of this machine's files; None for any other URI."""
+    from mlflow.utils.file_utils import local_file_uri_to_path  # noqa: PLC0415
+    from mlflow.utils.uri import is_local_uri  # noqa: PLC0415
+
+    return Path(local_file_uri_to_path(uri)) if is_local_uri(uri) else None
+
+
+@contextmanager
+def files_at(
+    uri: str, tracking_uri: str, work: Path | None, names: Sequence[str] | None = None
+) -> Iterator[Path]:
+    """Yield a folder with the artifacts at a URI, only to be read.
+
+    Files of this machine are read in place; others are downloaded.
+
+    Parameters
+    ----------
+    uri : str
+        Where they are.
+    tracking_uri : str
+        MLflow's server, which may pass them on.
+    work : Path or None
+        Folder for downloads.
+    names : sequence of str, optional
+        The only files that are needed. Default: all.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    local = local_folder(uri)
+    if local is not None:
+        if not os.path.lexists(local):
+            raise _missing(uri)
+        yield local
+        return
+    with work_folder(work) as folder:
+        if names is None:
+            yield fetch(uri, tracking_uri, folder)
+            return
+        for name in names:
+            fetch(f"{uri.rstrip('/')}/{name}", tracking_uri, folder)
+        yield folder
+
+
+def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
+    """Copy the artifacts at a URI to an empty folder, without MLflow's own file.
+
+    Returns
+    -------
+    Path
+        Where they are: in `folder`, or below it.
+
+    Raises
+    ------
+    InputError
+        If there are none, or one of this machine is a symbolic link.
+    """
+    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    local = local_folder(uri)
+    if local is not None:
+        if not os.path.lexists(local):
+            raise _missing(uri)
+        return _copy(local, folder)
+    try:
+        found = download_artifacts(
+            artifact_uri=uri, dst_path=str(folder), tracking_uri=tracking_uri
+        )
+    except (OSError, MlflowException) as error:
+        if isinstance(error, MlflowException) and "No such artifact" not in error.message:
+            raise
+        raise _missing(uri) from error
+    for name in ADDED_BY_MLFLOW:
+        (Path(found) / name).unlink(missing_ok=True)
+    return Path(found)
+
+
+def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
+    """Return the manifest of the artifacts at a URI.
+
+    Raises
+    ------
+    InputError
+        If there are none, or one is not a regular file.
+    """
+    with files_at(uri, tracking_uri, work) as folder:
+        return Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
+
+
+def _copy(source: Path, target: Path) -> Path:
+    """Copy regular files and folders; refuse a symbolic link, which could lead anywhere."""
+    for top, folders, files in os.walk(source, onerror=_raise):
+        here = target / Path(top).relative_to(source)
+        for name in (*folders, *files):
+            if (Path(top) / name).is_symlink():
+                path = (Path(top) / name).relative_to(source).as_posix()
+                msg = f"{shown(path)} must be a regular file; it is a symbolic link (in {source})."
+                raise ManifestError(msg)
+        for name in folders:
+            (here / name).mkdir()
+        for name in files:
+            if here != target or name not in ADDED_BY_MLFLOW:
+                shutil.copyfile(Path(top) / name, here / name)
+    return target
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _missing(uri: str) -> InputError:
+    return InputError(
+        f"artifacts must be at {without_password(uri)}; they are not. Were they deleted, or was "
+        "the database copied without them?"
+    )
+
+
+def without_password(uri: str) -> str:
+    """Return a URI for a message, without user and password."""
+    parts = urlsplit(uri)
+    if "@" not in parts.netloc:
+        return uri
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

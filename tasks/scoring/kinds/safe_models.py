@@ -1,0 +1,196 @@
+"""Models that are opened without running code that their files hold.
+
+What a file declares never decides how it is opened: a model from a registry may declare one
+format and hold another, and MLflow's loaders believe it. A file is read here by the loader of a
+format that holds no code (skops without further types, safetensors), or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.model_folders import model_description
+
+# Everything that MLflow writes for scikit-learn saved as skops. Other keys change what it loads.
+_KEYS = {
+    "python_function": {"env", "loader_module", "model_path", "predict_fn", "python_version"},
+    "sklearn": {
+        "code",
+        "pickled_model",
+        "serialization_format",
+        "sklearn_version",
+        "skops_trusted_types",
+    },
+}
+_PREDICT = ("predict", "predict_proba", "predict_log_proba")
+_SCHEMA = "schema.json"  # every skops file holds it
+# In the configuration of a transformer: the names of code to import, or to fetch from the hub.
+_CODE = ("auto_map", "custom_pipelines")
+_KERNELS = ("attn_implementation", "experts_implementation")
+
+
+class UnsafeModelError(InputError):
+    """A model that could run code of its own when it is loaded."""
+
+
+@dataclass(frozen=True)
+class SkopsModel:
+    """A scikit-learn model in one skops file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    predict : str
+        The method that gives the answers.
+    of : str
+        The model, for messages.
+    """
+
+    path: Path
+    predict: str
+    of: str
+
+    def load(self) -> Any:
+        """Return the scikit-learn object; the file may hold only types that skops knows as safe.
+
+        Raises
+        ------
+        InputError
+            If it holds another type, or cannot be read.
+        """
+        import skops.io  # noqa: PLC0415 - imports scikit-learn, which takes a second
+        from skops.io.exceptions import UntrustedTypesFoundException  # noqa: PLC0415
+
+        try:
+            return skops.io.load(self.path)
+        except UntrustedTypesFoundException as error:
+            found = ", ".join(skops.io.get_untrusted_types(file=self.path))
+            raise _unsafe(
+                self.of, f"{self.path.name} holds types that may run code: {found}"
+            ) from error
+        except Exception as error:
+            msg = (
+                f"{self.of} must be readable as skops; {self.path.name} is not "
+                f"({type(error).__name__})."
+            )
+            raise InputError(msg) from error
+
+
+def skops_model(folder: Path, model: str) -> SkopsModel:
+    """Find the one skops file that both MLflow and biasgate load from a model folder.
+
+    Parameters
+    ----------
+    folder : Path
+        A model folder of MLflow.
+    model : str
+        Its URI, for messages.
+
+    Raises
+    ------
+    UnsafeModelError
+        If the folder is anything but scikit-learn saved as skops, or if MLflow would load
+        another file or other code from it.
+    """
+    of = f"model {model}"
+    flavours = model_description(folder).get("flavors")
+    if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
+        known = ", ".join(map(str, flavours or ())) or "nothing"
+        hint = ""
+        if isinstance(flavours, dict) and "transformers" in flavours:
+            hint = " Or open it with `kind: transformer`, which reads safetensors only."
+        raise _unsafe(of, f"it has {known}", hint)
+    pyfunc, sklearn = flavours["python_function"], flavours["sklearn"]
+    name = sklearn.get("pickled_model") if isinstance(sklearn, dict) else None
+    for flavour, keys in _KEYS.items():
+        content = flavours[flavour]
+        unknown = sorted(content.keys() - keys) if isinstance(content, dict) else ["no options"]
+        if unknown:
+            raise _unsafe(of, f"its MLmodel has `{unknown[0]}` in {flavour}")
+    for key, found, expected in (
+        ("loader_module", pyfunc.get("loader_module"), "mlflow.sklearn"),
+        ("serialization_format", sklearn.get("serialization_format"), "skops"),
+        ("code", sklearn.get("code"), None),
+        ("skops_trusted_types", sklearn.get("skops_trusted_types") or None, None),
+        ("model_path", pyfunc.get("model_path"), name),
+    ):
+        if found != expected:
+            raise _unsafe(of, f"its MLmodel has {key}: {found!r:.100}")
+    predict = pyfunc.get("predict_fn", "predict")
+    if predict not in _PREDICT:
+        raise _unsafe(of, f"its MLmodel has predict_fn: {predict!r:.100}")
+    if not isinstance(name, str) or "/" in name or "\\" in name or not _is_skops(folder / name):
+        is_missing = isinstance(name, str) and not (folder / name).exists()
+        problem = "is missing" if is_missing else "is not in the format of skops"
+        raise _unsafe(of, f"its file {name!r:.100} {problem}")
+    return SkopsModel(folder / name, predict, of)
+
+
+def refuse_code_of_transformer(folder: Path, of: str, remedy: str) -> None:
+    """Refuse a transformer whose configuration names code to import or to fetch.
+
+    Parameters
+    ----------
+    folder : Path
+        Weights or tokenizer, as `save_pretrained` writes them.
+    of : str
+        The model, for messages.
+    remedy : str
+        What to do, as a sentence.
+
+    Raises
+    ------
+    UnsafeModelError
+        If a JSON file of the folder does, or an adapter names another model.
+    """
+    if (folder / "adapter_config.json").exists():
+        msg = f"{of} must hold all its weights; adapter_config.json names another model. {remedy}"
+        raise UnsafeModelError(msg)
+    for path in sorted(folder.glob("*config*.json")):
+        for key, value in _items(_parsed(path)):
+            fetched = key.strip("_") in _KERNELS and "/" in str(value)
+            if (key in _CODE and value) or fetched:
+                msg = f"{of} contains its own code: {path.name} has `{key}`. {remedy}"
+                raise UnsafeModelError(msg)
+
+
+def _is_skops(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _SCHEMA in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _unsafe(of: str, why: str, hint: str = "") -> UnsafeModelError:
+    return UnsafeModelError(
+        f"{of} must be in a format that does not execute code on load (scikit-learn as skops); "
+        f"{why}. If you trust its author, set `trusted: true` in the evaluation file.{hint}"
+    )
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None  # whoever needs the file says so
+
+
+def _items(content: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every key with its value, at any depth."""
+    inner: Iterator[Any] = iter(())
+    if isinstance(content, Mapping):
+        yield from ((str(key), value) for key, value in content.items())
+        inner = iter(content.values())
+    elif isinstance(content, list):
+        inner = iter(content)
+    for one in inner:
+        if isinstance(one, (Mapping, list)):
+            yield from _items(one)
