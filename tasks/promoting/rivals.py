@@ -128,7 +128,7 @@ def _as_made(rival: CandidateSettings, version: ModelVersion) -> CandidateSettin
     if tagged is None:
         return None
     kind = tagged.get("kind")
-    allowed = KINDS.named(str(kind)).opened_by_tag if kind in KINDS.own else None
+    allowed = KINDS.named(str(kind)).opened_by_tag if str(kind) in KINDS.own else None
     if allowed is None:
         raise InputError(_not_by_tag(version, f"got kind {kind!r:.100}", f"kind: {kind!s:.100}"))
     unknown = sorted(tagged.keys() - allowed - {"kind"})

@@ -69,8 +69,9 @@ def scores_of(store, *, seed, noise):
 
 def registered_version(gateway, folder, name):
     """Register a version from its own run; its weights are its name."""
-    (folder / name).mkdir(parents=True)
+    (folder / name / "tokenizer").mkdir(parents=True)
     (folder / name / "weights").write_text(name, "utf-8")
+    (folder / name / "tokenizer" / "vocabulary").write_text("a b c", "utf-8")
     run_id = gateway.run(gateway.experiment("judged"), name, name)
     gateway.log_folder(run_id, folder / name, "model")
     return gateway.register(MODEL, run_id, "model", {})

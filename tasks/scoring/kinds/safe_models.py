@@ -102,7 +102,7 @@ def skops_model(folder: Path, model: str) -> SkopsModel:
     of = f"model {model}"
     flavours = model_description(folder).get("flavors")
     if not isinstance(flavours, dict) or set(flavours) != set(_KEYS):
-        known = ", ".join(map(str, flavours or ())) or "nothing"
+        known = ", ".join(map(str, flavours)) if isinstance(flavours, dict) else "nothing"
         hint = ""
         if isinstance(flavours, dict) and "transformers" in flavours:
             hint = " Or open it with `kind: transformer`, which reads safetensors only."

@@ -185,7 +185,7 @@ def registered_scores(version: ModelVersion, like: CandidateSettings) -> Candida
         return RegisteredScores.model_validate(
             {**options, "model": version.uri, "file": name, "read_by": columns}
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         msg = f"tag {COLUMNS_TAG} of {version.uri} must name a file and its columns; it does not."
         raise InputError(msg) from error
 

@@ -1,0 +1,253 @@
+"""The files that are deployed are the files that were judged, or somebody says which are not."""
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
+
+import biasgate
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.signature import FILES_DIGEST, tags_of
+from biasgate.tasks.promoting.by_hand import (
+    NotVerifiedError,
+    promote_version,
+    require_champion,
+    roll_back,
+    verify,
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A store whose second version is champion; the third was blocked."""
+    folder = tmp_path_factory.mktemp("whole")
+    store = folder / "store"
+    frozen_set(store)
+    gateway = local(store)
+    first = judged_version(gateway, store, folder / "first")
+    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    second = judged_version(gateway, store, folder / "second", champion=first, seed=1)
+    assert promote_one([second[1]], second[0], gateway)["promoted"]
+    blocked = judged_version(gateway, store, folder / "third", champion=second, noise=40)
+    assert blocked[1]["outcome"] == "fail"
+    return store
+
+
+@pytest.fixture
+def store(whole, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return shutil.copytree(whole, tmp_path / "store")
+
+
+@pytest.fixture
+def gateway(store):
+    return local(store)
+
+
+def files(gateway, version):
+    """The folder of a version's files, in the store."""
+    return Path(
+        gateway.place_of(gateway.resolve(f"models:/{MODEL}/{version}")).removeprefix("file://")
+    )
+
+
+def wrong(gateway, store):
+    return [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+
+
+def refusals(gateway, store):
+    """What `verify`, `require_champion` and `open_champion` say against the champion."""
+    with pytest.raises(NotVerifiedError) as required:
+        require_champion(MODEL, gateway)
+    with pytest.raises(ValueError) as opened:  # noqa: PT011 - the callers compare the text
+        biasgate.open_champion(MODEL, store)
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    return [" ".join(wrong(gateway, store)), str(required.value), str(opened.value)]
+
+
+def test_an_untouched_champion_is_opened_as_a_folder_with_its_files(gateway, store):
+    assert wrong(gateway, store) == []
+    folder = biasgate.open_champion(MODEL, store)
+    assert (folder / "weights").read_text() == "second"
+    assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
+    assert folder.stat().st_mode & 0o077 == 0
+    champion = require_champion(MODEL, gateway)
+    assert champion.tags[FILES_DIGEST] == gateway.manifest(champion).digest
+
+
+def test_what_is_opened_is_a_copy_that_later_changes_do_not_reach(gateway, store, tmp_path):
+    folder = biasgate.open_champion(MODEL, store, folder=tmp_path / "temporary")
+    (files(gateway, 2) / "weights").write_text("third")
+    assert (folder / "weights").read_text() == "second"
+    assert folder.parent == tmp_path / "temporary"
+
+
+def exchange(folder, other):
+    (folder / "weights").rename(other / "kept")
+    (other / "weights").rename(folder / "weights")
+    (other / "kept").rename(other / "weights")
+
+
+def flip(name):
+    def change(folder, _):
+        content = bytearray((folder / name).read_bytes())
+        content[-1] ^= 1
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def add(folder, _):
+    (folder / "tokenizer" / "hook.py").write_text("print()")
+
+
+def remove(folder, _):
+    (folder / "tokenizer" / "vocabulary").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (exchange, "weights: changed"),
+        (flip("weights"), "weights: changed"),
+        (flip("tokenizer/vocabulary"), "tokenizer/vocabulary: changed"),
+        (add, "tokenizer/hook.py: added"),
+        (remove, "tokenizer/vocabulary: missing"),
+    ],
+)
+def test_each_change_of_a_file_is_found_by_every_check(gateway, store, change, said):
+    change(files(gateway, 2), files(gateway, 3))
+    for found in refusals(gateway, store):
+        assert "the files of models:/toxicity/2 are the ones that were judged on comments" in found
+        assert f": {said}." in found
+
+
+@pytest.mark.parametrize("name", ["weights", "tokenizer"])
+def test_a_symbolic_link_is_found_even_if_it_leads_to_the_same_bytes(
+    gateway, store, name, tmp_path
+):
+    path = files(gateway, 2) / name
+    shutil.move(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    for found in refusals(gateway, store):
+        assert f"{name} must be a regular file; it is a symbolic link" in found
+
+
+def test_a_version_whose_source_was_pointed_to_another_is_found(gateway, store):
+    other = files(gateway, 3)
+    with closing(sqlite3.connect(store / "mlflow.db")) as database, database:
+        database.execute(
+            "UPDATE model_versions SET source = ?1, storage_location = ?1 "
+            "WHERE version = 2 AND name = ?2",
+            (other.as_uri(), MODEL),
+        )
+    for found in refusals(local(store), store):
+        assert f"Different in {other.as_uri()}: weights: changed." in found
+
+
+def test_files_that_were_deleted_are_found(gateway, store):
+    shutil.rmtree(files(gateway, 2))
+    for found in refusals(gateway, store):
+        assert "artifacts must be at" in found
+
+
+def test_an_alias_moved_to_a_blocked_version_is_found(gateway, store):
+    gateway.set_alias(MODEL, "champion", "3")
+    for found in refusals(gateway, store):
+        assert "champion is version 3; last promoted: 2." in found
+
+
+def test_the_file_that_mlflow_writes_when_it_loads_a_version_changes_nothing(gateway, store):
+    note = files(gateway, 2) / "registered_model_meta"
+    note.write_text("model_name: toxicity\nmodel_version: '2'\n")
+    assert wrong(gateway, store) == []
+    assert not (biasgate.open_champion(MODEL, store) / note.name).exists()
+    (files(gateway, 2) / "tokenizer" / note.name).write_text("")
+    assert f"tokenizer/{note.name}: added" in " ".join(wrong(gateway, store))
+    note.unlink()
+    note.symlink_to("weights")
+    assert "registered_model_meta must be a regular file" in " ".join(wrong(gateway, store))
+
+
+def test_an_exchanged_version_is_neither_promoted_by_hand_nor_rolled_back_to(gateway):
+    exchange(files(gateway, 1), files(gateway, 3))
+    for act in (
+        lambda: promote_version(MODEL, "1", "why", gateway),
+        lambda: roll_back(MODEL, "x", gateway),
+    ):
+        with pytest.raises(
+            NotVerifiedError, match=r"model: the files of models:/toxicity/1 .*chang"
+        ):
+            act()
+    assert gateway.alias(MODEL, "champion").version == "2"
+
+
+def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
+    gateway, store, tmp_path
+):
+    champion = gateway.resolve(f"models:/{MODEL}/2")
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
+    verdict["champion"] = {"name": "champion", "kind": "mlflow", "model": champion.uri}
+    flip("weights")(files(gateway, version.version), None)
+    with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
+        promote_one([verdict], version, gateway)
+    assert gateway.alias(MODEL, "champion").version == "2"
+
+
+def rewritten(gateway, change):
+    """Let the champion's verdict say something else, with a digest and tags that agree."""
+    version = gateway.resolve(f"models:/{MODEL}/2")
+    for name in ("verdict.json", "report.json"):
+        edit_json(artifact(gateway, version, name), change)
+    verdict = gateway.read_json(version.run_id, "verdict.json")
+    gateway.tag_version(version, tags_of([verdict | {"run_id": version.run_id}]))
+
+
+def test_a_verdict_from_before_files_were_recorded_says_so(gateway, store):
+    rewritten(gateway, lambda one: one["candidate"].pop("bound"))
+    assert any(
+        one == "the files of models:/toxicity/2 were not recorded when it was judged on comments, "
+        "so nobody knows whether they have changed since: evaluate it again."
+        for one in wrong(gateway, store)
+    )
+
+
+def test_a_verdict_that_binds_no_file_is_told_and_cannot_be_opened(gateway, store):
+    nothing = {"what": "nothing", "digest": None, "files": [], "not_bound": "It is elsewhere."}
+    rewritten(gateway, lambda one: one["candidate"].update(bound=nothing))
+    told = [one for one in verify(MODEL, None, gateway, store) if one.what == "model"]
+    text = "the files of models:/toxicity/2 were not recorded with the verdict on comments."
+    [found] = told
+    assert (found.holds, found.sentence) == (True, f"{text} It is elsewhere. Not checked.")
+    with pytest.raises(NotVerifiedError, match=r"model: .* It is elsewhere. Not checked"):
+        biasgate.open_champion(MODEL, store)
+
+
+def test_a_list_of_files_that_was_edited_is_found(gateway, store):
+    rewritten(gateway, lambda one: one["candidate"]["bound"]["files"].pop())
+    assert any(
+        "does not have the digest that the verdict names" in one for one in wrong(gateway, store)
+    )
+    rewritten(gateway, lambda one: one["candidate"]["bound"]["files"][0].update(path="../x"))
+    assert any("must differ and stay inside the folder" in one for one in wrong(gateway, store))
+
+
+def test_verifying_leaves_nothing_in_the_folder_for_temporary_files(gateway, store):
+    assert wrong(gateway, store) == []
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+    assert not list((store / "work").glob("*"))
