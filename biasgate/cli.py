@@ -100,7 +100,8 @@ def evaluate(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
-    with errors_told(verbose=verbose, quiet=as_json):
+    places = {"store": store, "output": output}
+    with errors_told(verbose=verbose, quiet=as_json, places=places):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
@@ -125,7 +126,7 @@ def train(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the candidates of an evaluation file that have `train_on`."""
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, places={"store": store}):
         _check(config, None, store)
         say("starting Prefect")
         from biasgate.flows.train import train as flow  # noqa: PLC0415
@@ -154,7 +155,8 @@ def nightly(
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named after the date, once or on a schedule."""
-    with errors_told(verbose=verbose or cron is not None):
+    places = {"store": store, "output": output}
+    with errors_told(verbose=verbose or cron is not None, places=places):
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
@@ -201,7 +203,7 @@ def demo(
 
     show.set_strength(strength)
     store = output / "store"
-    with errors_told(verbose=verbose):
+    with errors_told(verbose=verbose, places={"output": output}):
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 

@@ -94,7 +94,7 @@ def verify(
 @contextmanager
 def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
     """Yield the gateway of an existing store; exit as for a block if verification fails."""
-    with errors_told(verbose=False, quiet=quiet):
+    with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
         from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415

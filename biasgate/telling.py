@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -17,12 +18,16 @@ STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect
 
 
 @contextmanager
-def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
+def errors_told(
+    *, verbose: bool, quiet: bool = False, places: Mapping[str, Path] | None = None
+) -> Iterator[None]:
     """Report an input error in one sentence, and a crash with its traceback if `verbose`.
 
-    Steps are reported on standard error, unless `quiet`.
+    Steps are reported on standard error, unless `quiet`. `places` are the folders that are written
+    to, by their purpose; an error of their disks is told in one sentence, too.
     """
     _set_up_logging(verbose=verbose, quiet=quiet)
+    from biasgate.tasks.common.disks import disk_problem  # noqa: PLC0415
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
     try:
@@ -35,6 +40,10 @@ def errors_told(*, verbose: bool, quiet: bool = False) -> Iterator[None]:
     except Exception as error:
         if verbose:
             raise
+        problem = disk_problem(error, places or {})
+        if problem is not None:
+            print_error(problem)
+            raise typer.Exit(CRASH) from error
         print_error(f"{type(error).__name__}: {error}\nRun again with --verbose for the traceback.")
         raise typer.Exit(CRASH) from error
 
@@ -53,7 +62,7 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
         # A busy machine needs longer than Prefect's 20 seconds.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
-        "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "ERROR",
+        "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
     }.items():
         os.environ.setdefault(name, value)
     steps = logging.getLogger(STEPS)

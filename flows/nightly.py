@@ -9,7 +9,7 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.states import conclude
 from biasgate.tasks.records import NightSummary, Summary
-from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
+from biasgate.tasks.reporting.nights import folder_of_this_run, removed_if_empty, show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}")
@@ -23,7 +23,7 @@ def nightly(
 ) -> Any:
     """Evaluate, and show the result on Prefect's pages.
 
-    - name a folder after the time of this run
+    - create a folder named after the time of this run
     - run `evaluate` into it (sets and scores that did not change are reused)
     - publish the summary as a Prefect artifact
 
@@ -47,7 +47,8 @@ def nightly(
         As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
     """
     folder = folder_of_this_run(output)
-    found: Any = evaluate(config, folder, store, outcome_of=outcome_of)
+    with removed_if_empty(folder):
+        found: Any = evaluate(config, folder, store, outcome_of=outcome_of)
     summary: Summary = found
     show_summary(summary)
     night: NightSummary = {**summary, "output": folder}

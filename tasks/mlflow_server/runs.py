@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from biasgate.tasks.mlflow_server.new_store import make_database
 from biasgate.tasks.mlflow_server.versions import Registry, fetched
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
+_REQUEST = "biasgate.request"  # one call that creates a run
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"  # Markdown that the run page shows
 _METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
@@ -126,9 +128,15 @@ class Gateway(Registry):
         if found is not None:
             self.client.set_tag(found, OWNER, this_process())
             return found
-        known = {**(tags or {}), KEY: key, OWNER: this_process()}
+        request = uuid.uuid4().hex
+        known = {**(tags or {}), KEY: key, OWNER: this_process(), _REQUEST: request}
         known |= {PARENT: parent} if parent else {}
-        return str(self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id)
+        made = self.client.create_run(experiment_id, tags=known, run_name=name).info.run_id
+        # MLflow's client asks again if an answer is lost, and the server then makes a second run.
+        for one in self.client.search_runs([experiment_id], f"tags.`{_REQUEST}` = '{request}'"):
+            if one.info.run_id != made:
+                self.client.delete_run(one.info.run_id)
+        return str(made)
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""

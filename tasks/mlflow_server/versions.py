@@ -90,6 +90,20 @@ class Registry:
         made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
         return ModelVersion(name, str(made.version), run_id, tags)
 
+    def register_once(
+        self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str], tag: str
+    ) -> ModelVersion:
+        """Register a version, unless another process has just registered one with the same tag.
+
+        Of concurrent ones the first stays, and the others are deleted by those who made them.
+        """
+        made = self.register(name, run_id, artifact_path, tags)
+        first = self.find_version(name, tag, tags[tag])
+        if first is None or first.version == made.version:
+            return made
+        self.client.delete_model_version(name, made.version)
+        return first
+
     def _create_model(self, name: str) -> None:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
@@ -138,10 +152,9 @@ class Registry:
                 return found
 
     def find_version(self, name: str, tag: str, value: str) -> ModelVersion | None:
-        """Return the newest version with a tag, or None."""
+        """Return the first version with a tag, or None."""
         found = self.client.search_model_versions(f"name = '{name}' and tags.`{tag}` = '{value}'")
-        versions = sorted(found, key=lambda one: int(one.version))
-        return _version(versions[-1]) if versions else None
+        return _version(min(found, key=lambda one: int(one.version))) if found else None
 
     def resolve(self, uri: str) -> ModelVersion:
         """Return the version that `models:/name/version` or `models:/name@alias` names.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from biasgate.tasks.common.files import require_writable
 from biasgate.tasks.common.prefect_task import publish_markdown, say, task
 from biasgate.tasks.records import Summary
 from biasgate.tasks.reporting.report import summary_markdown
@@ -13,10 +17,40 @@ from biasgate.tasks.reporting.report import summary_markdown
 
 @task(name="name folder")
 def folder_of_this_run(output: str) -> str:
-    """Return a new folder `output/<UTC date and time>`."""
-    folder = Path(output) / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    """Create a new folder `output/<UTC date and time>` and return it.
+
+    It is this run's own: one that starts in the same second gets `...-2`.
+    """
+    require_writable(Path(output).absolute(), "output")
+    Path(output).mkdir(parents=True, exist_ok=True)
+    name = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+    folder = next(one for one in _names(Path(output) / name) if _is_new(one))
     say(f"evaluating into {folder}")
     return str(folder)
+
+
+def _names(folder: Path) -> Iterator[Path]:
+    yield folder
+    yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+
+
+def _is_new(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def removed_if_empty(folder: str) -> Iterator[None]:
+    """Remove a folder if the body fails before it has written anything there."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            Path(folder).rmdir()
+        raise
 
 
 @task(name="show summary")

@@ -72,7 +72,7 @@ def train_and_register(
             gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
-        return gateway.register(registered_model, run_id, MODEL_PATH, tags)
+        return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)
 
 
 def trained_options(version: ModelVersion) -> dict[str, Any] | None:

@@ -123,7 +123,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
         tags = {SCORES_TAG: digest, COLUMNS_TAG: columns}
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
-        return gateway.register(model, run_id, "scores", tags)
+        return gateway.register_once(model, run_id, "scores", tags, SCORES_TAG)
 
 
 def registered_scores(version: ModelVersion, gateway: Gateway) -> dict[str, Any] | None:

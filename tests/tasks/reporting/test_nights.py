@@ -1,0 +1,48 @@
+"""Each night has a folder of its own."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.reporting import nights
+
+
+@pytest.fixture
+def _one_second(monkeypatch):
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
+
+    monkeypatch.setattr(nights, "datetime", Clock)
+
+
+@pytest.mark.usefixtures("_one_second")
+def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path):
+    found = [nights.folder_of_this_run.fn(str(tmp_path / "nights")) for _ in range(3)]
+    names = ["2026-01-02T030405Z", "2026-01-02T030405Z-2", "2026-01-02T030405Z-3"]
+    assert [Path(one).name for one in found] == names
+    assert all(Path(one).is_dir() for one in found)
+
+
+def fail_in(folder, *, after_writing):
+    with nights.removed_if_empty(str(folder)):
+        if after_writing:
+            (folder / "summary.json").touch()
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("after_writing", [False, True])
+def test_a_night_that_fails_leaves_a_folder_only_with_what_it_wrote(tmp_path, after_writing):
+    (tmp_path / "night").mkdir()
+    with pytest.raises(ZeroDivisionError):
+        fail_in(tmp_path / "night", after_writing=after_writing)
+    assert (tmp_path / "night").exists() == after_writing
+
+
+def test_an_output_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"output .* must be a folder that can be written to"):
+        nights.folder_of_this_run.fn(str(tmp_path / "file"))
