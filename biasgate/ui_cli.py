@@ -27,7 +27,7 @@ def ui(
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
     from biasgate.tasks.tracking.log_runs import runs_page  # noqa: PLC0415
 
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, places={"store": store}):
         if not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         gateway = Gateway.of_store(store)
