@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.ledger import HistoryEntry
@@ -39,8 +40,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_error(text: str) -> None:
-    """Print an error on standard error."""
-    console(stderr=True).print(f"[bold red]error[/]: {escape(text)}", soft_wrap=True)
+    """Print an error on standard error, with secrets masked."""
+    console(stderr=True).print(f"[bold red]error[/]: {escape(masked(text))}", soft_wrap=True)
 
 
 def print_step(text: str) -> None:
@@ -122,7 +123,7 @@ def print_where_to_look(output: Path, store: Path) -> None:
     out = console()
     out.print(f"\nReports and figures: {escape(str(output))}", soft_wrap=True)
     server = os.environ.get("MLFLOW_TRACKING_URI")
-    where = server or f"{command()} ui --store {store}"
+    where = masked(server) if server else f"{command()} ui --store {store}"
     out.print(f"Runs in MLflow:      {escape(where)}", soft_wrap=True)
 
 

@@ -29,6 +29,7 @@ def errors_told(
     _set_up_logging(verbose=verbose, quiet=quiet)
     from biasgate.tasks.common.disks import disk_problem  # noqa: PLC0415
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
 
     try:
         yield
@@ -39,6 +40,7 @@ def errors_told(
         raise
     except Exception as error:
         if verbose:
+            mask_error(error)
             raise
         problem = disk_problem(error, places or {})
         if problem is not None:

@@ -23,6 +23,8 @@ from biasgate.tasks.reporting.notifications import Notification, message_of_cras
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
 
+_MLFLOWS_OWN = "Default"
+
 
 class EvaluationFile(Settings):
     """The content of an evaluation file.
@@ -72,6 +74,12 @@ class EvaluationFile(Settings):
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
+        if self.name == _MLFLOWS_OWN:
+            msg = (
+                f"`name` must not be {_MLFLOWS_OWN}, which is MLflow's own experiment: a local one "
+                "keeps its files outside the store"
+            )
+            raise ValueError(msg)
         for key in ("evaluation_sets", "candidates"):
             names = [one.name for one in getattr(self, key)]
             twice = sorted({name for name in names if names.count(name) > 1})

@@ -74,7 +74,23 @@ WRONG_FILES = {
     "a name that is no folder": (
         "  - name: file",
         "  - name: my/model",
-        "must be at most 100 letters, digits, spaces and characters of `_.@-`, and start with",
+        "must be at most 100 letters, digits, spaces and characters of `_.-`, and start with",
+    ),
+    "a model that could not be named with an alias": (
+        "registered_model: toxicity",
+        "registered_model: team@x",
+        "registered_model: must be at most 100 letters, digits, spaces and characters of `_.-`",
+    ),
+    "a candidate with an alias": ("- name: file", "- name: team@x", "candidates.0.name: must be"),
+    "MLflow's own experiment": (
+        "name: mistakes",
+        "name: Default",
+        "`name` must not be Default, which is MLflow's own experiment",
+    ),
+    "a name too long for MLflow": (
+        "identities: [gay]",
+        f"identities: {{{'a' * 300}: gay}}",
+        "with 300 characters",
     ),
     "a word for a section": ("own.yaml", "[own.yaml]", "policy: must be text"),
 }

@@ -13,6 +13,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
+from biasgate.tasks.data.identity_names import named_by_themselves
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 
@@ -41,7 +42,7 @@ class AgreementAnalysis(Analysis):
     @field_validator("terms", mode="before")
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
-        return {term: [term] for term in value} if isinstance(value, list) else value
+        return named_by_themselves(value)
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set without text, or without raters' labels of these identities."""

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from biasgate.tasks.common.secrets import masked
+
 Result = TypeVar("Result")
 _PLAIN_ID = re.compile(r"[!-~]{1,80}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.@/-]{0,39}", re.ASCII)
@@ -17,8 +19,12 @@ class InputError(ValueError):
     """Input that its owner must fix: a file, a configuration, a score.
 
     The text states the rule, what was found, where (file, column, row, id) and, if it is not
-    obvious, what to do next. It never contains a comment's text. Rows count from 0.
+    obvious, what to do next. It never contains a comment's text. Rows count from 0. What
+    variables of the configuration hold, and passwords in URLs, are masked.
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(masked(text))
 
 
 class CandidateError(RuntimeError):

@@ -72,9 +72,19 @@ def flush(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock on `path` against other threads and processes of this machine."""
+    """Hold a lock on `path` against other threads and processes of this machine.
+
+    Raises
+    ------
+    InputError
+        If the lock file is a link, which somebody else put there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.parent / f".{path.name}.lock"):
+    file = path.parent / f".{path.name}.lock"
+    if file.is_symlink():  # FileLock refuses one that is made after this line
+        msg = f"lock file {file} must be a plain file; it is a link. Remove it."
+        raise InputError(msg)
+    with FileLock(file):
         yield
 
 

@@ -31,6 +31,7 @@ from biasgate.tasks.common.errors import (
     SourceError,
 )
 from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
+from biasgate.tasks.common.secrets import masked, masking
 
 if TYPE_CHECKING:
     from prefect import Task
@@ -99,7 +100,8 @@ class _Step:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
 
-                self._made = Task(fn=self.fn, cache_policy=NO_CACHE, **self._options)
+                made = masking(self.fn)
+                self._made = Task(fn=made, cache_policy=NO_CACHE, **self._options)
         return self._made
 
 
@@ -121,9 +123,10 @@ def _unsearched(value: Any) -> Any:
 def say(sentence: str, *, aside: bool = False) -> None:
     """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
 
-    It must never hold a comment's text. The command mutes Prefect's own log in the terminal, and
-    thereby on the server; these sentences still reach the server.
+    It must never hold a comment's text; secrets are masked. The command mutes Prefect's own log in
+    the terminal, and thereby on the server; these sentences still reach the server.
     """
+    sentence = masked(sentence)
     if not aside:
         _steps.info("%s", sentence)
     if not is_in_run():

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
 # A shorter value is no secret, and may be part of any word.
 _SHORTEST = 6
-_USER = re.compile(r"(?<=://)(?:[^\s/@'\"]*:[^\s@'\"]*|[^\s/@'\"]+)@")
+_USER = re.compile(r"(?<=://)[^\s/'\"]*@")
 _held: dict[str, str] = {}
 
 
@@ -39,3 +44,17 @@ def mask_error(error: BaseException) -> None:
         if isinstance(message := getattr(found, "message", None), str):
             found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors
         found = found.__cause__ or found.__context__
+
+
+def masking(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with secrets masked in what it raises, since Prefect stores the text."""
+
+    @wraps(function)
+    def masking_function(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            mask_error(error)
+            raise
+
+    return masking_function

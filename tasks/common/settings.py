@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -19,14 +19,17 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import ErrorType
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.secrets import remember
 
 _VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
 
 UNKNOWN_KEY = "unknown_key"
+_KNOWN_ERRORS = frozenset(get_args(ErrorType))
 
 
 class Settings(BaseModel):
@@ -61,13 +64,17 @@ def _with_hint(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", {"hint": hint})
     elif kind == UNKNOWN_KEY:
         kind = PydanticCustomError(UNKNOWN_KEY, "unknown key.{hint}", error["ctx"])
+    elif (
+        isinstance(kind, str) and kind not in _KNOWN_ERRORS
+    ):  # of Pydantic's own types, such as paths
+        kind = PydanticCustomError(kind, "{rule}", {"rule": error["msg"]})
     details = InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
     if isinstance(kind, str):
         details["ctx"] = error.get("ctx", {})
     return details
 
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_. -]{0,99}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A name that is also a folder name and part of an MLflow key."""
 
@@ -88,6 +95,8 @@ ConfigPath = Annotated[Path, BeforeValidator(relative_to_configuration)]
 def expand_variables(value: Any, where: str) -> Any:
     """Replace `${NAME}` and `${NAME:-default}` in every string of a configuration.
 
+    What a variable holds is masked in errors and logs from then on.
+
     Raises
     ------
     InputError
@@ -101,7 +110,10 @@ def expand_variables(value: Any, where: str) -> Any:
         return value
 
     def replace(match: re.Match[str]) -> str:
-        found = os.environ.get(match["name"]) or match["default"]
+        held = os.environ.get(match["name"])
+        if held:
+            remember(match["name"], held)
+        found = held or match["default"]
         if found is None:
             msg = (
                 f"environment variable {match['name']} must be set; it is not ({where}). "

@@ -14,6 +14,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.settings import NAME_PATTERN, UNKNOWN_KEY, Settings, expand_variables
+from biasgate.tasks.common.strict_yaml import load_yaml, refuse_odd_values, refuse_other_file
 
 QUOTED = r"'([^']*)'"
 _RULES = {
@@ -42,8 +43,9 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     """
     text = ""
     try:
+        refuse_other_file(path)
         text = path.read_text("utf-8")
-        content = yaml.load(text, _StrictLoader)  # noqa: S506 - a SafeLoader
+        content = load_yaml(text)
     except OSError as error:
         msg = f"file {path} cannot be read: {error.strerror}."
         if isinstance(error, FileNotFoundError):
@@ -55,35 +57,23 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     except yaml.YAMLError as error:
         msg = f"file {path} must be YAML: {_yaml_place(error, text)}"
         raise InputError(msg) from error
+    except RecursionError as error:
+        msg = f"file {path} must be YAML of fewer levels: a list or section is within too many."
+        raise InputError(msg) from error
     if not isinstance(content, dict):
         got = "nothing" if content is None else type(content).__name__
         msg = f"file {path} must hold keys and values; got {got}."
         raise InputError(msg)
+    refuse_odd_values(content, f"file {path}")
     secret = {key: content[key] for key in kind.secret_keys & content.keys()}
     others = {key: value for key, value in content.items() if key not in secret}
     expanded = expand_variables(others, f"file {path}, key ") | secret
     try:
         return kind.model_validate(expanded, context={"folder": path.resolve().parent})
     except ValidationError as error:
-        told = InputError(_told(path, content, error, kind.secret_keys))
-        raise told from (None if kind.secret_keys & content.keys() else error)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Safe loading in which a repeated key is an error, not a silent replacement."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        """Refuse repeated keys."""
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue  # `<<: *anchor`, whose keys may be overridden
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                problem = f"the key {key!r} is given twice"
-                raise yaml.MarkedYAMLError(None, None, problem, key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        msg = _told(path, content, error, kind.secret_keys)
+    # Without a cause: Pydantic's error shows the values.
+    raise InputError(msg)
 
 
 def _yaml_place(error: yaml.YAMLError, text: str) -> str:
@@ -146,7 +136,7 @@ def _rule(error: ErrorDetails, *, secret: bool) -> str:
         allowed = ""
     if kind == "string_pattern_mismatch" and context["pattern"] == NAME_PATTERN:
         rule = (
-            "must be at most 100 letters, digits, spaces and characters of `_.@-`, and start with "
+            "must be at most 100 letters, digits, spaces and characters of `_.-`, and start with "
             "a letter or digit"
         )
     if not isinstance(given, str | int | float | bool):

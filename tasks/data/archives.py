@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import shutil
 import tarfile
 import zipfile
 import zlib
@@ -25,6 +24,9 @@ _DAMAGED = (
     zlib.error,
     EOFError,
 )
+_MIB = 2**20
+# Text is packed to a fifth or so; only a file made for it is packed to a fiftieth.
+_MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
 _Opener = Callable[[], IO[bytes] | None]
 
 
@@ -48,7 +50,8 @@ def extract_file(path: Path, name: str, target: Path) -> None:
     Raises
     ------
     InputError
-        If the archive is damaged or does not hold exactly one such file.
+        If the archive is damaged or does not hold exactly one such file, or the file is more
+        than 50 times as large as the archive.
     """
     with _opened(path) as files:
         found = [opener for other, opener in files if other == name]
@@ -60,8 +63,16 @@ def extract_file(path: Path, name: str, target: Path) -> None:
             if stream is None:
                 msg = f"file {name!r} of archive {path} must be a plain file."
                 raise InputError(msg)
+            most = max(_ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
             with stream:
-                shutil.copyfileobj(stream, out, 1 << 20)
+                while part := stream.read(_MIB):
+                    out.write(part)
+                    if out.tell() > most:
+                        msg = (
+                            f"file {name!r} of archive {path} must have at most {most // _MIB:,} "
+                            f"MiB, {_MOST_TIMES} times the size of the archive; it has more."
+                        )
+                        raise InputError(msg)
 
 
 @contextmanager
@@ -75,6 +86,11 @@ def _opened(path: Path) -> Iterator[list[tuple[str, _Opener]]]:
                 yield list(_tarred(tar))
     except NotImplementedError as error:
         msg = f"archive {path} is compressed in an unknown way: {error}."
+        raise InputError(msg) from error
+    except RuntimeError as error:
+        if "encrypted" not in str(error):
+            raise
+        msg = f"archive {path} must not be encrypted; it is. Unpack it, and name the folder."
         raise InputError(msg) from error
     except _DAMAGED as error:
         msg = (

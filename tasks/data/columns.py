@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.identity_names import check_identity_names
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {"text": pa.large_string(), "cluster": pa.string()}
@@ -39,6 +40,12 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
         found = ", ".join(map(repr, chunk.column_names))
         msg = f"{of} must yield the column {missing[0]!r}; it yields {found}."
         raise InputError(msg)
+    names = [one.removeprefix(IDENTITY) for one in chunk.column_names if one.startswith(IDENTITY)]
+    try:
+        check_identity_names(names)
+    except ValueError as error:
+        msg = f"{of} must yield other identities: {error}."
+        raise InputError(msg) from error
     columns = {column: _column(chunk, column, of) for column in chunk.column_names}
     return pa.table(columns)
 

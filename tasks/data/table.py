@@ -16,6 +16,7 @@ from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.list_columns import refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
@@ -82,12 +83,17 @@ class TableSource(SourceSettings):
         if isinstance(value, str):
             msg = f"must be a list of columns, as in [{value}]"
             raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
-        return {str(name): name for name in value} if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        if not all(isinstance(name, str) for name in value):
+            msg = "must be a list of names of columns; put quotes around numbers and other values"
+            raise ValueError(msg)
+        return {name: name for name in value}
 
     @field_validator("terms", mode="before")
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
-        return {term: [term] for term in value} if isinstance(value, list) else value
+        return named_by_themselves(value)
 
     @field_validator("label_values", mode="before")
     @classmethod
@@ -109,6 +115,7 @@ class TableSource(SourceSettings):
         if both:
             msg = f"{', '.join(both)} must be in `identities` or in `terms`, not in both"
             raise ValueError(msg)
+        check_identity_names([*self.identities, *self.terms])
         return self
 
     @property

@@ -22,6 +22,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data import phrases
 from biasgate.tasks.data.evaluation_set import IDENTITY
+from biasgate.tasks.data.identity_names import named_by_themselves
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 
@@ -82,7 +83,7 @@ class TemplatesSource(SourceSettings):
     @field_validator("terms", mode="before")
     @classmethod
     def _name_terms(cls, value: Any) -> Any:
-        return {term: [term] for term in value} if isinstance(value, list) else value
+        return named_by_themselves(value)
 
     @field_validator("terms")
     @classmethod

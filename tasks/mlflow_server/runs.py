@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import flush_all
@@ -71,6 +72,24 @@ class Gateway(Registry):
     artifacts: str | None = None
 
     @classmethod
+    def at(cls, uri: str, work: Path | None = None) -> Gateway:
+        """Use a server or database, without user and password in its HTTP address.
+
+        MLflow's own variables hold them from then on: errors and logs show the address.
+        """
+        parts = urlsplit(uri)
+        user, _, host = parts.netloc.rpartition("@")
+        if not user or parts.scheme not in {"http", "https"}:
+            return cls(uri, work=work)
+        plain = urlunsplit(parts._replace(netloc=host))
+        name, _, password = user.partition(":")
+        os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(name)
+        os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(password)
+        if os.environ.get("MLFLOW_TRACKING_URI") == uri:
+            os.environ["MLFLOW_TRACKING_URI"] = plain
+        return cls(plain, work=work)
+
+    @classmethod
     def of_store(cls, store: Path) -> Gateway:
         """Use `MLFLOW_TRACKING_URI` if it is set, else SQLite and a folder in the store.
 
@@ -80,7 +99,7 @@ class Gateway(Registry):
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         work = store.resolve() / WORK
         if uri:
-            return cls(uri, work=work)
+            return cls.at(uri, work)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
         make_database(store)

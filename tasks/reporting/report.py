@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ SCHEMA_VERSION = 1
 _TOLD = 20
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
+# A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
+_FORMULA, _HARMLESS = re.compile(r"\s*[=+@\t\r-]"), re.compile(r"[+-][\w.+-]*")
 
 
 def build_report(
@@ -150,8 +153,18 @@ def metric_csv(report: Report) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    rows = zip(*table.values(), strict=True)
+    writer.writerows([as_cell(value) for value in row] for row in rows)
     return stream.getvalue()
+
+
+def as_cell(value: Any) -> Any:
+    """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
+
+    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is.
+    """
+    is_formula = isinstance(value, str) and _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def verdict_markdown(verdict: Verdict) -> str:
@@ -160,9 +173,16 @@ def verdict_markdown(verdict: Verdict) -> str:
     policy = verdict["policy"]["name"]
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
     count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
-    lines = _listed(unmet)
+    lines = _listed(map(as_text, unmet))
     word = WORDS[verdict["outcome"]].text
     return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
+
+
+def as_text(sentence: str) -> str:
+    """Return a sentence for Markdown in which names make no HTML, link or picture."""
+    for one in ("\\", "<", "[", "`"):
+        sentence = sentence.replace(one, f"\\{one}")
+    return sentence
 
 
 def summary_markdown(summary: Summary) -> str:
@@ -174,8 +194,8 @@ def summary_markdown(summary: Summary) -> str:
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
         word = WORDS[verdict["outcome"]].text.lower()
         lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
-        missed += _listed([f"{names[0]} on {names[1]}: {sentence}" for sentence in unmet])
-    decisions = [f"- {sentence}" for sentence in summary["sentences"]]
+        missed += _listed([f"{names[0]} on {names[1]}: {as_text(sentence)}" for sentence in unmet])
+    decisions = [f"- {as_text(sentence)}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 
 
@@ -185,9 +205,8 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["id", "prediction"])
-        writer.writerows(
-            zip(table["id"].to_pylist(), map(repr, table["score"].to_pylist()), strict=True)
-        )
+        ids = map(as_cell, table["id"].to_pylist())
+        writer.writerows(zip(ids, map(repr, table["score"].to_pylist()), strict=True))
 
 
 def _unmet(verdict: Verdict) -> list[str]:
@@ -197,8 +216,9 @@ def _unmet(verdict: Verdict) -> list[str]:
     return [one["sentence"] for kind in unmet for one in results if one["outcome"] == kind]
 
 
-def _listed(sentences: Sequence[str]) -> list[str]:
+def _listed(all_sentences: Iterable[str]) -> list[str]:
     """Return Markdown lines, few enough for an MLflow tag, which truncates longer text."""
+    sentences = list(all_sentences)
     lines = [f"- {sentence}" for sentence in sentences[:_TOLD]]
     more = len(sentences) - len(lines)
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines

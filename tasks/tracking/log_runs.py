@@ -13,6 +13,7 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import NOTE
@@ -28,6 +29,7 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.reporting.report import (
     analysis_sentences,
+    as_text,
     metric_table,
     summary_markdown,
     verdict_markdown,
@@ -107,11 +109,6 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     numbers: Numbers = {"bias": shown, "thresholds": report["thresholds"]}
     tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
     return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
-
-
-def metric_name(subgroup: str) -> str:
-    """Return a subgroup's name in an MLflow key: other characters become `_`."""
-    return "".join(one if one.isalnum() or one in "_-. :" else "_" for one in subgroup)
 
 
 @task(name="open evaluation run")
@@ -217,7 +214,7 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
 
 
 def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
-    told = [report["look_first"]["sentence"], *analysis_sentences(report)]
+    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
     return {
         NOTE: "\n\n".join([verdict_markdown(verdict), *told]),
         "biasgate.verdict": verdict["outcome"],

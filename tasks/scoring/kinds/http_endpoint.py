@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.secrets import remember
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
 from biasgate.tasks.scoring.kinds.http_requests import Requests
@@ -21,7 +22,10 @@ from biasgate.tasks.store import Workplace
 
 
 def _plain(url: str) -> str:
-    parts = httpx.URL(url)
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        parts = httpx.URL()
     if parts.scheme not in {"http", "https"} or not parts.host:
         msg = "must be an http or https URL"
         raise ValueError(msg)
@@ -116,6 +120,8 @@ class EndpointScorer(Scorer):
     def _requests(self) -> Requests:
         one = self._settings
         token = os.environ[one.token_env] if one.token_env else None
+        if one.token_env and token:
+            remember(one.token_env, token)
         return Requests(one.url, self._of, token, one.timeout_s, one.tries, one.concurrency)
 
     def _asked(self, texts: list[str]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import pytest
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from biasgate.tasks.tracking.log_runs import metric_keys, metric_name
+from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.tracking.log_runs import metric_keys
 
 
 def report(*names):

@@ -1,0 +1,54 @@
+"""Names of identities: each becomes a part of MLflow's keys, as in `bpsn_auc/muslim`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+
+_MLFLOW_KEY = 250
+_LONGEST_PREFIX = max(map(len, [*SUBGROUP_METRICS, "n_positive"])) + len("/")
+MOST_CHARACTERS = _MLFLOW_KEY - _LONGEST_PREFIX
+
+
+def metric_name(subgroup: str) -> str:
+    """Return a subgroup's name in an MLflow key: other characters become `_`."""
+    return "".join(one if one.isalnum() or one in "_-. :" else "_" for one in subgroup)
+
+
+def check_identity_names(names: Iterable[str]) -> None:
+    """Refuse names that MLflow cannot store, before anything is measured.
+
+    Raises
+    ------
+    ValueError
+        If a name is empty, a path or too long, or two names would get the same key.
+    """
+    keys: dict[str, str] = {}
+    for name in names:
+        key = metric_name(name)
+        if not 0 < len(key) <= MOST_CHARACTERS or key.strip() in {"", ".", ".."}:
+            msg = (
+                f"the name of an identity must have 1 to {MOST_CHARACTERS} characters and be no "
+                f"path, since it is part of keys in MLflow, which have at most {_MLFLOW_KEY}; got "
+                f"{name[:20]!r}{'...' if len(name) > 20 else ''} with {len(name)} characters"
+            )
+            raise ValueError(msg)
+        if key in keys:
+            msg = (
+                f"names of identities must differ in letters and digits, since both {keys[key]!r} "
+                f"and {name!r} are {key!r} in MLflow; rename one"
+            )
+            raise ValueError(msg)
+        keys[key] = name
+
+
+def named_by_themselves(value: Any) -> Any:
+    """Return a list of terms as a dict, in which each names itself; other values unchanged."""
+    if not isinstance(value, list):
+        return value
+    if not all(isinstance(term, str) for term in value):
+        msg = "must be a list of texts; put quotes around numbers and words such as no"
+        raise ValueError(msg)
+    return {term: [term] for term in value}

@@ -1,0 +1,59 @@
+"""Archives that attack: encrypted ones, and small ones of very much."""
+
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data import archives
+from biasgate.tasks.data.archives import extract_file
+
+NAME = "rows.csv"
+BOMB = b"0" * 3_000_000
+
+
+def zipped(content):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(NAME, content)
+    return stream.getvalue()
+
+
+def in_tar(content):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(NAME)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def encrypted(archive):
+    """Set the flag that says so in both headers of a zip's file."""
+    changed = bytearray(archive)
+    changed[archive.index(b"PK\3\4") + 6] |= 1
+    changed[archive.index(b"PK\1\2") + 8] |= 1
+    return bytes(changed)
+
+
+def test_an_encrypted_archive_is_refused(tmp_path):
+    (tmp_path / "a.zip").write_bytes(encrypted(zipped(b"id,label\n")))
+    with pytest.raises(InputError, match=r"a.zip must not be encrypted; it is. Unpack it"):
+        extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
+
+
+@pytest.mark.parametrize("pack", [zipped, in_tar])
+def test_a_file_far_larger_than_its_archive_is_refused_and_not_kept(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", 100_000)
+    (tmp_path / "a").write_bytes(pack(BOMB))
+    with pytest.raises(InputError, match="50 times the size of the archive; it has more"):
+        extract_file(tmp_path / "a", NAME, tmp_path / "out" / NAME)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_small_file_may_be_packed_as_well_as_can_be(tmp_path):
+    (tmp_path / "a.zip").write_bytes(zipped(BOMB))
+    extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
+    assert (tmp_path / NAME).read_bytes() == BOMB

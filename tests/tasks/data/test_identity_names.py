@@ -1,0 +1,62 @@
+"""Names of identities that MLflow cannot store are refused before anything is measured."""
+
+import pyarrow as pa
+import pytest
+from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.freezing import SOURCES
+from biasgate.tasks.data.identity_names import MOST_CHARACTERS, check_identity_names, metric_name
+from biasgate.tasks.tracking.log_runs import count_keys
+
+KEYS = [
+    *SUBGROUP_METRICS,
+    *{
+        key.partition("/")[0]
+        for key in count_keys({"overall": {"n": 1, "n_positive": 1}, "subgroups": {}})
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * MOST_CHARACTERS, "\u0130" * 100, "a/b", "...", "=x", "ça va"]
+)
+def test_a_name_that_is_accepted_can_be_logged(name):
+    check_identity_names([name])
+    for key in KEYS:
+        _validate_metric_name(f"{key}/{metric_name(name)}")
+
+
+def test_the_limit_is_as_long_as_mlflow_allows():
+    assert len(f"{max(KEYS, key=len)}/") + MOST_CHARACTERS == MAX_ENTITY_KEY_LENGTH
+
+
+@pytest.mark.parametrize("name", ["", "a" * (MOST_CHARACTERS + 1), "a" * 300, ".", "..", " "])
+def test_a_name_that_could_not_be_logged_is_refused(name):
+    with pytest.raises(ValueError, match=f"must have 1 to {MOST_CHARACTERS} characters and be no"):
+        check_identity_names([name])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"source": "table", "path": "rows.csv", "identities": ["a" * 300]},
+        {"source": "table", "path": "rows.csv", "text": "t", "terms": ["a" * 300]},
+    ],
+)
+def test_a_configuration_with_a_name_that_is_too_long_is_refused(source):
+    with pytest.raises(ValueError, match="with 300 characters"):
+        SOURCES.validate_python({"name": "rows"} | source)
+
+
+def test_two_names_with_one_key_are_refused():
+    with pytest.raises(ValueError, match="both 'men & boys' and 'men / boys' are 'men _ boys'"):
+        check_identity_names(["men & boys", "gay", "men / boys"])
+
+
+def test_a_name_from_a_source_of_another_package_is_refused_when_it_is_frozen():
+    rows = pa.table({"id": ["1"], "label": [1.0], "identity/" + "a" * 300: [1.0]})
+    with pytest.raises(InputError, match="'rows' must yield other identities: the name of an id"):
+        conformed(rows, "rows")

@@ -1,0 +1,45 @@
+"""Names and ids in tables and notes: no formula for a spreadsheet, no HTML for MLflow's page."""
+
+import csv
+import io
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from biasgate.tasks.reporting import report
+from biasgate.tasks.reporting.report import as_cell, as_text, verdict_markdown, write_submission
+
+FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
+NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-dQw4w9WgXcQ", "a=b", "", "1-2"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_becomes_text(text):
+    assert as_cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", [*NO_FORMULAS, -0.5, 3, None])
+def test_numbers_and_other_text_stay_as_they_are(value):
+    assert as_cell(value) == value
+
+
+def test_identities_in_the_table_of_metrics_are_no_formulas(monkeypatch):
+    table = {"subgroup": ["=cmd()", "gay"], "bpsn_auc": [0.5, -0.5]}
+    monkeypatch.setattr(report, "metric_table", lambda _: table)
+    rows = list(csv.reader(io.StringIO(report.metric_csv({}))))
+    assert rows[1:] == [["'=cmd()", "0.5"], ["gay", "-0.5"]]
+
+
+def test_ids_in_a_submission_are_no_formulas(tmp_path):
+    scores = pa.table({"id": ["=cmd()", "-5"], "score": [0.25, -1e-05]})
+    write_submission(SimpleNamespace(table=lambda: scores), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "id,prediction\n'=cmd(),0.25\n-5,-1e-05\n"
+
+
+def test_names_in_a_verdict_make_no_html_link_or_picture():
+    sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
+    result = {"outcome": "fail", "sentence": sentence}
+    shown = verdict_markdown({"policy": {"name": "own"}, "results": [result], "outcome": "fail"})
+    assert r"\<script>alert(1)\</script> !\[a](http://host) is 0.5" in shown
+    assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"
