@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from bias_metrics._core.cells import Comparison
 from bias_metrics._core.clusters import Clustering, ClusterSums
-from bias_metrics._core.difference_rule import less, negated, sized, symmetric
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.difference_rule import (
+    less,
+    negated,
+    paired,
+    sized,
+    undefined_difference,
+)
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import Members
 from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, quantile
+from bias_metrics._core.placements import Floats
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from bias_metrics.report.derivatives import derivatives
+from bias_metrics.report.derivatives import Ends, PowerMean, own_reaches, power_mean_of_cells
 from bias_metrics.report.report import BiasReport
+
+
+@dataclass
+class _Moved:
+    """How far the clusters move an aggregate within the intervals of its cells."""
+
+    each: Any = 0.0
+    alone: float = 0.0
+
+    def add(self, each: Floats, std_error: float | None, reach: float) -> None:
+        """Add a cell."""
+        if std_error:
+            self.each = self.each + reach / std_error * each
+        else:
+            self.alone += reach**2
+
+    @classmethod
+    def mean(cls, parts: Sequence[_Moved]) -> _Moved:
+        """Return the movement of the mean."""
+        n = len(parts)
+        return cls(sum(one.each for one in parts) / n, sum(one.alone for one in parts) / n**2)
+
+    @property
+    def reach(self) -> float:
+        """How far it moves."""
+        return math.sqrt(float(np.sum(np.square(self.each))) + self.alone)
 
 
 class ClusteredReport:
@@ -33,7 +71,8 @@ class ClusteredReport:
         self._report = report
         self._clustering = clustering
         self._confidence = confidence
-        self._weights = {metric: derivatives(report, metric) for metric in FINAL_SCORE_PARTS}
+        self._means = {metric: power_mean_of_cells(report, metric) for metric in FINAL_SCORE_PARTS}
+        self._moved: dict[str, tuple[_Moved, _Moved]] = {}
         self._cells: dict[str, dict[str, Any]] = {name: {} for name in report.subgroups}
 
     def measure_all(self, members: Mapping[str, Members]) -> None:
@@ -53,14 +92,25 @@ class ClusteredReport:
             comparison = members.compared[metric]
             sums = self._clustering.sums(metric, comparison, members)
             cell = self._described(cell, METRICS[metric].centre, comparison, sums)
-            weights = self._weights.get(metric)
-            if isinstance(weights, Mapping) and name in weights:
-                weighted = sums.times(weights[name])
-                self.totals[metric] = (
-                    self.totals[metric].plus(weighted) if metric in self.totals else weighted
-                )
+            self._add(name, metric, cell, sums)
         self._cells[name][metric] = cell
         return cell, sums
+
+    def _add(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
+        """Add a cell to its power mean."""
+        mean = self._means.get(metric)
+        if not isinstance(mean, PowerMean) or name not in mean.cells:
+            return
+        weighted = sums.times(mean.derivatives()[name])
+        known = self.totals.get(metric)
+        self.totals[metric] = weighted if known is None else known.plus(weighted)
+        if cell.low is not None:
+            self._move(metric, cell, sums, mean.reaches(name, cell))
+
+    def _move(self, name: str, cell: MetricValue, sums: ClusterSums, reaches: Ends) -> None:
+        both = self._moved.setdefault(name, (_Moved(), _Moved()))
+        for side, reach in zip(both, reaches, strict=True):
+            side.add(sums.each, cell.std_error, reach)
 
     def report(self) -> BiasReport:
         """Return the report, whose cells must all have been measured."""
@@ -70,20 +120,24 @@ class ClusteredReport:
             comparison = self._clustering.overall
             sums = self.totals["overall"] = self._clustering.sums("auc", comparison, None)
             auc = self._described(auc, 0.0, comparison, sums)
-        parts = [self.totals.get(name) for name in ("overall", *FINAL_SCORE_PARTS)]
-        final: Any = None
-        for one in parts:
-            if one is None:
-                break
-            quarter = one.times(1 / len(parts))
-            final = quarter if final is None else final.plus(quarter)
-        else:
-            self.totals["final_score"] = final
+            if auc.low is not None:
+                self._move("overall", auc, sums, own_reaches(auc))
+        parts = ("overall", *FINAL_SCORE_PARTS)
+        if all(name in self.totals for name in parts):
+            quarters = [self.totals[name].times(0.25) for name in parts]
+            self.totals["final_score"] = reduce(ClusterSums.plus, quarters)
+        if all(name in self._moved for name in parts):
+            downs, ups = zip(*(self._moved[name] for name in parts), strict=True)
+            self._moved["final_score"] = _Moved.mean(downs), _Moved.mean(ups)
         subgroups = {
             name: replace(bias, **self._cells[name])
             for name, bias in self._report.subgroups.items()
         }
         return replace(self._report, overall=replace(overall, auc=auc), subgroups=subgroups)
+
+    def reaches(self) -> dict[str, Ends]:
+        """Return how far the intervals of the aggregates reach down and up at least."""
+        return {name: (down.reach, up.reach) for name, (down, up) in self._moved.items()}
 
     def _described(
         self, cell: MetricValue, centre: float, comparison: Comparison, sums: ClusterSums
@@ -129,12 +183,15 @@ def clustered_difference(
 ) -> Difference:
     """Return the difference of two numbers of the same rows, given the clusters' influences."""
     apart = of_a.plus(of_b.times(-1.0))
+    freedom = apart.freedom
     if reason := few_clusters(apart):
         found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-    elif is_gap:
-        found = symmetric(a, b, apart.std_error, confidence, apart.freedom)
-        total = symmetric(a, negated(b), of_a.plus(of_b).std_error, confidence, apart.freedom)
-        found = sized(found, total, b, confidence)
+    elif a.low is None or b.low is None:
+        found = undefined_difference(a, b)
     else:
-        found = symmetric(a, b, apart.std_error, confidence, apart.freedom)
+        together = Joint(float(of_a.each @ of_b.each), (0.0, 0.0, 0.0, 0.0))
+        found = paired(a, b, together, confidence, freedom, small=True)
+        if is_gap:
+            total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
+            found = sized(found, total, b, confidence)
     return replace(found, n_clusters=apart.n_clusters)

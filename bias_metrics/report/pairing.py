@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.clusters import Clustering, Codes
-from bias_metrics._core.covariance import MatchedMembers, TwoRankings, joint
+from bias_metrics._core.covariance import Joint, MatchedMembers, TwoRankings, joint
 from bias_metrics._core.difference_rule import (
     negated,
     paired,
@@ -28,6 +28,7 @@ from bias_metrics.report.uncertainty import (
     Spread,
     aggregate_influences,
     aggregate_of,
+    aggregate_reaches,
     replace_aggregates,
 )
 
@@ -105,15 +106,21 @@ class Pairing:
             aggregate_influences(report, model.members, spread)
             for report, model, spread in zip(self.reports, self.models, self.spreads, strict=True)
         )
+        reaches = [one.reaches() for one in self.clustered] or [
+            aggregate_reaches(report, model.members, spread)
+            for report, model, spread in zip(self.reports, self.models, self.spreads, strict=True)
+        ]
         for (name, of_first), (_, of_second) in zip(*influences, strict=True):
             of_a, of_b = [one.totals.get(name) for one in self.clustered] or (None, None)
-            a = self.spreads[0].describe(aggregate_of(first, name), of_first, of_a)
-            b = self.spreads[1].describe(aggregate_of(second, name), of_second, of_b)
+            to_a, to_b = (one.get(name) for one in reaches)
+            a = self.spreads[0].describe(aggregate_of(first, name), of_first, of_a, to_a)
+            b = self.spreads[1].describe(aggregate_of(second, name), of_second, of_b, to_b)
             described[0][name], described[1][name] = a, b
             if of_a is not None and of_b is not None:
                 differences[name] = clustered_difference(a, b, of_a, of_b, self.confidence)
             else:
-                differences[name] = self._aggregate(a, b, of_first, of_second)
+                few = to_a is not None or to_b is not None
+                differences[name] = self._aggregate(a, b, of_first, of_second, few=few)
         first, second = (
             replace_aggregates(report, one)
             for report, one in zip(self.reports, described, strict=True)
@@ -138,12 +145,25 @@ class Pairing:
         return found
 
     def _aggregate(
-        self, a: MetricValue, b: MetricValue, of_first: Influence | str, of_second: Influence | str
+        self,
+        a: MetricValue,
+        b: MetricValue,
+        of_first: Influence | str,
+        of_second: Influence | str,
+        *,
+        few: bool,
     ) -> Difference:
+        """Return a difference; with few errors from the aggregates' own intervals."""
         if isinstance(of_first, str) or isinstance(of_second, str):
             return undefined_difference(a, b)
         error, freedom = self.rankings.difference_error(of_first, of_second)
-        return symmetric(a, b, error, self.confidence, freedom)
+        if not few or a.low is None or b.low is None:
+            return symmetric(a, b, error, self.confidence, freedom)
+        assert a.std_error is not None  # noqa: S101
+        assert b.std_error is not None  # noqa: S101
+        covariance = (a.std_error**2 + b.std_error**2 - error**2) / 2
+        together = Joint(covariance, (0.0, 0.0, 0.0, 0.0))
+        return paired(a, b, together, self.confidence, freedom, small=True)
 
     def _cell(self, name: str, metric: str, members: MatchedMembers) -> Difference:
         a, b = (getattr(one.subgroups[name], metric) for one in self.reports)

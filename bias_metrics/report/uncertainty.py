@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from bias_metrics._core.cells import Comparison, overall_comparison
@@ -15,7 +16,7 @@ from bias_metrics._core.placements import squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.clustered import ClusteredReport, with_clustered_error
-from bias_metrics.report.derivatives import derivatives
+from bias_metrics.report.derivatives import Ends, parts_of, power_mean_of_cells, rests_on_few_errors
 from bias_metrics.report.report import BiasReport
 
 
@@ -51,23 +52,24 @@ def with_intervals(
         The same values, with standard errors and intervals.
     """
     spread = Spread(ranked, confidence)
-    totals: Mapping[str, ClusterSums] | None = None
+    totals: Mapping[str, ClusterSums] = {}
     if clusters is not None:
         clustered = ClusteredReport(report, Clustering.of(ranked, clusters), confidence)
         clustered.measure_all(members)
         report, totals = clustered.report(), clustered.totals
     if not aggregates:
         return report
+    if clusters is None:
+        reaches = aggregate_reaches(report, members, spread)
+    else:
+        reaches = clustered.reaches()
     described = {
-        name: spread.describe(aggregate_of(report, name), influence, sums_of(totals, name))
+        name: spread.describe(
+            aggregate_of(report, name), influence, totals.get(name), reaches.get(name)
+        )
         for name, influence in aggregate_influences(report, members, spread)
     }
     return replace_aggregates(report, described)
-
-
-def sums_of(totals: Mapping[str, ClusterSums] | None, name: str) -> ClusterSums | None:
-    """Return the clusters' influences on an aggregate; None if rows are not clustered."""
-    return None if totals is None else totals.get(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,17 +99,29 @@ class Spread:
         influence.settle()
         return influence
 
-    def add_overall(self, influence: Influence) -> None:
-        """Add the influence on the overall AUC."""
-        influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, 1.0)
+    def add_overall(self, influence: Influence, weight: float = 1.0) -> None:
+        """Add `weight` times the influence on the overall AUC."""
+        influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, weight)
 
     def describe(
-        self, value: MetricValue, influence: Influence | str, sums: ClusterSums | None = None
+        self,
+        value: MetricValue,
+        influence: Influence | str,
+        sums: ClusterSums | None = None,
+        reach: Ends | None = None,
     ) -> MetricValue:
-        """Return a value in (0, 1) with its standard error and an interval on the logit scale.
+        """Return an aggregate with its standard error and an interval on the logit scale.
 
-        If `influence` is a reason instead, return the value with that reason. With `sums` the
-        error allows for clusters.
+        Parameters
+        ----------
+        value : MetricValue
+            The aggregate, in [0, 1].
+        influence : Influence or str
+            The rows' influences, or the reason why it has none.
+        sums : ClusterSums, optional
+            The clusters' influences, if rows are clustered.
+        reach : tuple of float, optional
+            How far the interval reaches down and up at least.
         """
         if value.value is None:
             return value
@@ -119,11 +133,14 @@ class Spread:
             found, freedom = with_clustered_error(found, sums), sums.freedom
         if found.reason is not None:
             return found
-        if not 0 < value.value < 1:
-            return replace(found, reason="at the end of its range")
         assert found.std_error is not None  # noqa: S101
-        z = quantile(self.confidence, freedom)
-        low, high = logit_interval(value.value, found.std_error, z)
+        low = high = value.value
+        if 0 < value.value < 1:
+            z = quantile(self.confidence, freedom)
+            low, high = logit_interval(value.value, found.std_error, z)
+        if reach is not None:
+            low = min(low, max(value.value - reach[0], 0.0))
+            high = max(high, min(value.value + reach[1], 1.0))
         return replace(found, low=low, high=high)
 
 
@@ -145,10 +162,10 @@ def aggregate_influences(
             if lack is None:
                 spread.add_overall(scratch)
         else:
-            weights = derivatives(report, name)
-            lack = weights if isinstance(weights, str) else None
-            if not isinstance(weights, str):
-                for group, weight in weights.items():
+            mean = power_mean_of_cells(report, name)
+            lack = mean if isinstance(mean, str) else None
+            if not isinstance(mean, str):
+                for group, weight in mean.derivatives().items():
                     of_group = members[group]
                     scratch.add_auc(name, of_group.compared[name], of_group, weight)
         lacking = lacking or lack
@@ -159,6 +176,47 @@ def aggregate_influences(
         final.add(scratch, 0.25)
         yield name, scratch
     yield "final_score", lacking or final
+
+
+def aggregate_reaches(
+    report: BiasReport, members: Mapping[str, Members], spread: Spread
+) -> dict[str, Ends]:
+    """Return how far the intervals of the aggregates reach down and up at least.
+
+    An aggregate moves as far as each of its cells within the cell's own interval, and these
+    movements add up as the cells' influences do (MOVER). That differs from the aggregate's own
+    standard error only if a cell's interval does, so otherwise nothing is returned.
+
+    References
+    ----------
+    Zou and Donner (2008), Statistics in Medicine 27 (method of variance estimates recovery).
+    """
+    parts = parts_of(report)
+    known = chain(*parts.values())
+    if not any(rests_on_few_errors(cell, spread.confidence) for _, cell, _ in known):
+        return {}
+    found = {name: [0.0, 0.0] for name in (*parts, "final_score")}
+    for side in (0, 1):
+        final, scratch = spread.empty(), spread.empty()
+        final_alone = 0.0
+        for name, cells in parts.items():
+            alone = 0.0
+            scratch.clear()
+            for group, cell, reaches in cells:
+                if not cell.std_error:
+                    alone += reaches[side] ** 2
+                elif group is None:
+                    spread.add_overall(scratch, reaches[side] / cell.std_error)
+                else:
+                    of_group = members[group]
+                    weight = reaches[side] / cell.std_error
+                    scratch.add_auc(name, of_group.compared[name], of_group, weight)
+            scratch.settle()
+            found[name][side] = math.sqrt(squares_of(scratch.by_class())[0] + alone)
+            final.add(scratch, 0.25)
+            final_alone += alone / 16
+        found["final_score"][side] = math.sqrt(squares_of(final.by_class())[0] + final_alone)
+    return {name: (down, up) for name, (down, up) in found.items()}
 
 
 def aggregate_of(report: BiasReport, name: str) -> MetricValue:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias
+from bias_metrics import evaluate_bias, power_mean
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -227,10 +227,51 @@ def test_a_power_mean_with_a_zero_has_no_standard_error():
     assert report.final_score.value is not None
 
 
-def test_a_power_mean_of_1_is_at_the_end_of_its_range():
+def test_a_power_mean_of_1_has_an_interval_below_1():
     y_true = np.arange(80) % 2 == 1
     report = evaluate_bias(y_true, y_true * 1.0, {"gay": np.arange(80) % 4 < 2})
-    assert report.power_mean.bpsn_auc.reason == "at the end of its range"
+    for name, mean in report.power_mean.by_metric().items():
+        cell = getattr(report.subgroups["gay"], name)
+        assert (mean.low, mean.high) == pytest.approx((cell.low, 1))
+    assert report.final_score.low < report.final_score.high == 1
+
+
+def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
+    rng = np.random.default_rng(2)
+    y_true = rng.random(4000) < 0.5
+    y_score = rng.normal(size=4000) + 4 * y_true
+    tiny = np.zeros(4000, dtype=bool)
+    for label in (True, False):
+        of_class = np.flatnonzero(y_true == label)
+        tiny[of_class[np.argsort(np.abs(y_score[of_class] - 4 * label))[:3]]] = True
+    masks = {"large": rng.random(4000) < 0.5, "tiny": tiny}
+    report = evaluate_bias(y_true, y_score, masks)
+    mean = report.power_mean.subgroup_auc
+    assert report.subgroups["tiny"].subgroup_auc.value == 1
+    assert mean.value > 0.99
+    assert mean.low < 0.6
+    large = evaluate_bias(y_true, y_score, {"large": masks["large"]}).power_mean.subgroup_auc
+    assert large.low > 0.98
+
+
+@pytest.mark.parametrize("power", [-5.0, 2.0])
+def test_a_power_mean_of_separate_rows_moves_as_far_as_its_cells_together(power):
+    y_true, y_score, masks = draw(n=120, shift=0.8)
+    masks = {"gay": masks["gay"], "other": ~masks["gay"]}
+    report = evaluate_bias(y_true, y_score, masks, power=power)
+    cells = {name: one.subgroup_auc for name, one in report.subgroups.items()}
+    mean = report.power_mean.subgroup_auc
+    down, up = (
+        [
+            power_mean([getattr(c, end) if n == name else c.value for n, c in cells.items()], power)
+            - mean.value
+            for name in cells
+        ]
+        for end in ("low", "high")
+    )
+    assert mean.low == pytest.approx(mean.value - math.hypot(*down))
+    assert mean.high >= mean.value + math.hypot(*up)
+    assert mean.low < mean.value - 1.96 * mean.std_error
 
 
 def test_a_class_of_one_row_has_no_interval():
