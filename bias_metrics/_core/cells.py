@@ -145,6 +145,11 @@ def _comparison(
     )
 
 
+def overall_comparison(everyone: SortedClasses) -> Comparison:
+    """Return what the overall AUC compares."""
+    return Comparison(everyone.negative, None, everyone.positive, "negatives", "positives")
+
+
 def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
     """Compute the five metrics of one subgroup; undefined cells carry their reason."""
     z = None if confidence is None else quantile(confidence)

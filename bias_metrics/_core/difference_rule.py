@@ -31,9 +31,15 @@ def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
     return Difference(a.value, b.value, less(a, b), reason=reason)
 
 
-def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Difference:
-    """Return a difference whose interval reaches `z` standard errors on both sides."""
-    value = less(a, b)
+def symmetric(
+    a: MetricValue,
+    b: MetricValue,
+    std_error: float,
+    confidence: float,
+    freedom: float = math.inf,
+) -> Difference:
+    """Return a difference whose interval reaches as far on both sides."""
+    value, z = less(a, b), quantile(confidence, freedom)
     assert value is not None  # noqa: S101
     return Difference(
         a.value,
@@ -42,11 +48,19 @@ def symmetric(a: MetricValue, b: MetricValue, std_error: float, z: float) -> Dif
         std_error,
         value - z * std_error,
         value + z * std_error,
-        two_sided_p(value, std_error),
+        two_sided_p(value, std_error, freedom),
     )
 
 
-def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: bool) -> Difference:
+def paired(
+    a: MetricValue,
+    b: MetricValue,
+    together: Joint,
+    confidence: float,
+    freedom: float = math.inf,
+    *,
+    small: bool,
+) -> Difference:
     """Return the difference of two estimates from the same rows.
 
     Parameters
@@ -55,8 +69,10 @@ def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: 
         The two estimates.
     together : Joint
         How they vary together.
-    z : float
-        Normal quantile of the intervals.
+    confidence : float
+        Confidence of the intervals.
+    freedom : float, default=inf
+        Degrees of freedom of the standard errors.
     small : bool
         Whether a class has few rows. If so, or if an estimate has no error of its own, the
         interval is computed from the estimates' own intervals (see `_reach`); otherwise from
@@ -74,15 +90,16 @@ def paired(a: MetricValue, b: MetricValue, together: Joint, z: float, *, small: 
     value = less(a, b)
     assert value is not None  # noqa: S101
     if product > 0 and variance <= _ROUNDING * product:  # the same ranks, apart from rounding
-        return symmetric(a, b, 0.0, z)
+        return symmetric(a, b, 0.0, confidence)
     std_error = math.sqrt(variance)
     if small or product == 0:
         correlation = together.covariance / product if product > 0 else 0.0
         down, up = (_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
     else:
+        z = quantile(confidence, freedom)
         skewness = _CAUTION * together.third / std_error**3
         down, up = (std_error * one for one in skewed_reach(z, skewness))
-    p_value = two_sided_p(value, std_error)
+    p_value = two_sided_p(value, std_error, freedom)
     return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
 
 

@@ -206,7 +206,7 @@ def compare_bias(
         final_score=aggregates.pop("final_score"),
         power_mean=Named(aggregates),
         subgroups={
-            name: Named(cells) for name, cells in adjust_differences(pairing.cells()).items()
+            name: Named(cells) for name, cells in adjust_differences(pairing.differences).items()
         },
         confidence=level,
     )

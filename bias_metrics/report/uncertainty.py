@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from bias_metrics._core.cells import Cells, Comparison
+from bias_metrics._core.cells import Comparison, overall_comparison
+from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.influence import Influence, Members, RankedRows
-from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
-from bias_metrics._core.placements import Floats, squares_of
+from bias_metrics._core.intervals import logit_interval, quantile
+from bias_metrics._core.placements import squares_of
 from bias_metrics._core.values import MetricValue
-from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics.report.clustered import ClusteredReport, with_clustered_error
+from bias_metrics.report.derivatives import Ends, parts_of, power_mean_of_cells, rests_on_few_errors
 from bias_metrics.report.report import BiasReport
-
-Codes = npt.NDArray[np.intp]
 
 
 def with_intervals(
@@ -52,12 +51,22 @@ def with_intervals(
     BiasReport
         The same values, with standard errors and intervals.
     """
-    spread = Spread(ranked, clusters, confidence)
-    report = with_clusters(report, members, spread)
+    spread = Spread(ranked, confidence)
+    totals: Mapping[str, ClusterSums] = {}
+    if clusters is not None:
+        clustered = ClusteredReport(report, Clustering.of(ranked, clusters), confidence)
+        clustered.measure_all(members)
+        report, totals = clustered.report(), clustered.totals
     if not aggregates:
         return report
+    if clusters is None:
+        reaches = aggregate_reaches(report, members, spread)
+    else:
+        reaches = clustered.reaches()
     described = {
-        name: spread.describe(aggregate_of(report, name), influence)
+        name: spread.describe(
+            aggregate_of(report, name), influence, totals.get(name), reaches.get(name)
+        )
         for name, influence in aggregate_influences(report, members, spread)
     }
     return replace_aggregates(report, described)
@@ -71,14 +80,11 @@ class Spread:
     ----------
     ranked : RankedRows
         All rows.
-    clusters : int array of shape (n,) or None
-        Codes of the clusters.
     confidence : float
         Confidence of each interval.
     """
 
     ranked: RankedRows
-    clusters: Codes | None
     confidence: float
 
     def empty(self) -> Influence:
@@ -93,108 +99,49 @@ class Spread:
         influence.settle()
         return influence
 
-    def add_overall(self, influence: Influence) -> None:
-        """Add the influence on the overall AUC."""
-        positive, negative = self.ranked.everyone.positive, self.ranked.everyone.negative
-        comparison = Comparison(negative, None, positive, "negatives", "positives")
-        influence.add_auc("auc", comparison, None, 1.0)
+    def add_overall(self, influence: Influence, weight: float = 1.0) -> None:
+        """Add `weight` times the influence on the overall AUC."""
+        influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, weight)
 
     def describe(
-        self, value: MetricValue, influence: Influence | str, members: Members | None = None
+        self,
+        value: MetricValue,
+        influence: Influence | str,
+        sums: ClusterSums | None = None,
+        reach: Ends | None = None,
     ) -> MetricValue:
-        """Return a value in (0, 1) with its standard error and an interval on the logit scale.
+        """Return an aggregate with its standard error and an interval on the logit scale.
 
-        If `influence` is a reason instead, return the value with that reason.
+        Parameters
+        ----------
+        value : MetricValue
+            The aggregate, in [0, 1].
+        influence : Influence or str
+            The rows' influences, or the reason why it has none.
+        sums : ClusterSums, optional
+            The clusters' influences, if rows are clustered.
+        reach : tuple of float, optional
+            How far the interval reaches down and up at least.
         """
         if value.value is None:
             return value
         if isinstance(influence, str):
             return replace(value, reason=influence)
         squares, freedom = squares_of(influence.by_class())
-        std_error, n_clusters = math.sqrt(squares), None
-        row_error = std_error
-        if self.clusters is not None:
-            n_clusters = self.count(members)
-            freedom = n_clusters - 1
-            std_error = self.clustered_error(influence.by_row(self.ranked), n_clusters)
-        described = replace(
-            value,
-            reason=None,
-            std_error=std_error,
-            low=None,
-            high=None,
-            row_std_error=None if self.clusters is None else row_error,
-            n_clusters=n_clusters,
-        )
-        if n_clusters is not None and n_clusters < MIN_CLUSTERS:
-            return replace(
-                described, reason=f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
-            )
-        if not 0 < value.value < 1:
-            return replace(described, reason="at the end of its range")
-        low, high = logit_interval(value.value, std_error, quantile(self.confidence, freedom))
-        return replace(described, low=low, high=high)
-
-    def count(self, members: Members | None) -> int:
-        """Count the clusters of a subgroup's rows, or of all rows if `members` is None."""
-        assert self.clusters is not None  # noqa: S101
-        if members is None:
-            return int(self.clusters.max()) + 1
-        return int(np.unique(self.clusters[members.rows]).size)
-
-    def clustered_error(self, by_row: Floats, n_clusters: int) -> float:
-        """Return the standard error that allows for correlation within clusters."""
-        assert self.clusters is not None  # noqa: S101
-        sums = np.bincount(self.clusters, weights=by_row)
-        inflation = n_clusters / max(n_clusters - 1, 1)
-        return math.sqrt(inflation * float(sums @ sums))
-
-
-def with_clusters(report: BiasReport, members: Mapping[str, Members], spread: Spread) -> BiasReport:
-    """Return a report whose cells allow for clusters, if there are any."""
-    if spread.clusters is None:
-        return report
-    overall = report.overall.auc
-    if overall.std_error is not None:
-        influence = spread.empty()
-        spread.add_overall(influence)
-        influence.settle()
-        overall = spread.describe(overall, influence)
-    subgroups = {
-        name: replace(bias, **vars(_clustered_cells(bias, members[name], spread)))
-        for name, bias in report.subgroups.items()
-    }
-    return replace(report, overall=replace(report.overall, auc=overall), subgroups=subgroups)
-
-
-def _clustered_cells(cells: Cells, members: Members, spread: Spread) -> Cells:
-    found = {}
-    for name in SUBGROUP_METRICS:
-        cell: MetricValue = getattr(cells, name)
-        if cell.value is None or cell.std_error is None:
-            found[name] = cell
-            continue
-        shift = METRICS[name].centre
-        share = replace(cell, value=cell.value + shift)
-        comparison = members.compared[name]
-        influence = spread.of_auc(name, comparison, members)
-        described = spread.describe(share, influence, members)
-        if described.low is None and described.reason == "at the end of its range":
-            described = _on_the_edge(described, comparison, spread.confidence)
-        found[name] = replace(
-            described,
-            value=cell.value,
-            low=None if described.low is None else described.low - shift,
-            high=None if described.high is None else described.high - shift,
-        )
-    return Cells(**found)
-
-
-def _on_the_edge(value: MetricValue, comparison: Comparison, confidence: float) -> MetricValue:
-    sizes = comparison.n_base, comparison.searched.n
-    assert value.value is not None  # noqa: S101
-    low, high = auc_interval(value.value, 0.0, *sizes, quantile(confidence))
-    return replace(value, reason=None, low=low, high=high)
+        found = replace(value, reason=None, std_error=math.sqrt(squares), low=None, high=None)
+        if sums is not None:
+            found, freedom = with_clustered_error(found, sums), sums.freedom
+        if found.reason is not None:
+            return found
+        assert found.std_error is not None  # noqa: S101
+        low = high = value.value
+        if 0 < value.value < 1:
+            z = quantile(self.confidence, freedom)
+            low, high = logit_interval(value.value, found.std_error, z)
+        if reach is not None:
+            low = min(low, max(value.value - reach[0], 0.0))
+            high = max(high, min(value.value + reach[1], 1.0))
+        return replace(found, low=low, high=high)
 
 
 def aggregate_influences(
@@ -206,34 +153,70 @@ def aggregate_influences(
     next one is requested: each has a number per row, and they share their memory.
     """
     final, scratch = spread.empty(), spread.empty()
+    overall = report.overall.auc
     lacking: str | None = None
     for name in ("overall", *FINAL_SCORE_PARTS):
-        lack = _no_derivative(report, name)
+        scratch.clear()
+        if name == "overall":
+            lack = None if overall.std_error is not None else overall.reason
+            if lack is None:
+                spread.add_overall(scratch)
+        else:
+            mean = power_mean_of_cells(report, name)
+            lack = mean if isinstance(mean, str) else None
+            if not isinstance(mean, str):
+                for group, weight in mean.derivatives().items():
+                    of_group = members[group]
+                    scratch.add_auc(name, of_group.compared[name], of_group, weight)
         lacking = lacking or lack
         if lack is not None:
             yield name, lack
             continue
-        scratch.clear()
-        if name == "overall":
-            spread.add_overall(scratch)
-        else:
-            _add_power_mean(scratch, report, name, members)
         scratch.settle()
         final.add(scratch, 0.25)
         yield name, scratch
     yield "final_score", lacking or final
 
 
-def _add_power_mean(
-    influence: Influence, report: BiasReport, metric: str, members: Mapping[str, Members]
-) -> None:
-    mean = getattr(report.power_mean, metric).value
-    assert mean is not None  # noqa: S101 - `_no_derivative` checks it
-    power, groups = report.power_mean.power, report.power_mean.groups
-    for name in groups:
-        value = getattr(report.subgroups[name], metric).value
-        weight = (value / mean) ** (power - 1) / len(groups)
-        influence.add_auc(metric, members[name].compared[metric], members[name], weight)
+def aggregate_reaches(
+    report: BiasReport, members: Mapping[str, Members], spread: Spread
+) -> dict[str, Ends]:
+    """Return how far the intervals of the aggregates reach down and up at least.
+
+    An aggregate moves as far as each of its cells within the cell's own interval, and these
+    movements add up as the cells' influences do (MOVER). That differs from the aggregate's own
+    standard error only if a cell's interval does, so otherwise nothing is returned.
+
+    References
+    ----------
+    Zou and Donner (2008), Statistics in Medicine 27 (method of variance estimates recovery).
+    """
+    parts = parts_of(report)
+    known = chain(*parts.values())
+    if not any(rests_on_few_errors(cell, spread.confidence) for _, cell, _ in known):
+        return {}
+    found = {name: [0.0, 0.0] for name in (*parts, "final_score")}
+    for side in (0, 1):
+        final, scratch = spread.empty(), spread.empty()
+        final_alone = 0.0
+        for name, cells in parts.items():
+            alone = 0.0
+            scratch.clear()
+            for group, cell, reaches in cells:
+                if not cell.std_error:
+                    alone += reaches[side] ** 2
+                elif group is None:
+                    spread.add_overall(scratch, reaches[side] / cell.std_error)
+                else:
+                    of_group = members[group]
+                    weight = reaches[side] / cell.std_error
+                    scratch.add_auc(name, of_group.compared[name], of_group, weight)
+            scratch.settle()
+            found[name][side] = math.sqrt(squares_of(scratch.by_class())[0] + alone)
+            final.add(scratch, 0.25)
+            final_alone += alone / 16
+        found["final_score"][side] = math.sqrt(squares_of(final.by_class())[0] + final_alone)
+    return {name: (down, up) for name, (down, up) in found.items()}
 
 
 def aggregate_of(report: BiasReport, name: str) -> MetricValue:
@@ -249,20 +232,3 @@ def replace_aggregates(report: BiasReport, described: Mapping[str, MetricValue])
     means: dict[str, Any] = {name: described[name] for name in FINAL_SCORE_PARTS}
     power_mean = replace(report.power_mean, **means)
     return replace(report, final_score=described["final_score"], power_mean=power_mean)
-
-
-def _no_derivative(report: BiasReport, metric: str) -> str | None:
-    """Say why the overall AUC or a power mean has no standard error, if it has none."""
-    if metric == "overall":
-        overall = report.overall.auc
-        return None if overall.std_error is not None else overall.reason
-    mean: MetricValue = getattr(report.power_mean, metric)
-    if mean.value is None:
-        return mean.reason
-    for name in report.power_mean.groups:
-        cell: MetricValue = getattr(report.subgroups[name], metric)
-        if cell.std_error is None:
-            return f"{name} has no standard error"
-        if cell.value == 0:
-            return f"{name} is 0, where a power mean has no derivative"
-    return None

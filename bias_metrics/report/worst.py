@@ -12,6 +12,7 @@ from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
 
 # Values closer than this are equally bad.
 _ROUNDING = 1e-12
+_OF_SIZE = "its sign is uncertain; its size is between size_low and size_high"
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,18 @@ class WorstSubgroup(Tabular):
     subgroup : str or None
         Its name; None if the metric is not defined for any subgroup.
     value : MetricValue
-        Its value, signed for an AEG, and the interval of the worst of all: from the worst
-        lower bound to the worst upper bound over all subgroups, on the side of the value's
-        sign for an AEG. The interval of that subgroup alone would be far too narrow: the
-        worst of many is bad partly by chance.
+        Its value, signed for an AEG, and for an AUC the interval of the worst of all: from the
+        worst lower bound to the worst upper bound over all subgroups. The interval of that
+        subgroup alone would be far too narrow: the worst of many is bad partly by chance.
     n_positive, n_negative : int
         Its rows by class; 0 without a subgroup.
     tied : tuple of str
         Other subgroups with an equally bad value.
     undefined : dict of str to str
         The subgroups that cannot be compared, each with its reason.
+    size_low, size_high : float or None
+        For an AEG, which has no interval here: the interval of the largest size, whatever the
+        sign. Two gaps of nearly the same size may have opposite signs, and no interval holds both.
     """
 
     metric: str
@@ -44,13 +47,17 @@ class WorstSubgroup(Tabular):
     n_negative: int
     tied: tuple[str, ...]
     undefined: dict[str, str]
+    size_low: float | None = None
+    size_high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values; sizes only if they exist."""
+        sizes = {"size_low": self.size_low, "size_high": self.size_high}
         return {
             "metric": self.metric,
             "subgroup": self.subgroup,
             **self.value.to_dict(interval=True),
+            **({} if self.size_low is None else sizes),
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
             "tied": list(self.tied),
@@ -120,9 +127,9 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
     badness = {name: abs(value) if gap else -value for name, value in values.items()}
     most = max(badness.values()) - _ROUNDING
     worst, *tied = [name for name, bad in badness.items() if bad >= most]
-    value = _with_interval(values[worst], cells, gap=gap)
+    value, ends = _with_interval(values[worst], cells, gap=gap)
     counts = subgroups[worst]["n_positive"], subgroups[worst]["n_negative"]
-    return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons)
+    return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons, *ends)
 
 
 def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
@@ -162,15 +169,16 @@ def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
 
 def _with_interval(
     value: float, cells: Mapping[str, Mapping[str, Any]], *, gap: bool
-) -> MetricValue:
+) -> tuple[MetricValue, tuple[float | None, float | None]]:
+    """Return the value of the worst with its interval, or for a gap with that of its size."""
     lacking = [name for name, cell in cells.items() if cell.get("low") is None]
     if lacking:
         reason = cells[lacking[0]].get("reason")
-        return MetricValue(value, reason and f"{lacking[0]}: {reason}")
+        return MetricValue(value, reason and f"{lacking[0]}: {reason}"), (None, None)
     ends = [(cell["low"], cell["high"]) for cell in cells.values()]
     if not gap:
-        return MetricValue(value, low=min(low for low, _ in ends), high=min(up for _, up in ends))
+        low, high = min(low for low, _ in ends), min(high for _, high in ends)
+        return MetricValue(value, low=low, high=high), (None, None)
     least = max(max(low, -high, 0.0) for low, high in ends)
     most = max(max(-low, high) for low, high in ends)
-    low, high = (-most, -least) if value < 0 else (least, most)
-    return MetricValue(value, low=low, high=high)
+    return MetricValue(value, _OF_SIZE), (least, most)

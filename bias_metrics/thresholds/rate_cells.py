@@ -10,138 +10,17 @@ clusters, the variance is the sum of squares of the clusters' influences, as for
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from bias_metrics._core.cells import lacks
-from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import less, negated, paired, sized, symmetric
 from bias_metrics._core.difference_rule import undefined_difference as without_uncertainty
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.intervals import MIN_CLUSTERS, quantile
+from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, two_sided_p
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.metrics import Class, Rate
-
-Rows = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """How often an event happens among the rows of a subgroup, or of a background.
-
-    Attributes
-    ----------
-    n : int
-        Rows of the classes that the metric counts.
-    events : tuple of int
-        Rows with the event, under each model.
-    both : int
-        Rows with the event under every model.
-    rows_by_cluster : float array of shape (number of clusters,) or None
-        The rows by cluster, if there are clusters.
-    events_by_cluster : tuple of such arrays
-        Rows with the event by cluster, under each model.
-    """
-
-    n: int
-    events: tuple[int, ...]
-    both: int
-    rows_by_cluster: Floats | None = None
-    events_by_cluster: tuple[Floats, ...] = ()
-
-    def less(self, other: Side) -> Side:
-        """Return the counts without those of `other`, which is part of them."""
-        by_cluster = None
-        if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
-            by_cluster = self.rows_by_cluster - other.rows_by_cluster
-        events = zip(self.events, other.events, strict=True)
-        each = zip(self.events_by_cluster, other.events_by_cluster, strict=True)
-        return Side(
-            self.n - other.n,
-            tuple(a - b for a, b in events),
-            self.both - other.both,
-            by_cluster,
-            tuple(a - b for a, b in each),
-        )
-
-    def share(self, model: int) -> float:
-        """Return the share of the rows with the event."""
-        return self.events[model] / self.n
-
-    def covariance(self, a: int, b: int) -> float:
-        """Return the covariance of two models' shares; for a model with itself, the variance."""
-        together = self.events[a] if a == b else self.both
-        return (together / self.n - self.share(a) * self.share(b)) / (self.n - 1)
-
-    def influence(self, model: int) -> Floats:
-        """Return each cluster's influence on the share."""
-        assert self.rows_by_cluster is not None  # noqa: S101
-        share = self.share(model)
-        return (self.events_by_cluster[model] - share * self.rows_by_cluster) / self.n
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters that the rows fall into."""
-        assert self.rows_by_cluster is not None  # noqa: S101
-        return int(np.count_nonzero(self.rows_by_cluster))
-
-
-@dataclass(frozen=True, eq=False)
-class Events:
-    """The rows that a metric counts, and which have the event, under one model or two.
-
-    Attributes
-    ----------
-    rate : Rate
-        What the metric counts.
-    counted : bool array of shape (n,)
-        Rows of its classes.
-    happened : sequence of bool arrays of shape (n,)
-        Which rows have the event, under each model.
-    clusters : int array of shape (n,) or None
-        Codes 0, 1, ... of the clusters.
-    """
-
-    rate: Rate
-    counted: BoolArray
-    happened: Sequence[BoolArray]
-    clusters: Rows | None
-
-    @classmethod
-    def of(
-        cls, rate: Rate, labels: BoolArray, decisions: Sequence[BoolArray], clusters: Rows | None
-    ) -> Events:
-        """Return what the metric counts, given which rows each model flags."""
-        of_class: dict[Class, BoolArray] = {"positive": labels, "negative": ~labels}
-        counted = np.logical_or.reduce([of_class[one] for one in rate.of])
-        wanted = rate.event == "flagged"
-        return cls(rate, counted, [one == wanted for one in decisions], clusters)
-
-    def among(self, rows: Rows) -> Side:
-        """Count events among some rows."""
-        rows = rows[self.counted[rows]]
-        happened = [one[rows] for one in self.happened]
-        side = Side(
-            rows.size,
-            tuple(int(one.sum()) for one in happened),
-            int(np.logical_and.reduce(happened).sum()),
-        )
-        if self.clusters is None:
-            return side
-        codes, n = self.clusters[rows], int(self.clusters.max()) + 1
-        return replace(
-            side,
-            rows_by_cluster=np.bincount(codes, minlength=n).astype(np.float64),
-            events_by_cluster=tuple(
-                np.bincount(codes[one], minlength=n).astype(np.float64) for one in happened
-            ),
-        )
+from bias_metrics.thresholds.rate_sides import Floats, Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +80,7 @@ class Gap:
         found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
         if n_clusters < MIN_CLUSTERS:
             return replace(found, low=None, high=None, reason=_few(n_clusters))
-        reach = wider * quantile(self.confidence, n_clusters - 1)
+        reach = wider * quantile(self.confidence, self._freedom)
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(found, low=max(low, -1.0), high=min(high, 1.0))
 
@@ -228,15 +107,15 @@ class Gap:
     def _paired(self, a: MetricValue, b: MetricValue) -> Difference:
         z = quantile(self.confidence)
         together = Joint(self._covariance(0, 1), (0.0, 0.0, 0.0, 0.0))
-        found = paired(a, b, together, z, small=True)
+        found = paired(a, b, together, self.confidence, small=True)
         if self._decide_alike():
-            found = symmetric(a, b, 0.0, z)
+            found = symmetric(a, b, 0.0, self.confidence)
         else:
             low, high = self._by_disagreements(z)
             assert found.low is not None  # noqa: S101
             assert found.high is not None  # noqa: S101
             found = replace(found, low=min(found.low, low), high=max(found.high, high))
-        total = paired(a, negated(b), together.negated(), z, small=True)
+        total = paired(a, negated(b), together.negated(), self.confidence, small=True)
         if self.own.rows_by_cluster is not None:
             first, second = self._influence(0), self._influence(1)
             found = self._stretched(found, first - second)
@@ -268,9 +147,10 @@ class Gap:
         assert found.value is not None  # noqa: S101
         assert found.low is not None  # noqa: S101
         assert found.high is not None  # noqa: S101
-        reach = error * quantile(self.confidence, self.n_clusters - 1)
+        reach = error * quantile(self.confidence, self._freedom)
         low, high = min(found.low, found.value - reach), max(found.high, found.value + reach)
-        return replace(found, std_error=error, low=low, high=high)
+        p_value = two_sided_p(found.value, error, self._freedom)
+        return replace(found, std_error=error, low=low, high=high, p_value=p_value)
 
     def _decide_alike(self) -> bool:
         sides = self.own, self.background
@@ -288,6 +168,10 @@ class Gap:
     def n_clusters(self) -> int:
         """Clusters of the counted rows, in the subgroup or the background, whichever has fewer."""
         return min(self.own.n_clusters, self.background.n_clusters)
+
+    @property
+    def _freedom(self) -> float:
+        return min(self.own.freedom, self.background.freedom)
 
     def _clustered(self, influence: Floats) -> float:
         n_clusters = self.n_clusters

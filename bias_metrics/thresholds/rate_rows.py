@@ -22,7 +22,8 @@ from bias_metrics.metrics import Rate, threshold_metrics
 from bias_metrics.report.report import BACKGROUNDS
 from bias_metrics.report.request import excluded_rows
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_cells import Events, Gap
+from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.thresholds.rate_sides import Events
 
 
 @dataclass(frozen=True, eq=False)

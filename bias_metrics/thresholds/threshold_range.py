@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_clusters, check_mask, check_scores
-from bias_metrics._core.intervals import check_confidence, quantile
+from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics.thresholds.errors import distinct_scores, error_curve, flagged
 from bias_metrics.thresholds.thresholds import equal_error
@@ -75,9 +75,10 @@ def equal_error_range(
     freedom = math.inf
     if codes is not None:
         n_clusters = int(codes.max()) + 1
-        freedom = max(n_clusters - 1, 1)
-        clustered = _clustered_variance(labels, wrong, codes) * n_clusters / freedom
-        variance = max(variance, clustered)
+        inflation = n_clusters / max(n_clusters - 1, 1)
+        variance = max(variance, _clustered_variance(labels, wrong, codes) * inflation)
+        rows = [np.bincount(codes[of]).astype(np.float64) for of in (labels, ~labels)]
+        freedom = max(min(map(effective_number, rows)) - 1, 1.0)
     reach = quantile(level, freedom) * math.sqrt(variance)
     curve = error_curve(classes, distinct_scores(classes))
     apart = curve.rate("false_positive_rate").data - curve.rate("false_negative_rate").data

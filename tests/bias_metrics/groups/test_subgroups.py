@@ -189,19 +189,23 @@ def test_the_interval_of_the_lowest_auc_runs_to_the_lowest_of_all_upper_bounds()
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_interval_of_the_largest_gap_is_that_of_its_size_on_its_own_side(sign):
+def test_the_interval_of_the_largest_gap_is_that_of_its_size(sign):
     ends = [-0.2, 0.1]  # of a size between 0 and .2
     report = intervals_of(
         far=(sign * 0.15, *sorted([sign * 0.12, sign * 0.18])), unsure=(-0.05, *ends)
     )
     worst = worst_subgroup(report, "negative_aeg")
-    low, high = sorted([sign * 0.12, sign * 0.2])
-    assert (worst.subgroup, worst.value) == ("far", MetricValue(sign * 0.15, low=low, high=high))
+    assert (worst.subgroup, worst.value.value) == ("far", sign * 0.15)
+    assert (worst.size_low, worst.size_high) == (0.12, 0.2)
+    assert worst.value.low is worst.value.high is None
+    plain = worst.to_dict()
+    assert (plain["size_low"], plain["size_high"], plain["low"]) == (0.12, 0.2, None)
+    assert "size" in plain["reason"]
 
 
 def test_a_gap_whose_sign_is_open_may_be_of_any_size_down_to_0():
     worst = worst_subgroup(intervals_of(unsure=(-0.05, -0.2, 0.1)), "negative_aeg")
-    assert (worst.value.low, worst.value.high) == (-0.2, 0)
+    assert (worst.size_low, worst.size_high) == (0, 0.2)
 
 
 def test_the_worst_has_no_interval_where_a_subgroup_has_none():
@@ -220,7 +224,8 @@ def test_a_report_holds_the_worst_by_every_metric():
     for metric in METRICS:
         found = report["worst"][metric]
         assert found == worst_subgroup(report, metric).to_dict()
-        assert found["low"] <= found["value"] <= found["high"]
+        low, high = ("size_low", "size_high") if metric.endswith("_aeg") else ("low", "high")
+        assert found[low] <= abs(found["value"]) <= found[high]
 
 
 def test_subgroups_that_are_equally_bad_are_all_named():

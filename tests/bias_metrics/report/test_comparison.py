@@ -279,15 +279,23 @@ def test_only_gaps_with_an_interval_have_bounds_of_their_size():
     assert {"size_low", "size_high"} <= found.subgroups["gay"]["negative_aeg"].to_dict().keys()
 
 
-def test_clusters_are_counted_among_the_rows_of_each_subgroup():
+def test_clusters_are_counted_in_the_compared_class_that_falls_into_fewer():
     y_true, first, second, _ = draw()
     half = {"half": np.arange(500) < 250}
     found = compare_bias(y_true, first, second, half, clusters=np.arange(500) // 5)
-    assert found.subgroups["half"]["bpsn_auc"].n_clusters == 50
-    assert found.first.subgroups["half"].bpsn_auc.n_clusters == 50
-    assert found.overall.auc.n_clusters == found.final_score.n_clusters == 100
+    codes = np.arange(500) // 5
+    own, others = (
+        {label: np.unique(codes[rows & (y_true == label)]).size for label in (True, False)}
+        for rows in (half["half"], ~half["half"])
+    )
+    fewer = min(own[False], others[True])
+    assert found.subgroups["half"]["bpsn_auc"].n_clusters == fewer
+    assert found.first.subgroups["half"].bpsn_auc.n_clusters == fewer
+    everywhere = min(np.unique(codes[y_true]).size, np.unique(codes[~y_true]).size)
+    assert found.overall.auc.n_clusters == everywhere
+    assert found.final_score.n_clusters == min(*own.values(), *others.values())
     report = found.first.to_dict()
-    assert report["subgroups"]["half"]["bpsn_auc"]["n_clusters"] == 50
+    assert report["subgroups"]["half"]["bpsn_auc"]["n_clusters"] == fewer
     plain = compare_bias(y_true, first, second, half)
     assert "n_clusters" not in plain.overall.auc.to_dict()
     assert "n_clusters" not in plain.first.to_dict()["overall"]["auc"]
@@ -356,9 +364,9 @@ def test_an_interval_without_skewness_is_the_usual_one():
 
 def test_the_difference_of_a_worse_model_near_1_reaches_farther_down():
     rng = np.random.default_rng(0)
-    y_true = np.arange(2000) % 2 == 1
-    shared = rng.standard_normal(2000) + 3.3 * y_true
-    first, second = (shared + 0.5 * rng.standard_normal(2000) for _ in range(2))
+    y_true = np.arange(3_000) % 2 == 1
+    shared = rng.standard_normal(3_000) + 3.3 * y_true
+    first, second = (shared + 0.5 * rng.standard_normal(3_000) for _ in range(2))
     compared = compare_bias(y_true, first - 0.9 * y_true, second, {"all": y_true | True})
     cell = compared.subgroups["all"]["subgroup_auc"]
     down, up = (abs(end - cell.value) / cell.std_error for end in (cell.low, cell.high))

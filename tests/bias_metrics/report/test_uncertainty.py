@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias
+from bias_metrics import evaluate_bias, power_mean
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -142,7 +142,7 @@ def test_an_influence_adds_up_to_delongs_variance_and_to_nothing_over_all_rows()
     y_true, y_score, masks = draw()
     ranked = rank_rows(y_true, y_score)
     members = ranked.members(np.flatnonzero(masks["gay"]))
-    spread = Spread(ranked, None, 0.95)
+    spread = Spread(ranked, 0.95)
     for metric in METRICS:
         influence = spread.of_auc(metric, members.compared[metric], members)
         by_row = influence.by_row(ranked)
@@ -152,15 +152,17 @@ def test_an_influence_adds_up_to_delongs_variance_and_to_nothing_over_all_rows()
         assert abs(by_row.sum()) < 1e-12
 
 
-def test_clusters_of_one_row_change_standard_errors_only_by_their_number():
+def test_clusters_of_one_row_leave_every_standard_error():
     y_true, y_score, masks = draw(n=900)
     alone = evaluate_bias(y_true, y_score, masks)
     single = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900))
-    factor = math.sqrt(900 / 899)
-    assert single.overall.auc.std_error == pytest.approx(factor * alone.overall.auc.std_error)
-    assert single.overall.auc.row_std_error == pytest.approx(alone.overall.auc.std_error)
-    assert single.final_score.std_error == pytest.approx(factor * alone.final_score.std_error)
+    assert single.overall.auc.std_error == pytest.approx(alone.overall.auc.std_error)
+    assert single.overall.auc.row_std_error == alone.overall.auc.std_error
+    assert single.final_score.std_error == pytest.approx(alone.final_score.std_error)
     assert single.overall.auc.value == alone.overall.auc.value
+    for name, metric in itertools.product(masks, METRICS):
+        one, other = (getattr(r.subgroups[name], metric) for r in (alone, single))
+        assert other.std_error == pytest.approx(one.std_error)
 
 
 def test_repeating_every_row_within_its_cluster_leaves_the_clustered_error_and_halves_no_more():
@@ -179,15 +181,31 @@ def test_repeating_every_row_within_its_cluster_leaves_the_clustered_error_and_h
 
 
 def test_under_twenty_clusters_there_is_no_interval_and_the_reason_says_so():
-    y_true, y_score, masks = draw()
-    report = evaluate_bias(y_true, y_score, masks, clusters=np.arange(300) % 19)
+    y_true, y_score, masks = draw(n=900)
+    report = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900) % 19)
     cell = report.subgroups["gay"].bpsn_auc
     assert cell.value is not None
+    assert cell.std_error is not None
     assert cell.low is None
     assert cell.reason == "19 clusters where 20 are needed"
     assert report.final_score.low is None
-    enough = evaluate_bias(y_true, y_score, masks, clusters=np.arange(300) % 20)
+    enough = evaluate_bias(y_true, y_score, masks, clusters=np.arange(900) % 20)
     assert enough.subgroups["gay"].bpsn_auc.low is not None
+
+
+@pytest.mark.parametrize("metric", ["bnsp_auc", "subgroup_auc", "positive_aeg"])
+def test_clusters_of_the_class_that_is_compared_count(metric):
+    y_true, y_score, masks = draw(n=4000)
+    codes = np.arange(4000) % 200
+    codes[masks["gay"] & y_true] %= 5  # toxic mentions come from 5 threads
+    report = evaluate_bias(y_true, y_score, masks, clusters=codes)
+    cell = getattr(report.subgroups["gay"], metric)
+    assert (cell.n_clusters, cell.reason) == (5, "5 clusters where 20 are needed")
+    assert report.subgroups["gay"].bpsn_auc.n_clusters == 200
+    assert report.subgroups["gay"].bpsn_auc.low is not None
+    assert report.power_mean.bnsp_auc.n_clusters == 5
+    assert report.power_mean.bnsp_auc.low is report.final_score.low is None
+    assert report.power_mean.bpsn_auc.low is not None
 
 
 def test_a_perfect_cell_has_an_interval_below_1_with_clusters_too():
@@ -209,10 +227,51 @@ def test_a_power_mean_with_a_zero_has_no_standard_error():
     assert report.final_score.value is not None
 
 
-def test_a_power_mean_of_1_is_at_the_end_of_its_range():
+def test_a_power_mean_of_1_has_an_interval_below_1():
     y_true = np.arange(80) % 2 == 1
     report = evaluate_bias(y_true, y_true * 1.0, {"gay": np.arange(80) % 4 < 2})
-    assert report.power_mean.bpsn_auc.reason == "at the end of its range"
+    for name, mean in report.power_mean.by_metric().items():
+        cell = getattr(report.subgroups["gay"], name)
+        assert (mean.low, mean.high) == pytest.approx((cell.low, 1))
+    assert report.final_score.low < report.final_score.high == 1
+
+
+def test_three_rows_of_each_class_in_perfect_order_do_not_prove_a_power_mean():
+    rng = np.random.default_rng(2)
+    y_true = rng.random(4000) < 0.5
+    y_score = rng.normal(size=4000) + 4 * y_true
+    tiny = np.zeros(4000, dtype=bool)
+    for label in (True, False):
+        of_class = np.flatnonzero(y_true == label)
+        tiny[of_class[np.argsort(np.abs(y_score[of_class] - 4 * label))[:3]]] = True
+    masks = {"large": rng.random(4000) < 0.5, "tiny": tiny}
+    report = evaluate_bias(y_true, y_score, masks)
+    mean = report.power_mean.subgroup_auc
+    assert report.subgroups["tiny"].subgroup_auc.value == 1
+    assert mean.value > 0.99
+    assert mean.low < 0.6
+    large = evaluate_bias(y_true, y_score, {"large": masks["large"]}).power_mean.subgroup_auc
+    assert large.low > 0.98
+
+
+@pytest.mark.parametrize("power", [-5.0, 2.0])
+def test_a_power_mean_of_separate_rows_moves_as_far_as_its_cells_together(power):
+    y_true, y_score, masks = draw(n=120, shift=0.8)
+    masks = {"gay": masks["gay"], "other": ~masks["gay"]}
+    report = evaluate_bias(y_true, y_score, masks, power=power)
+    cells = {name: one.subgroup_auc for name, one in report.subgroups.items()}
+    mean = report.power_mean.subgroup_auc
+    down, up = (
+        [
+            power_mean([getattr(c, end) if n == name else c.value for n, c in cells.items()], power)
+            - mean.value
+            for name in cells
+        ]
+        for end in ("low", "high")
+    )
+    assert mean.low == pytest.approx(mean.value - math.hypot(*down))
+    assert mean.high >= mean.value + math.hypot(*up)
+    assert mean.low < mean.value - 1.96 * mean.std_error
 
 
 def test_a_class_of_one_row_has_no_interval():
@@ -320,7 +379,7 @@ def test_the_influences_of_the_aggregates_name_what_they_lack():
     report = evaluate_bias(y_true, y_score, {"none": np.zeros(300, dtype=bool)})
     ranked = rank_rows(y_true, y_score)
     members = {"none": ranked.members(np.array([], dtype=np.intp))}
-    found = dict(aggregate_influences(report, members, Spread(ranked, None, 0.95)))
+    found = dict(aggregate_influences(report, members, Spread(ranked, 0.95)))
     assert found["bpsn_auc"] == "undefined for none"
     assert found["final_score"] == "undefined for none"
     assert masks

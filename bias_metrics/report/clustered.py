@@ -1,0 +1,197 @@
+"""A report whose rows come in clusters: every cell, and what the aggregates need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from bias_metrics._core.cells import Comparison
+from bias_metrics._core.clusters import Clustering, ClusterSums
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.difference_rule import (
+    less,
+    negated,
+    paired,
+    sized,
+    undefined_difference,
+)
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.influence import Members
+from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, quantile
+from bias_metrics._core.placements import Floats
+from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from bias_metrics.report.derivatives import Ends, PowerMean, own_reaches, power_mean_of_cells
+from bias_metrics.report.report import BiasReport
+
+
+@dataclass
+class _Moved:
+    """How far the clusters move an aggregate within the intervals of its cells."""
+
+    each: Any = 0.0
+    alone: float = 0.0
+
+    def add(self, each: Floats, std_error: float | None, reach: float) -> None:
+        """Add a cell."""
+        if std_error:
+            self.each = self.each + reach / std_error * each
+        else:
+            self.alone += reach**2
+
+    @classmethod
+    def mean(cls, parts: Sequence[_Moved]) -> _Moved:
+        """Return the movement of the mean."""
+        n = len(parts)
+        return cls(sum(one.each for one in parts) / n, sum(one.alone for one in parts) / n**2)
+
+    @property
+    def reach(self) -> float:
+        """How far it moves."""
+        return math.sqrt(float(np.sum(np.square(self.each))) + self.alone)
+
+
+class ClusteredReport:
+    """Turns a report for independent rows into one that allows for clusters.
+
+    Attributes
+    ----------
+    totals : dict of str to ClusterSums
+        The clusters' influences on the overall AUC (`overall`), the power means and the final
+        score, as far as they have any.
+    """
+
+    def __init__(self, report: BiasReport, clustering: Clustering, confidence: float) -> None:
+        self.totals: dict[str, ClusterSums] = {}
+        self._report = report
+        self._clustering = clustering
+        self._confidence = confidence
+        self._means = {metric: power_mean_of_cells(report, metric) for metric in FINAL_SCORE_PARTS}
+        self._moved: dict[str, tuple[_Moved, _Moved]] = {}
+        self._cells: dict[str, dict[str, Any]] = {name: {} for name in report.subgroups}
+
+    def measure_all(self, members: Mapping[str, Members]) -> None:
+        """Measure every cell."""
+        for name in self._report.subgroups:
+            of_group = members[name]
+            for metric in SUBGROUP_METRICS:
+                self.measure(name, metric, of_group)
+
+    def measure(
+        self, name: str, metric: str, members: Members
+    ) -> tuple[MetricValue, ClusterSums | None]:
+        """Measure one cell; return it with the clusters' influences, if it has an error."""
+        cell: MetricValue = getattr(self._report.subgroups[name], metric)
+        sums = None
+        if cell.std_error is not None:
+            comparison = members.compared[metric]
+            sums = self._clustering.sums(metric, comparison, members)
+            cell = self._described(cell, METRICS[metric].centre, comparison, sums)
+            self._add(name, metric, cell, sums)
+        self._cells[name][metric] = cell
+        return cell, sums
+
+    def _add(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
+        """Add a cell to its power mean."""
+        mean = self._means.get(metric)
+        if not isinstance(mean, PowerMean) or name not in mean.cells:
+            return
+        weighted = sums.times(mean.derivatives()[name])
+        known = self.totals.get(metric)
+        self.totals[metric] = weighted if known is None else known.plus(weighted)
+        if cell.low is not None:
+            self._move(metric, cell, sums, mean.reaches(name, cell))
+
+    def _move(self, name: str, cell: MetricValue, sums: ClusterSums, reaches: Ends) -> None:
+        both = self._moved.setdefault(name, (_Moved(), _Moved()))
+        for side, reach in zip(both, reaches, strict=True):
+            side.add(sums.each, cell.std_error, reach)
+
+    def report(self) -> BiasReport:
+        """Return the report, whose cells must all have been measured."""
+        overall = self._report.overall
+        auc = overall.auc
+        if auc.std_error is not None:
+            comparison = self._clustering.overall
+            sums = self.totals["overall"] = self._clustering.sums("auc", comparison, None)
+            auc = self._described(auc, 0.0, comparison, sums)
+            if auc.low is not None:
+                self._move("overall", auc, sums, own_reaches(auc))
+        parts = ("overall", *FINAL_SCORE_PARTS)
+        if all(name in self.totals for name in parts):
+            quarters = [self.totals[name].times(0.25) for name in parts]
+            self.totals["final_score"] = reduce(ClusterSums.plus, quarters)
+        if all(name in self._moved for name in parts):
+            downs, ups = zip(*(self._moved[name] for name in parts), strict=True)
+            self._moved["final_score"] = _Moved.mean(downs), _Moved.mean(ups)
+        subgroups = {
+            name: replace(bias, **self._cells[name])
+            for name, bias in self._report.subgroups.items()
+        }
+        return replace(self._report, overall=replace(overall, auc=auc), subgroups=subgroups)
+
+    def reaches(self) -> dict[str, Ends]:
+        """Return how far the intervals of the aggregates reach down and up at least."""
+        return {name: (down.reach, up.reach) for name, (down, up) in self._moved.items()}
+
+    def _described(
+        self, cell: MetricValue, centre: float, comparison: Comparison, sums: ClusterSums
+    ) -> MetricValue:
+        assert cell.value is not None  # noqa: S101
+        assert cell.std_error is not None  # noqa: S101
+        found = with_clustered_error(cell, sums)
+        if found.reason is not None:
+            return found
+        sizes = sums.worth((comparison.n_base, comparison.searched.n), cell.std_error)
+        z = quantile(self._confidence, sums.freedom)
+        low, high = auc_interval(cell.value + centre, sums.std_error, *sizes, z, clustered=True)
+        return replace(found, low=low - centre, high=high - centre)
+
+
+def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
+    """Return a value with the error that allows for clusters, or the reason if they are few."""
+    found = replace(
+        value,
+        reason=few_clusters(sums),
+        std_error=sums.std_error,
+        row_std_error=value.std_error,
+        n_clusters=sums.n_clusters,
+    )
+    return found if found.reason is None else replace(found, low=None, high=None)
+
+
+def few_clusters(sums: ClusterSums) -> str | None:
+    """Say that there are too few clusters for an interval, if so."""
+    if sums.n_clusters >= MIN_CLUSTERS:
+        return None
+    return f"{sums.n_clusters} clusters where {MIN_CLUSTERS} are needed"
+
+
+def clustered_difference(
+    a: MetricValue,
+    b: MetricValue,
+    of_a: ClusterSums,
+    of_b: ClusterSums,
+    confidence: float,
+    *,
+    is_gap: bool = False,
+) -> Difference:
+    """Return the difference of two numbers of the same rows, given the clusters' influences."""
+    apart = of_a.plus(of_b.times(-1.0))
+    freedom = apart.freedom
+    if reason := few_clusters(apart):
+        found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
+    elif a.low is None or b.low is None:
+        found = undefined_difference(a, b)
+    else:
+        together = Joint(float(of_a.each @ of_b.each), (0.0, 0.0, 0.0, 0.0))
+        found = paired(a, b, together, confidence, freedom, small=True)
+        if is_gap:
+            total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
+            found = sized(found, total, b, confidence)
+    return replace(found, n_clusters=apart.n_clusters)

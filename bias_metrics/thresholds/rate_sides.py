@@ -1,0 +1,135 @@
+"""How often an event happens among the rows of a subgroup or of its background, by model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.intervals import effective_number
+from bias_metrics.metrics import Class, Rate
+
+Rows = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """How often an event happens among the rows of a subgroup, or of a background.
+
+    Attributes
+    ----------
+    n : int
+        Rows of the classes that the metric counts.
+    events : tuple of int
+        Rows with the event, under each model.
+    both : int
+        Rows with the event under every model.
+    rows_by_cluster : float array of shape (number of clusters,) or None
+        The rows by cluster, if there are clusters.
+    events_by_cluster : tuple of such arrays
+        Rows with the event by cluster, under each model.
+    """
+
+    n: int
+    events: tuple[int, ...]
+    both: int
+    rows_by_cluster: Floats | None = None
+    events_by_cluster: tuple[Floats, ...] = ()
+
+    def less(self, other: Side) -> Side:
+        """Return the counts without those of `other`, which is part of them."""
+        by_cluster = None
+        if self.rows_by_cluster is not None and other.rows_by_cluster is not None:
+            by_cluster = self.rows_by_cluster - other.rows_by_cluster
+        events = zip(self.events, other.events, strict=True)
+        each = zip(self.events_by_cluster, other.events_by_cluster, strict=True)
+        return Side(
+            self.n - other.n,
+            tuple(a - b for a, b in events),
+            self.both - other.both,
+            by_cluster,
+            tuple(a - b for a, b in each),
+        )
+
+    def share(self, model: int) -> float:
+        """Return the share of the rows with the event."""
+        return self.events[model] / self.n
+
+    def covariance(self, a: int, b: int) -> float:
+        """Return the covariance of two models' shares; for a model with itself, the variance."""
+        together = self.events[a] if a == b else self.both
+        return (together / self.n - self.share(a) * self.share(b)) / (self.n - 1)
+
+    def influence(self, model: int) -> Floats:
+        """Return each cluster's influence on the share."""
+        assert self.rows_by_cluster is not None  # noqa: S101
+        share = self.share(model)
+        return (self.events_by_cluster[model] - share * self.rows_by_cluster) / self.n
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters that the rows fall into."""
+        assert self.rows_by_cluster is not None  # noqa: S101
+        return int(np.count_nonzero(self.rows_by_cluster))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom: the effective number of clusters less 1."""
+        assert self.rows_by_cluster is not None  # noqa: S101
+        return max(effective_number(self.rows_by_cluster) - 1, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The rows that a metric counts, and which have the event, under one model or two.
+
+    Attributes
+    ----------
+    rate : Rate
+        What the metric counts.
+    counted : bool array of shape (n,)
+        Rows of its classes.
+    happened : sequence of bool arrays of shape (n,)
+        Which rows have the event, under each model.
+    clusters : int array of shape (n,) or None
+        Codes 0, 1, ... of the clusters.
+    """
+
+    rate: Rate
+    counted: BoolArray
+    happened: Sequence[BoolArray]
+    clusters: Rows | None
+
+    @classmethod
+    def of(
+        cls, rate: Rate, labels: BoolArray, decisions: Sequence[BoolArray], clusters: Rows | None
+    ) -> Events:
+        """Return what the metric counts, given which rows each model flags."""
+        of_class: dict[Class, BoolArray] = {"positive": labels, "negative": ~labels}
+        counted = np.logical_or.reduce([of_class[one] for one in rate.of])
+        wanted = rate.event == "flagged"
+        return cls(rate, counted, [one == wanted for one in decisions], clusters)
+
+    def among(self, rows: Rows) -> Side:
+        """Count events among some rows."""
+        rows = rows[self.counted[rows]]
+        happened = [one[rows] for one in self.happened]
+        side = Side(
+            rows.size,
+            tuple(int(one.sum()) for one in happened),
+            int(np.logical_and.reduce(happened).sum()),
+        )
+        if self.clusters is None:
+            return side
+        codes, n = self.clusters[rows], int(self.clusters.max()) + 1
+        return replace(
+            side,
+            rows_by_cluster=np.bincount(codes, minlength=n).astype(np.float64),
+            events_by_cluster=tuple(
+                np.bincount(codes[one], minlength=n).astype(np.float64) for one in happened
+            ),
+        )
