@@ -16,7 +16,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
@@ -41,6 +41,7 @@ __all__ = [
     "file_digest",
     "folder_digest",
     "json_digest",
+    "open_version",
     "read_policy",
     "save_classifier",
     "write_training_rows",

@@ -127,10 +127,13 @@ def _as_made(rival: CandidateSettings, version: ModelVersion) -> CandidateSettin
     tagged = trained_options(version)
     if tagged is None:
         return None
-    kind = tagged.get("kind")
-    allowed = KINDS.named(str(kind)).opened_by_tag if str(kind) in KINDS.own else None
+    kind = str(tagged.get("kind"))
+    try:
+        allowed = KINDS.named(kind).opened_by_tag if kind in KINDS.names() else None
+    except ValueError as error:  # a package that cannot be imported
+        raise InputError(_not_by_tag(version, str(error), f"kind: {kind}")) from error
     if allowed is None:
-        raise InputError(_not_by_tag(version, f"got kind {kind!r:.100}", f"kind: {kind!s:.100}"))
+        raise InputError(_not_by_tag(version, f"got kind {kind!r:.100}", f"kind: {kind:.100}"))
     unknown = sorted(tagged.keys() - allowed - {"kind"})
     if unknown:
         raise InputError(_not_by_tag(version, f"got `{unknown[0]!s:.100}`", f"kind: {kind}"))
@@ -146,7 +149,7 @@ def _as_made(rival: CandidateSettings, version: ModelVersion) -> CandidateSettin
 def _not_by_tag(version: ModelVersion, problem: str, kind: str) -> str:
     """Return what to do where a tag of the registry may not decide how a version is opened."""
     return (
-        f"tag {OPENED_AS} of {version.uri} must name a kind of biasgate that runs no code of the "
+        f"tag {OPENED_AS} of {version.uri} must name a kind that runs no code of the "
         f"model, and its plain options; {problem}. Whoever can tag a version must not decide more. "
         f"Say in the evaluation file how to open it: `champion: {{name: champion, {kind}, model: "
         f"models:/{version.name}@{CHAMPION}}}`, with `trusted: true` if you trust its author."
