@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import flush_all
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.artifacts import files_at
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
@@ -205,8 +206,10 @@ class Gateway(Registry):
         self.client.log_inputs(run_id, datasets=[DatasetInput(dataset, [tag])])
 
     def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
-        """Upload a folder's files."""
+        """Upload a folder's files; in a local store they survive a power cut."""
         self.client.log_artifacts(run_id, str(folder), path)
+        if self.artifacts is not None and any(folder.iterdir()):
+            flush_all(self.download_artifacts(run_id))
 
     @contextmanager
     def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
