@@ -209,7 +209,8 @@ class Gateway(Registry):
         """Upload a folder's files; in a local store they survive a power cut."""
         self.client.log_artifacts(run_id, str(folder), path)
         if self.artifacts is not None and any(folder.iterdir()):
-            flush_all(self.download_artifacts(run_id))
+            with self.run_files(run_id) as kept:
+                flush_all(kept)
 
     @contextmanager
     def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
