@@ -10,7 +10,7 @@ from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.scoring.training import pin_candidate, train_candidate
+from biasgate.tasks.scoring.training import pin_candidate, refuse_two_thresholds, train_candidate
 from biasgate.tasks.store import Workplace
 
 
@@ -21,13 +21,14 @@ def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[Can
     - for each candidate with `train_on`: train, log and register it, or find the version that
       the same training made before
     - for each `models:/name@alias`: look up the version once, for all later steps
+    - refuse one version at two thresholds
     """
     training_sets = {
         candidate.name: freeze_evaluation_set(source, workplace)
         for candidate in evaluation.candidates
         if (source := candidate.training()) is not None
     }
-    return [
+    prepared = [
         train_candidate(
             candidate,
             training_sets[candidate.name],
@@ -39,6 +40,8 @@ def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[Can
         else pin_candidate(candidate, workplace)
         for candidate in evaluation.candidates
     ]
+    refuse_two_thresholds(prepared)
+    return prepared
 
 
 @flow(name="train", flow_run_name="train {config}")

@@ -73,7 +73,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     except ValidationError as error:
         msg = _told(path, content, error, kind.secret_keys)
     # Without a cause: Pydantic's error shows the values.
-    raise InputError(msg)
+    raise InputError(msg) from None
 
 
 def _yaml_place(error: yaml.YAMLError, text: str) -> str:

@@ -42,7 +42,7 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
         raise InputError(msg)
     names = [one.removeprefix(IDENTITY) for one in chunk.column_names if one.startswith(IDENTITY)]
     try:
-        check_identity_names(names)
+        check_identity_names(filter(None, names))
     except ValueError as error:
         msg = f"{of} must yield other identities: {error}."
         raise InputError(msg) from error

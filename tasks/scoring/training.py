@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,31 @@ def train_candidate(
     )
     say(f"trained {candidate.name}: it is {version.uri}", aside=True)
     return candidate.pinned(version.uri)
+
+
+def refuse_two_thresholds(candidates: Sequence[CandidateSettings]) -> None:
+    """Refuse one version as two candidates that are judged at different thresholds.
+
+    A version has one verdict on each set, so one candidate would get the other's.
+
+    Raises
+    ------
+    InputError
+        With the names of the two.
+    """
+    first: dict[str, CandidateSettings] = {}
+    for one in candidates:
+        if one.uri is None:
+            continue
+        other = first.setdefault(one.uri, one)
+        if other.threshold != one.threshold:
+            msg = (
+                f"candidates of one version must have the same `threshold`, since a version has "
+                f"one verdict; {other.name} and {one.name} are both {one.uri}, with "
+                f"{other.threshold} and {one.threshold}. Compare thresholds in an evaluation "
+                "without registered versions."
+            )
+            raise InputError(msg)
 
 
 @task(name="pin candidate", task_run_name="pin {candidate.name}")

@@ -125,5 +125,8 @@ def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerd
 
 
 def run_key(run: str, candidate: str, evaluation_set: str) -> str:
-    """Return the key of the run of one candidate on one set."""
-    return f"{run}/{candidate} on {evaluation_set}"
+    """Return the key of the run of one candidate on one set.
+
+    Names have no slash, but they may have ` on `.
+    """
+    return f"{run}/{candidate}/{evaluation_set}"

@@ -2,12 +2,11 @@
 
 import sqlite3
 import time
-import zipfile
 
-import pyarrow.parquet as pq
 import pytest
 from prefect import get_client
 from pydantic import ValidationError
+from support.contents import contents
 from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
@@ -144,18 +143,6 @@ def test_results_are_among_the_runs_artifacts(world, first):
     run = first.run("shifted on comments")
     listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id)}
     assert listed == FILES | {"bias_metrics.json"}
-
-
-def contents(folder):
-    """Yield every file below a folder as text, also what lies inside archives and Parquet."""
-    for path in (one for one in folder.rglob("*") if one.is_file()):
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for name in archive.namelist():
-                    yield f"{path}/{name}", name + archive.read(name).decode("latin-1")
-        elif path.suffix == ".parquet":
-            yield str(path), str(pq.read_table(path).to_pylist())
-        yield str(path), path.read_bytes().decode("latin-1")
 
 
 def marked(world, pairs):

@@ -11,6 +11,7 @@ from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.training import refuse_two_thresholds
 
 N = 60
 
@@ -130,3 +131,18 @@ def test_an_answer_that_is_no_score_is_refused(rows, tmp_path, answer, message):
     candidate = CANDIDATES.validate_python(settings)
     with pytest.raises(InputError, match=message):
         score_rows(_Broken(answer), rows, candidate, str(tmp_path / "scores"))
+
+
+def of_version(name, version, threshold):
+    settings = {"name": name, "kind": "mlflow", "model": f"models:/words/{version}"}
+    return CANDIDATES.validate_python(settings | {"threshold": threshold})
+
+
+def test_one_version_at_two_thresholds_is_refused():
+    two = [of_version("low", 1, 0), of_version("other", 2, 0.5), of_version("high", 1, 3)]
+    with pytest.raises(InputError, match=r"low and high are both models:/words/1, with 0.0 and 3"):
+        refuse_two_thresholds(two)
+
+
+def test_one_version_may_be_two_candidates_at_one_threshold():
+    refuse_two_thresholds([of_version("by tfidf", 1, None), of_version("by pyfunc", 1, None)])

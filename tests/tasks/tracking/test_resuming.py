@@ -14,7 +14,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.processes import has_ended, this_process
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
-from biasgate.tasks.tracking.resume import EVALUATION, settle_abandoned
+from biasgate.tasks.tracking.resume import EVALUATION, run_key, settle_abandoned
 
 DAY_S = 24 * 3600
 
@@ -224,3 +224,7 @@ def test_temporary_files_of_libraries_go_when_the_last_user_has_ended(tmp_path, 
     assert list(tmp_path.iterdir()) == []
     assert tempfile.gettempdir() == str(tmp_path)
     assert "TMPDIR" not in os.environ
+
+
+def test_runs_of_two_candidates_whose_names_are_alike_have_different_keys():
+    assert run_key("r", "a on b", "c") != run_key("r", "a", "b on c")
