@@ -76,7 +76,7 @@ def check_mask(
 ) -> BoolArray:
     """Return `values` as a boolean array of shape (n,); 0/1 numbers are accepted."""
     array = np.asarray(values)
-    _check_shape(name, array, n, like)
+    check_shape(name, array, n, like)
     if array.dtype == np.bool_:
         return array
     if array.dtype == np.object_ and all(isinstance(one, bool | np.bool_) for one in array):
@@ -99,7 +99,7 @@ def check_scores(
 ) -> FloatArray:
     """Return `values` as a finite floating array of shape (n,); float32 stays float32."""
     array = np.asarray(values)
-    _check_shape(name, array, n, like)
+    check_shape(name, array, n, like)
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     if array.dtype.kind != "f":
@@ -132,19 +132,6 @@ def check_weights(values: npt.ArrayLike | None, n: int) -> FloatArray | None:
         )
         raise ValueError(msg)
     return array
-
-
-def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp] | None:
-    """Return clusters as codes 0, 1, ... of shape (n,), or None."""
-    if values is None:
-        return None
-    array = np.asarray(values)
-    _check_shape("clusters", array, n, "y_true")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array))[0])
-        msg = f"`clusters` must not be missing; got {array[row]} (row {row})."
-        raise ValueError(msg)
-    return np.unique(array, return_inverse=True)[1]
 
 
 def check_subgroups(
@@ -197,7 +184,8 @@ def check_power_mean_groups(
     return names
 
 
-def _check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
+def check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
+    """Refuse anything but one value for each row."""
     if array.ndim != 1:
         msg = f"`{name}` must have shape (n,); got shape {array.shape}."
         raise ValueError(msg)

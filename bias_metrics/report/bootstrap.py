@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import (
     aligned,
-    check_clusters,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_subgroups,
 )
+from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import rank_rows
 from bias_metrics._core.intervals import check_confidence

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    check_clusters,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_subgroups,
     check_weights,
 )
+from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import check_confidence

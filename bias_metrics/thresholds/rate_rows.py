@@ -11,11 +11,11 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    check_clusters,
     check_mask,
     check_scores,
     check_subgroups,
 )
+from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.options import check_choice, check_threshold
 from bias_metrics.metrics import Rate, threshold_metrics
