@@ -111,8 +111,9 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
         if isinstance(error, MlflowException) and "No such artifact" not in error.message:
             raise
         raise _missing(uri) from error
-    for name in ADDED_BY_MLFLOW:
-        (Path(found) / name).unlink(missing_ok=True)
+    if Path(found).is_dir():
+        for name in ADDED_BY_MLFLOW:
+            (Path(found) / name).unlink(missing_ok=True)
     return Path(found)
 
 

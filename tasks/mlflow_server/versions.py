@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # on standard error
 _VERSIONS_A_PAGE = 1000
 _OTHER_SCHEMA = re.compile(r"out-of-date database schema \(found version (\w+)")
 

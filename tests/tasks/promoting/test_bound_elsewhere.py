@@ -1,0 +1,163 @@
+"""Files behind an MLflow server, of logged models and on S3 are compared as local ones are."""
+
+import os
+import socket
+import sys
+import tempfile
+import time
+
+import httpx
+import pytest
+from mlflow import MlflowClient
+from support.promoted import MODEL, frozen_set, judge_version, local, promote_one, scores_of
+
+import biasgate
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import NotVerifiedError, require_champion
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "MLmodel").write_text("flavors: {}\n")
+    (folder / "weights").write_text("judged")
+    (folder / "tokenizer" / "vocabulary").write_text("a b c")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path):
+    frozen_set(tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def server(running, tmp_path, monkeypatch):
+    """Start an MLflow server that keeps artifacts itself; return its URI."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
+    command += ["--port", str(port), "--backend-store-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    process = running(command, environment, name="mlflow")
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx.get(f"{uri}/health", trust_env=False, timeout=5).status_code == 200:
+                monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+                return uri
+        except httpx.TransportError:
+            time.sleep(0.5)
+    return pytest.fail((tmp_path / "mlflow.log").read_text()[-2000:])
+
+
+def from_a_run(gateway, model):
+    run_id = gateway.run(gateway.experiment("models"), "first", "first")
+    gateway.log_folder(run_id, model, "model")
+    return gateway.register(MODEL, run_id, "model", {})
+
+
+def from_a_logged_model(gateway, model):
+    """Register as `mlflow.*.log_model(..., registered_model_name=...)` of MLflow 3 does."""
+    client: MlflowClient = gateway.client
+    run_id = gateway.run(gateway.experiment("models"), "first", "first")
+    experiment = gateway.experiment_of(run_id)
+    logged = client.create_logged_model(experiment, name="first", source_run_id=run_id)
+    client.log_model_artifacts(logged.model_id, str(model))
+    client.finalize_logged_model(logged.model_id, "READY")
+    client.create_registered_model(MODEL)
+    made = client.create_model_version(
+        MODEL, f"models:/{logged.model_id}", run_id=run_id, model_id=logged.model_id
+    )
+    return gateway.resolve(f"models:/{MODEL}/{made.version}")
+
+
+def promoted(gateway, store, folder, version):
+    verdict = judge_version(gateway, store, folder, version, scores_of(store, seed=0, noise=1.6))
+    assert promote_one([verdict], gateway.resolve(version.uri), gateway)["promoted"]
+
+
+def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
+    """The champion holds and is opened; with other weights it does not, and is not."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    assert require_champion(MODEL, gateway, store).version == "1"
+    assert not list(temporary.iterdir())
+    folder = biasgate.open_champion(MODEL, tracking_uri=uri, folder=tmp_path)
+    assert (folder / "weights").read_text() == "judged"
+    assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
+    exchange()
+    said = "toxicity/1 are the ones that were judged .*: weights: changed"
+    with pytest.raises(NotVerifiedError, match=said):
+        require_champion(MODEL, gateway)
+    with pytest.raises(ValueError, match=said):
+        biasgate.open_champion(MODEL, tracking_uri=uri)
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("register", [from_a_run, from_a_logged_model])
+def test_files_behind_a_server(register, server, model, store, tmp_path, monkeypatch):
+    gateway = Gateway(server)
+    version = register(gateway, model)
+    assert gateway.place_of(version).startswith("mlflow-artifacts:")
+    promoted(gateway, store, tmp_path / "judged", version)
+
+    def exchange():
+        [weights] = (tmp_path / "artifacts").rglob("weights")
+        weights.write_text("others")
+
+    check(gateway, store, server, exchange, tmp_path, monkeypatch)
+
+
+def test_files_of_a_logged_model_in_a_local_store(model, store, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    gateway = local(store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", gateway.uri)  # as a user of log_model sets it
+    version = from_a_logged_model(gateway, model)
+    promoted(gateway, store, tmp_path / "judged", version)
+
+    def exchange():
+        [weights] = (store / "mlartifacts").rglob("weights")
+        weights.write_text("others")
+
+    check(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
+
+
+def test_files_on_s3(model, store, tmp_path, monkeypatch):
+    servers = pytest.importorskip("moto.server", reason='needs moto: pip install "moto[server]"')
+    boto3 = pytest.importorskip("boto3", reason="needs boto3")
+    s3 = servers.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    s3.start()
+    try:
+        address = "http://{}:{}".format(*s3.get_host_and_port())
+        for name, value in (
+            ("MLFLOW_S3_ENDPOINT_URL", address),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+            ("NO_PROXY", "127.0.0.1"),
+        ):
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        client = boto3.client("s3", endpoint_url=address)
+        client.create_bucket(Bucket="models")
+        gateway = Gateway(local(store).uri, "s3://models/artifacts")
+        version = from_a_run(gateway, model)
+        assert gateway.place_of(version).startswith("s3://models/")
+        promoted(gateway, store, tmp_path / "judged", version)
+
+        def exchange():
+            listed = client.list_objects_v2(Bucket="models")["Contents"]
+            [key] = [one["Key"] for one in listed if one["Key"].endswith("/weights")]
+            client.put_object(Bucket="models", Key=key, Body=b"others")
+
+        check(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
+    finally:
+        s3.stop()
