@@ -22,6 +22,7 @@ from biasgate.tasks.promoting.entries import HistoryEntry, RestsOn
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.verify import require_alias, verify_champion, verify_frozen_sets
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
@@ -216,7 +217,7 @@ def _settled(model: str, gateway: Gateway) -> Ledger:
     """Return the ledger of a model, unchanged and with nothing left open by others."""
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
-    ledger.require_sound()
+    require_sound(ledger)
     heal(ledger)
     return ledger
 

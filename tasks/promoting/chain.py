@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.promoting.entries import MOVES, Entry, Pinned
@@ -36,7 +37,7 @@ class Chain:
         """Return the part of the chain before an entry."""
         return Chain([one for one in self.links if one.number < number])
 
-    @property
+    @cached_property
     def digests(self) -> dict[int, str]:
         """The digest of each link by its number.
 
@@ -101,38 +102,50 @@ class Chain:
             reset = self.links[start]
             if reset.content.get("accepted") != self.before(reset.number).all_digests:
                 yield f"an entry before the reset in entry {reset.number} was changed or removed"
+        before = self.links[start - 1] if start else None
+        champion: str | None = None
         for one in self.links[start:]:
-            found = self._break(one, self.before(one.number), model)
+            found = self._break(one, before, champion, model)
             if found is not None:
                 yield found
+            if one.content["action"] in MOVES:
+                champion = one.content["version"]
+            before = one
 
-    def _break(self, one: Entry, earlier: Chain, model: str) -> str | None:
-        """Return what is wrong with the place of a link, or None."""
+    def _break(
+        self, one: Entry, before: Entry | None, champion: str | None, model: str
+    ) -> str | None:
+        """Return what is wrong with the place of a link, or None.
+
+        `champion` is the version that the entries before made champion; None if none did.
+        """
         content = one.content
         if one.is_of_earlier_release:
-            if all(other.is_of_earlier_release for other in earlier.links):
+            if before is None or before.is_of_earlier_release:
                 return None
             return f"entry {one.number} is not chained, and follows one that is"
         place = (content.get("model"), content.get("number"))
         if place != (model, one.number):
             return f"entry {one.number} was written as entry {place[1]} of {place[0]}, and copied"
-        if content.get("predecessor") != earlier.head:
-            predecessor = content.get("predecessor")
+        head = None if before is None else {"number": before.number, "digest": self._digest(before)}
+        predecessor = content.get("predecessor")
+        if predecessor != head:
             named = predecessor["number"] if predecessor else "none"
-            found = earlier.links[-1].number if earlier.links else "none"
+            found = "none" if before is None else before.number
             return (
                 f"entry {one.number} follows entry {named} as it was then; the one before it is "
                 f"now entry {found}, or it was changed"
             )
-        last = earlier.last_move
-        if content["action"] in {"promotion", "rollback"} and last is not None:
-            champion = last.content["version"]
-            if content["replaces"] != champion:
-                return (
-                    f"entry {one.number} replaces version {content['replaces'] or 'none'}, where "
-                    f"champion was version {champion or 'none'}"
-                )
+        moves = content["action"] in {"promotion", "rollback"}
+        if moves and champion is not None and content["replaces"] != champion:
+            return (
+                f"entry {one.number} replaces version {content['replaces'] or 'none'}, where "
+                f"champion was version {champion or 'none'}"
+            )
         return None
+
+    def _digest(self, link: Entry) -> str:
+        return self.digests[link.number]
 
     def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, bool]]:
         """Yield each link, newest first, with who signed it and whether that is accepted.

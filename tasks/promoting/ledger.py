@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -35,7 +34,6 @@ from biasgate.tasks.promoting.entries import (
     read_entry,
 )
 from biasgate.tasks.signing.keys import now
-from biasgate.tasks.signing.trusted import TrustedKeys
 
 LEDGER_SUFFIX = "-promotions"
 CHAMPION, PREVIOUS = "champion", "previous_champion"
@@ -175,30 +173,6 @@ class Ledger:
                     f"on, for {LEASE.total_seconds() / 60:g} minutes at most"
                 )
             time.sleep(_POLL)
-
-    def require_sound(self) -> None:
-        """Refuse to add to a ledger that was changed, or that no trusted key has signed.
-
-        Raises
-        ------
-        InputError
-            With what is wrong, and how a person accepts it.
-        """
-        chain, trusted = self.chain, TrustedKeys.here()
-        wrong = list(chain.breaks(self.model)) + [
-            f"entry {one.number} is {signed.words}"
-            for one, signed, accepted in chain.standings(trusted)
-            if not accepted
-        ]
-        if wrong:
-            msg = (
-                f"the ledger {self.name} must be unchanged before anything is promoted; "
-                f"{'; '.join(wrong[:3])}. Look at `biasgate history {self.model}` and `biasgate "
-                f"verify {self.model}`. To accept the ledger as it is, name the version that is "
-                f"champion: biasgate reset {self.model} VERSION --reason TEXT (without VERSION: "
-                "none is)."
-            )
-            raise InputError(msg)
 
 
 def is_ledger(model: str) -> bool:

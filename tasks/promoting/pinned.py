@@ -13,6 +13,7 @@ from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import heal, record
 from biasgate.tasks.promoting.entries import Entry, Move, Pinned
 from biasgate.tasks.promoting.ledger import Ledger, is_ledger
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.records import Context
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
@@ -50,7 +51,7 @@ def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Polic
         msg = f"policy {policy.name!r} must decide: it says `report_only: true`."
         raise InputError(msg)
     ledger = Ledger(gateway, model)
-    ledger.require_sound()
+    require_sound(ledger)
     heal(ledger)
     gateway.create_model(model)
     pin: Pinned = {"name": policy.name, "digest": policy.digest}

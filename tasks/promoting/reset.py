@@ -7,6 +7,8 @@ from biasgate.tasks.promoting.by_hand import recorded, require_held, require_kno
 from biasgate.tasks.promoting.champion import decision, take_turn
 from biasgate.tasks.promoting.entries import Move, RestsOn
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
+from biasgate.tasks.promoting.seen import remember
+from biasgate.tasks.promoting.sound import require_key
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision
 
@@ -31,6 +33,7 @@ def reset(model: str, version: str | None, reason: str, gateway: Gateway) -> Dec
     """
     require_known(model, gateway)
     ledger = Ledger(gateway, model)
+    require_key(ledger)
     verdicts: list[RestsOn] = []
     if version is not None:
         found = gateway.resolve(f"models:/{model}/{version}")
@@ -57,5 +60,6 @@ def reset(model: str, version: str | None, reason: str, gateway: Gateway) -> Dec
         elif alias is not None:
             gateway.delete_alias(model, CHAMPION)
         ledger.close(claimed, "done", f"{CHAMPION} is {version or 'no version'}")
+    remember(ledger, ledger.chain)
     now = f"models:/{model}/{version} is {CHAMPION}" if version else f"{model} has no {CHAMPION}"
     return decision("pass", f"{now} by entry {entry.number} of {ledger.name} ({reason}).")

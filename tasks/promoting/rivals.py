@@ -18,6 +18,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import champion_of_model, heal
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.promoting.pinned import refuse_other_policy
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
@@ -173,7 +174,7 @@ def pin_rivals(
     gateway = workplace.gateway
     if registered_model:
         ledger = Ledger(gateway, registered_model)
-        ledger.require_sound()
+        require_sound(ledger)
         heal(ledger)
         refuse_other_policy(registered_model, policy, gateway)
     named = {role: one for role, one in zip(RIVALS, (champion, reference), strict=True) if one}

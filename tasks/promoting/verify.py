@@ -23,11 +23,11 @@ from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
 from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
-from biasgate.tasks.promoting.seen import last_seen, remember
+from biasgate.tasks.promoting.seen import remember
+from biasgate.tasks.promoting.sound import missing_heads
 from biasgate.tasks.promoting.succession import Judged, Past
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
-from biasgate.tasks.records import Head
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.signing.trusted import TrustedKeys
 
@@ -127,25 +127,10 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
 
 
 def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
-    """Check that the ledger was not shortened: every verdict names the entry it was made after.
-
-    This machine remembers the last entry that it saw, too.
-    """
-    missing = set()
-    seen = last_seen(ledger)
-    if seen is not None and not chain.has(seen):
-        missing.add(f"entry {seen['number']}, which this machine saw before")
-    for version in ledger.gateway.versions(ledger.model):
-        for name, value in version.tags.items():
-            if name.startswith("biasgate.") and name.endswith(".ledger") and value:
-                number, _, digest = value.partition(" ")
-                head: Head = {"number": int(number) if number.isdecimal() else 0, "digest": digest}
-                if not chain.has(head):
-                    missing.add(
-                        f"entry {number}, which a verdict on version {version.version} names"
-                    )
+    """Check that the ledger was not shortened."""
+    missing = missing_heads(ledger, chain)
     text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
-    told = f" Missing or changed: {'; '.join(sorted(missing)[:3])}."
+    told = f" Missing or changed: {'; '.join(missing[:3])}."
     yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)
 
 

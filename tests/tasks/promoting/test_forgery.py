@@ -39,6 +39,7 @@ from biasgate.tasks.promoting.champion import champion_of_model, heal
 from biasgate.tasks.promoting.entries import TAG, entry_tags
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.reset import reset
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify_version import verify_version
 
@@ -160,7 +161,7 @@ def test_a_signed_entry_that_is_copied_as_a_newer_one_is_found(gateway, store, p
     gateway.set_alias(MODEL, "champion", first[0].version)
     assert "ledger" in wrong(gateway, store)
     with pytest.raises(InputError, match="entry 3 was written as entry 1 of toxicity, and copied"):
-        Ledger(gateway, MODEL).require_sound()
+        require_sound(Ledger(gateway, MODEL))
 
 
 @pytest.mark.usefixtures("key")
@@ -190,7 +191,7 @@ def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, p
     promoted()
     attacker(rewrite, gateway, entry(gateway, 1), reason="nothing to see")
     with pytest.raises(InputError, match=r"entry 1 is not signed\. Look at `biasgate history"):
-        Ledger(gateway, MODEL).require_sound()
+        require_sound(Ledger(gateway, MODEL))
 
 
 def test_entries_of_earlier_releases_are_bound_by_the_first_chained_one(gateway, store, promoted):
@@ -539,7 +540,7 @@ def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
     with pytest.raises(InputError, match="biasgate reset toxicity VERSION --reason TEXT"):
         roll_back(MODEL, "x", gateway)
     reset(MODEL, "1", "signed from now on", gateway)
-    Ledger(gateway, MODEL).require_sound()
+    require_sound(Ledger(gateway, MODEL))
     assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
     assert wrong(gateway, store) == set()
 
@@ -550,10 +551,10 @@ def test_what_came_before_a_reset_is_bound_by_it(gateway, store, promoted):
     gateway.client.delete_model_version(LEDGER, "1")
     assert wrong(gateway, store) == {"ledger"}
     reset(MODEL, "2", "cleaned up", gateway)
-    Ledger(gateway, MODEL).require_sound()
+    require_sound(Ledger(gateway, MODEL))
     rewrite(gateway, Ledger(gateway, MODEL).entries()[0], reason="edited")
     with pytest.raises(InputError, match="an entry before the reset in entry 3 was changed"):
-        Ledger(gateway, MODEL).require_sound()
+        require_sound(Ledger(gateway, MODEL))
 
 
 def test_a_champion_that_was_deleted_is_told_with_what_to_do(gateway, promoted):
@@ -615,3 +616,35 @@ def test_a_stolen_revoked_key_cannot_forge_an_open_entry(
     assert entry(gateway, 3).state == "abandoned"
     assert "revoked since" in entry(gateway, 3).note
     assert first
+
+
+def test_a_machine_that_trusts_keys_but_has_none_adds_nothing(gateway, promoted, attacker):
+    attacker(promoted)
+    ledger = Ledger(gateway, MODEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BIASGATE_PRIVATE_KEY")
+        with pytest.raises(InputError, match="BIASGATE_PRIVATE_KEY must be set to promote"):
+            require_sound(ledger)
+
+
+def test_a_revoked_key_adds_nothing(gateway, promoted, key):
+    promoted()
+    revoke(key, "2026-01-01T00:00:00+00:00")
+    with pytest.raises(InputError, match="must be trusted; it is revoked"):
+        reset(MODEL, None, "please", gateway)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_ledger_that_was_removed_whole_is_found_by_the_machine_that_saw_it(
+    gateway, store, promoted
+):
+    first = promoted()
+    second = promoted()
+    assert wrong(gateway, store) == set()
+    gateway.client.delete_registered_model(LEDGER)
+    for version in (first[0], second[0]):
+        gateway.tag_version(version, {"biasgate.comments.ledger": ""})
+    gateway.set_alias(MODEL, "champion", "1")
+    assert "ledger" in wrong(gateway, store)
+    with pytest.raises(InputError, match="missing or changed is entry 2, which this machine saw"):
+        require_sound(Ledger(gateway, MODEL))
