@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
@@ -77,6 +77,14 @@ class EvaluationFile(Settings):
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
 
+    @field_validator("registered_model")
+    @classmethod
+    def _no_ledger(cls, value: str | None) -> str | None:
+        if value is not None and is_ledger(value):
+            msg = f"must not end with {LEDGER_SUFFIX}, the name of a ledger"
+            raise ValueError(msg)
+        return value
+
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         if self.name == _MLFLOWS_OWN:
@@ -92,12 +100,6 @@ class EvaluationFile(Settings):
                 msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
-        if self.registered_model is not None and is_ledger(self.registered_model):
-            msg = (
-                f"`registered_model` must not end with {LEDGER_SUFFIX}, the name of a ledger; got "
-                f"{self.registered_model}"
-            )
-            raise ValueError(msg)
         unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
         if unknown:
             known = ", ".join(one.name for one in self.candidates)
