@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, policy_cli, registry_cli, ui_cli
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, ui_cli
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import (
     print_error,
@@ -36,6 +36,7 @@ app = typer.Typer(
 )
 
 app.add_typer(ui_cli.app)
+app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
 

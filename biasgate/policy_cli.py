@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from biasgate.options import DEFAULT_STORE, Store
+from biasgate.registry_cli import registry
 from biasgate.telling import errors_told
 
 app = typer.Typer(name="policy", help="Check, explain and suggest policies.", no_args_is_help=True)
@@ -42,6 +44,27 @@ def explain(file: File) -> None:
         from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
 
         typer.echo("\n".join(explain_policy(read_policy(file, Path()))))
+
+
+@app.command()
+def register(
+    file: File,
+    model: Annotated[str, typer.Option(help="The registered model.", metavar="MODEL")],
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Require a policy for a model from now on: no other one can move its champion.
+
+    The ledger keeps its digest, the time and who registered it. Register it before any candidate
+    is scored: verdicts say whether that was so.
+    """
+    with registry(store, new=True) as gateway:
+        from biasgate.tasks.promoting.pinned import register_policy  # noqa: PLC0415
+
+        policy, entry = register_policy(file, model, gateway)
+        typer.echo(
+            f"policy {policy.name} (digest {policy.digest}) is required for {model} from now on: "
+            f"entry {entry.number} of its ledger"
+        )
 
 
 @app.command()

@@ -17,7 +17,7 @@ from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
-    from biasgate.tasks.promoting.ledger import HistoryEntry
+    from biasgate.tasks.promoting.entries import HistoryEntry
     from biasgate.tasks.records import BesideChance, Report, Summary, Verdict, WorstAccuracy
 
 _WIDTH = 118
@@ -84,11 +84,21 @@ def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
     out.print(f"[bold]champion of {escape(model)}[/] (times in UTC)")
     for one in entries:
         when = one["opened"][:19].replace("T", " ")
-        replaced = f"version {one['replaces']}" if one["replaces"] else "none"
         out.print(f"\n[bold]{one['number']}[/]  {when}  {one['action']}: ", end="")
-        out.print(escape(f"version {one['version']}, which replaced {replaced}"))
+        out.print(escape(_moved(one)))
         for what in (f"{one['state']}: {one['note']}", f"why: {one['reason']}"):
             out.print(Padding(escape(what), (0, 0, 0, 3)))
+
+
+def _moved(entry: HistoryEntry) -> str:
+    """Return what an entry of the ledger is about."""
+    if entry["action"] == "blocked":
+        return f"version {', '.join(entry['blocked'])}"
+    if entry["action"] == "policy":
+        return f"{entry['policy']['name']} {entry['policy']['digest'][:12]}"
+    now = f"version {entry['version']}" if entry["version"] else "no version"
+    replaced = f"version {entry['replaces']}" if entry["replaces"] else "none"
+    return f"{now}, which replaced {replaced}"
 
 
 def print_findings(findings: Sequence[Any]) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history
 from biasgate.tasks.common.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say
+
+if TYPE_CHECKING:
+    from biasgate.tasks.promoting.findings import Finding
 
 app = typer.Typer()
 
@@ -31,7 +34,7 @@ def promote(
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Make a version champion after verifying its verdicts."""
-    with _registry(store) as gateway:
+    with registry(store) as gateway:
         from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
 
         decision = promote_version(model, version, reason, gateway)
@@ -42,7 +45,7 @@ def promote(
 @app.command()
 def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None:
     """Make the previous champion the champion again."""
-    with _registry(store) as gateway:
+    with registry(store) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
         decision = roll_back(model, reason, gateway)
@@ -57,7 +60,7 @@ def history(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """List the promotions and rollbacks of a model, latest first."""
-    with _registry(store, quiet=as_json) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
         entries = past(model, gateway)
@@ -68,31 +71,99 @@ def history(
 
 
 @app.command()
-def verify(
+def reset(
     model: Model,
+    reason: Reason,
+    version: Annotated[
+        str | None, typer.Argument(help="The champion from now on. Default: none.")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Say in the ledger which version is champion, or that none is, and accept the ledger as it is.
+
+    For a ledger that was damaged, or is from before verdicts were signed, and for a champion that
+    candidates must not be compared with any more. The history keeps the reason.
+    """
+    with registry(store) as gateway:
+        from biasgate.tasks.promoting.reset import reset as set_anew  # noqa: PLC0415
+
+        typer.echo(set_anew(model, version, reason, gateway)["sentence"])
+
+
+@app.command()
+def attest(
+    model: Model,
+    output: Annotated[Path, typer.Option(help="The file to write, such as model.intoto.jsonl.")],
     version: Annotated[
         str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+) -> None:
+    """Write a version's signed attestations to a file, to verify it where there is no registry."""
+    with registry(store) as gateway:
+        from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
+
+        found, n_lines = write_attestation(model, version, output, gateway)
+        typer.echo(f"{output}: {n_lines} signed attestations of {found.uri}")
+
+
+@app.command()
+def verify(
+    model: Annotated[str | None, typer.Argument(help="Registered model.", metavar="MODEL")] = None,
+    version: Annotated[
+        str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
+    ] = None,
+    attestation: Annotated[
+        Path | None,
+        typer.Option(help="A file of `biasgate attest`, instead of MODEL: needs no registry."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--model", help="With --attestation: the folder of the model's files."),
     ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Recompute the verdicts of a version from their evidence, and check that they still hold.
 
+    With --attestation and --model: check the files of a folder against signed attestations, with
+    nothing but the public keys that are trusted here.
+
     Exit codes: 0 everything holds, 3 something does not.
     """
-    with _registry(store, quiet=as_json) as gateway:
-        from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
+    if attestation is not None or folder is not None or model is None:
+        findings = _verify_offline(attestation, folder, model)
+    else:
+        with registry(store, quiet=as_json) as gateway:
+            from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
 
-        findings = check(model, version, gateway, store)
-        if as_json:
-            typer.echo(json.dumps([one.to_dict() for one in findings], indent=2))
-        else:
-            print_findings(findings)
-        raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
+            findings = check(model, version, gateway, store)
+    if as_json:
+        typer.echo(json.dumps([one.to_dict() for one in findings], indent=2))
+    else:
+        print_findings(findings)
+    raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
+
+
+def _verify_offline(
+    attestation: Path | None, folder: Path | None, model: str | None
+) -> list[Finding]:
+    with errors_told(verbose=False):
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+
+        if attestation is None or folder is None or model is not None:
+            msg = (
+                "`biasgate verify` must be given either MODEL, or --attestation FILE and --model "
+                "FOLDER."
+            )
+            raise InputError(msg)
+        from biasgate.tasks.promoting.attestation import verify_attestation  # noqa: PLC0415
+
+        return verify_attestation(attestation, folder)
 
 
 @contextmanager
-def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
+def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator[Any]:
     """Yield the gateway of an existing store; exit as for a block if verification fails."""
     with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
@@ -101,7 +172,7 @@ def _registry(store: Path, *, quiet: bool = False) -> Iterator[Any]:
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
 
-        if not os.environ.get("MLFLOW_TRACKING_URI"):
+        if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         try:
             with temporary_files():

@@ -7,8 +7,9 @@ from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
+from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
-from biasgate.tasks.records import Decided, LoggedVerdict
+from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.publish import publish_results
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -28,7 +29,7 @@ def judge_candidates(
 
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
-    - look up the current champion and reference
+    - look up the ledger's last entry, the current champion and reference
     - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
       publish its results
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
@@ -41,8 +42,11 @@ def judge_candidates(
         if promoted is not None:
             publish_results(measured, output)
             return promoted
+        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
-        verdicts = [judge_candidate(on_sets, rivals, evaluation, run) for on_sets in measured]
+        verdicts = [
+            judge_candidate(on_sets, rivals, context, evaluation, run) for on_sets in measured
+        ]
         publish_results(measured, output)
         decisions = promote_best(candidates, verdicts, model, policy, run.workplace)
         if not any(one["champion_moved"] for one in decisions):
@@ -65,20 +69,28 @@ def look_up_rivals(
 
 
 def judge_candidate(
-    measured: list[Measured], rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
+    measured: list[Measured],
+    rivals: Rivals,
+    context: Context,
+    evaluation: Evaluation,
+    run: EvaluationRun,
 ) -> list[LoggedVerdict]:
     """Return a candidate's verdict on every set.
 
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    verdicts = [judge_on_set(one, rivals, evaluation, run) for one in measured]
+    verdicts = [judge_on_set(one, rivals, context, evaluation, run) for one in measured]
     describe_version(measured[0].candidate, measured, run.workplace)
     return verdicts
 
 
 def judge_on_set(
-    measured: Measured, rivals: Rivals, evaluation: Evaluation, run: EvaluationRun
+    measured: Measured,
+    rivals: Rivals,
+    context: Context,
+    evaluation: Evaluation,
+    run: EvaluationRun,
 ) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
@@ -92,6 +104,6 @@ def judge_on_set(
         role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
     }
     evidence = gather_evidence(measured, scores)
-    verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates)
+    verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
     return log_candidate_run(measured, verdict, run)

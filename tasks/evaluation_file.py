@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
@@ -18,6 +18,7 @@ from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import Source, check_source
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -41,6 +42,9 @@ class EvaluationFile(Settings):
         Further analyses for every candidate and set.
     policy : str
         Name of a shipped policy, or a path.
+    required_digest : str, optional
+        The digest that the policy must have; `biasgate policy check` prints it. Any other policy
+        is refused.
     registered_model : str, optional
         The registered model whose `champion` alias may move; required if a candidate is
         trained.
@@ -65,12 +69,21 @@ class EvaluationFile(Settings):
     candidates: Annotated[list[Candidate], Field(min_length=1)]
     analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
+    required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     registered_model: Name | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
     outcome_of: tuple[Name, ...] = ()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
+
+    @field_validator("registered_model")
+    @classmethod
+    def _no_ledger(cls, value: str | None) -> str | None:
+        if value is not None and is_ledger(value):
+            msg = f"must not end with {LEDGER_SUFFIX}, the name of a ledger"
+            raise ValueError(msg)
+        return value
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -127,6 +140,11 @@ class EvaluationFile(Settings):
     def analyses_of(self, evaluation_set: str) -> list[Analysis]:
         """Return the analyses to do on one set."""
         return [one for one in self.analyses if one.is_for(evaluation_set)]
+
+    @property
+    def required_sets(self) -> list[str]:
+        """The sets on which promotion requires a pass."""
+        return [one.name for one in self.evaluation_sets if one.required]
 
     def _refuse_unclear_analyses(self) -> None:
         kinds = [one.kind for one in self.analyses]
@@ -190,6 +208,12 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
         raise InputError(msg)
     policy = read_policy(evaluation.policy, path.parent)
+    if evaluation.required_digest and not policy.digest.startswith(evaluation.required_digest):
+        msg = (
+            f"`policy` must have the `required_digest` {evaluation.required_digest} (file {path}); "
+            f"policy {policy.name!r} has {policy.digest}."
+        )
+        raise InputError(msg)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for source in evaluation.evaluation_sets:
         check_source(source)

@@ -11,6 +11,16 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_keys_of_this_machine(tmp_path_factory):
+    """Neither sign nor trust with the keys of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("BIASGATE_PRIVATE_KEY", "BIASGATE_SIGNING_KEY"):
+            patch.delenv(name, raising=False)
+        patch.setenv("BIASGATE_TRUSTED_KEYS", str(tmp_path_factory.mktemp("no-keys")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data that is not part of the repository."""

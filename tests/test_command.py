@@ -144,6 +144,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "evidence.parquet",
         "policy.json",
         "verdict.json",
+        "attestation.json",
         "bias_metrics.csv",
         "model_card.md",
         "heatmap.png",

@@ -25,12 +25,13 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import sign, verdict_digest
+from biasgate.tasks.gating.registered import with_scores
 from biasgate.tasks.measuring.arrays import choose_rows
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
     Bias,
     Compared,
+    Context,
     ObjectiveRecord,
     Report,
     Result,
@@ -41,10 +42,15 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import attest
 
 SCHEMA_VERSION = 4
 # Keys that verdicts of earlier schemas lack, or computed in another way.
-_CHANGED_IN = {3: ("objective", "worsened"), 4: ("schema_version",)}
+_CHANGED_IN = {
+    3: ("objective", "worsened"),
+    4: ("schema_version", "required_sets", "ledger", "registered_policy"),
+}
 _ROUNDING = 1e-9
 
 
@@ -57,6 +63,7 @@ def build_verdict(
     n_candidates: int,
     today: date,
     required: bool = True,
+    context: Context | None = None,
 ) -> Verdict:
     """Judge one candidate on one set, and record everything that the verdict is based on.
 
@@ -76,6 +83,8 @@ def build_verdict(
         The day of the decision, to check when waivers expire.
     required : bool, default=True
         Whether a pass on this set is needed for promotion.
+    context : Context, optional
+        The required sets of the evaluation, and what the model's ledger said at that time.
 
     Returns
     -------
@@ -111,6 +120,9 @@ def build_verdict(
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
     evaluation_set = report["evaluation_set"]
+    if context is None:
+        names = [evaluation_set["name"]] if required else []
+        context = {"required_sets": names, "ledger": None, "registered_policy": None}
     return {
         "schema_version": SCHEMA_VERSION,
         "policy": {
@@ -135,6 +147,9 @@ def build_verdict(
         "results": cast("list[Result]", decision.to_dict()["results"]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
         "worsened": _worsened(evidence, report),
+        "required_sets": context["required_sets"],
+        "ledger": context["ledger"],
+        "registered_policy": context["registered_policy"],
     }
 
 
@@ -274,10 +289,11 @@ def decide_candidate(
     rivals: dict[str, CandidateSettings],
     policy: Policy,
     n_candidates: int,
+    context: Context,
 ) -> Verdict:
-    """Judge the report, write `verdict.json` and `policy.json`, return the verdict.
+    """Judge the report, write verdict, policy and attestation, return the verdict.
 
-    Safe to retry.
+    The attestation is signed if this machine has a private key. Safe to retry.
     """
     verdict = build_verdict(
         measured.report,
@@ -287,12 +303,12 @@ def decide_candidate(
         n_candidates=n_candidates,
         today=datetime.now(UTC).date(),
         required=measured.source.required,
+        context=with_scores(context, measured),
     )
     of = f"{measured.candidate.name} on {measured.source.name}"
     say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
-    signature = sign(verdict_digest(verdict))
-    if signature is not None:
-        verdict["signature"] = signature
-    write_json(Path(measured.folder) / "policy.json", policy.model_dump(mode="json"))
-    write_json(Path(measured.folder) / "verdict.json", verdict)
+    folder = Path(measured.folder)
+    write_json(folder / "policy.json", policy.model_dump(mode="json"))
+    write_json(folder / "verdict.json", verdict)
+    attest(verdict, folder, PrivateKey.here())
     return verdict

@@ -111,6 +111,13 @@ class Gateway(Registry):
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         found = self.client.get_experiment_by_name(name)
+        if found is not None and found.lifecycle_stage == "deleted":
+            msg = (
+                f"experiment {name!r} must not be deleted; it is. "
+                f"Restore it (mlflow experiments restore -x {found.experiment_id}), or give the "
+                "evaluation another `name`."
+            )
+            raise InputError(msg)
         if found is not None:
             return str(found.experiment_id)
         place = f"{self.artifacts}/{name}" if self.artifacts else None

@@ -40,12 +40,15 @@ class ModelVersion:
         The run that created it.
     tags : dict
         Its tags.
+    created : int
+        When the registry created it, in milliseconds since 1970; 0 if unknown.
     """
 
     name: str
     version: str
     run_id: str | None
     tags: Mapping[str, str]
+    created: int = 0
 
     @property
     def uri(self) -> str:
@@ -92,7 +95,7 @@ class Registry:
         self, name: str, run_id: str, artifact_path: str, tags: Mapping[str, str]
     ) -> ModelVersion:
         """Register a run's artifact folder as a new version."""
-        self._create_model(name)
+        self.create_model(name)
         source = f"{self.client.get_run(run_id).info.artifact_uri}/{artifact_path}"
         made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
         return ModelVersion(name, str(made.version), run_id, tags)
@@ -111,7 +114,8 @@ class Registry:
         self.client.delete_model_version(name, made.version)
         return first
 
-    def _create_model(self, name: str) -> None:
+    def create_model(self, name: str) -> None:
+        """Create a registered model; harmless if there is one."""
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -127,12 +131,14 @@ class Registry:
 
         Numbering is atomic: concurrent callers get different numbers.
         """
-        self._create_model(name)
+        self.create_model(name)
         source = "biasgate:record"
         if run_id is not None:
             source = str(self.client.get_run(run_id).info.artifact_uri)
         made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))
-        return ModelVersion(name, str(made.version), run_id, dict(tags))
+        return ModelVersion(
+            name, str(made.version), run_id, dict(tags), int(made.creation_timestamp or 0)
+        )
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return every version of a registered model, oldest first; empty if there is none."""
@@ -203,6 +209,19 @@ class Registry:
         """Point an alias at a version; MLflow does this unconditionally."""
         self.client.set_registered_model_alias(name, alias, version)
 
+    def delete_alias(self, name: str, alias: str) -> None:
+        """Remove an alias; harmless if there is none."""
+        self.client.delete_registered_model_alias(name, alias)
+
+    def tag_model(self, name: str, tags: Mapping[str, str]) -> None:
+        """Set tags on a registered model."""
+        for key, value in tags.items():
+            self.client.set_registered_model_tag(name, key, value)
+
+    def model_tags(self, name: str) -> dict[str, str]:
+        """Return the tags of a registered model."""
+        return dict(self.client.get_registered_model(name).tags)
+
     def tag_version(self, model: ModelVersion, tags: Mapping[str, str]) -> None:
         """Set tags on a version."""
         for key, value in tags.items():
@@ -266,4 +285,10 @@ def _schema_problem(uri: str, revision: str) -> str:
 
 
 def _version(found: Any) -> ModelVersion:
-    return ModelVersion(found.name, str(found.version), found.run_id or None, dict(found.tags))
+    return ModelVersion(
+        found.name,
+        str(found.version),
+        found.run_id or None,
+        dict(found.tags),
+        int(found.creation_timestamp or 0),
+    )

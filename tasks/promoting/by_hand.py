@@ -7,25 +7,25 @@ from pathlib import Path
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import (
-    CHAMPION,
-    PREVIOUS,
     Transition,
+    champion_of_model,
     decision,
     heal,
     move_champion,
+    no_first,
 )
+from biasgate.tasks.promoting.entries import HistoryEntry, RestsOn
 from biasgate.tasks.promoting.findings import Finding
-from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, HistoryEntry, Ledger, RestsOn
-from biasgate.tasks.promoting.verify import (
-    require_alias,
-    verify_champion,
-    verify_frozen_sets,
-    verify_version,
-)
+from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
+from biasgate.tasks.promoting.pinned import objection_to_policy
+from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.promoting.verify import require_alias, verify_champion, verify_frozen_sets
 from biasgate.tasks.promoting.verify_files import VersionFiles
+from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision, Verdict, champion_of
 from biasgate.tasks.signing.manifest import Manifest
 
@@ -146,24 +146,36 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     NotVerifiedError
         If its verdicts do not hold.
     InputError
-        If the version does not exist.
+        If the version does not exist, its policy only reports or is not the registered one, or it
+        was compared with another champion.
     """
-    require_known(model, gateway)
-    heal(Ledger(gateway, model))
+    ledger = _settled(model, gateway)
     found = gateway.resolve(f"models:/{model}/{version}")
-    findings = verify_version(found, gateway)
-    if not all(one.holds for one in findings):
-        raise NotVerifiedError(found, findings)
-    verdicts, compared = _recorded(found, gateway)
-    champion = gateway.alias(model, CHAMPION)
+    require_held(found, verify_version(found, gateway))
+    verdicts, compared = recorded(found, gateway)
+    chain = ledger.chain
+    champion = champion_of_model(ledger, chain)
     if champion is not None and champion.version == found.version:
+        alias = gateway.alias(model, CHAMPION)
+        if alias is None or alias.version != found.version:
+            gateway.set_alias(model, CHAMPION, found.version)
         return decision("pass", f"{found.uri} is champion.")
+    policies = [_policy_of(one, gateway) for one in verdicts]
+    for policy in policies:
+        objection = objection_to_policy(policy.name, policy.digest, chain.policy, model)
+        if policy.report_only:
+            objection = f"policy {policy.name} of its verdict says `report_only: true`"
+        if objection is not None:
+            msg = f"{found.uri} must have a verdict that may move {CHAMPION}: {objection}."
+            raise InputError(msg)
     if compared != {champion.uri if champion else None}:
         msg = (
             f"{found.uri} was compared with {_named(compared)}, but champion is "
             f"{champion.uri if champion else 'nobody'} now: evaluate it again."
         )
         raise InputError(msg)
+    if champion is None and not all(one.allow_first for one in policies):
+        return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
     return move_champion(Transition("promotion", found, replaces, verdicts, reason), gateway)
 
@@ -185,19 +197,45 @@ def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:
     InputError
         If there is no previous champion.
     """
-    require_known(model, gateway)
-    heal(Ledger(gateway, model))
-    champion, previous = gateway.alias(model, CHAMPION), gateway.alias(model, PREVIOUS)
+    ledger = _settled(model, gateway)
+    chain = ledger.chain
+    champion, previous = champion_of_model(ledger, chain), gateway.alias(model, PREVIOUS)
+    if chain.last_move is not None:
+        replaced = chain.last_move.content["replaces"]
+        previous = gateway.resolve(f"models:/{model}/{replaced}") if replaced else None
     if champion is None or previous is None or champion.version == previous.version:
         msg = f"model {model} must have a `{PREVIOUS}` to roll back to; it has none."
         raise InputError(msg)
-    findings = verify_version(previous, gateway)
-    if not all(one.holds for one in findings):
-        raise NotVerifiedError(previous, findings)
-    verdicts, _ = _recorded(previous, gateway)
+    require_held(previous, verify_version(previous, gateway))
+    verdicts, _ = recorded(previous, gateway)
     return move_champion(
         Transition("rollback", previous, champion.version, verdicts, reason), gateway
     )
+
+
+def _settled(model: str, gateway: Gateway) -> Ledger:
+    """Return the ledger of a model, unchanged and with nothing left open by others."""
+    require_known(model, gateway)
+    ledger = Ledger(gateway, model)
+    require_sound(ledger)
+    heal(ledger)
+    return ledger
+
+
+def require_held(version: ModelVersion, findings: list[Finding]) -> None:
+    """Raise an error if a check of a version failed.
+
+    Raises
+    ------
+    NotVerifiedError
+        With every reason.
+    """
+    if not all(one.holds for one in findings):
+        raise NotVerifiedError(version, findings)
+
+
+def _policy_of(verdict: RestsOn, gateway: Gateway) -> Policy:
+    return Policy.model_validate(gateway.read_json(verdict["run_id"], "policy.json"))
 
 
 def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
@@ -213,7 +251,7 @@ def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
 
 
 def require_known(model: str, gateway: Gateway) -> None:
-    """Raise an error if a model is not in the registry, and name the ones that are.
+    """Raise an error if a model is not in the registry, or is a ledger; name the ones that are.
 
     Raises
     ------
@@ -221,8 +259,8 @@ def require_known(model: str, gateway: Gateway) -> None:
         With the most similar name, if there is one.
     """
     known = gateway.models()
-    if model not in known:
-        shown = [one for one in known if not one.endswith(LEDGER_SUFFIX)]
+    if model not in known or is_ledger(model):
+        shown = [one for one in known if not is_ledger(one)]
         msg = f"model {model!r} must be in the registry at {gateway.uri}; it is not "
         msg += f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
         if not shown:
@@ -233,7 +271,7 @@ def require_known(model: str, gateway: Gateway) -> None:
         raise InputError(msg)
 
 
-def _recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
+def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
     """Return the verdicts in a version's tags, and the champions that they compare it with."""
     verdicts: list[RestsOn] = []
     compared: set[str | None] = set()

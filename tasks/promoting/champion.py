@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bias_metrics.gate.judging import Outcome
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.ledger import Entry, Ledger, Move, RestsOn
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.entries import Entry, Move, RestsOn
+from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
+from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision
-
-CHAMPION, PREVIOUS = "champion", "previous_champion"
+from biasgate.tasks.signing.trusted import TrustedKeys
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,39 @@ class Transition:
         }
 
 
-def move_champion(transition: Transition, gateway: Gateway) -> Decision:
-    """Move the alias as a transaction: claim, check, move, read back, close.
+def champion_of_model(ledger: Ledger, chain: Chain | None = None) -> ModelVersion | None:
+    """Return the version that is champion, or None.
 
-    A process that dies meanwhile leaves an open entry in the ledger, which the next promoter
+    It is the last one in the ledger, even if somebody moved or deleted the alias: what a candidate
+    is compared with changes by a promotion, a rollback or a reset only. A ledger without any of
+    these leaves it to the alias.
+
+    Raises
+    ------
+    InputError
+        If that version was deleted.
+    """
+    last = (chain or ledger.chain).last_move
+    if last is None:
+        return ledger.gateway.alias(ledger.model, CHAMPION)
+    number = last.content["version"]
+    if not number:
+        return None
+    try:
+        return ledger.gateway.resolve(f"models:/{ledger.model}/{number}")
+    except InputError as error:
+        msg = (
+            f"version {number} of {ledger.model} must exist: it is the {CHAMPION} by entry "
+            f"{last.number} of {ledger.name}. If it was deleted on purpose, run: biasgate reset "
+            f"{ledger.model} --reason TEXT"
+        )
+        raise InputError(msg) from error
+
+
+def move_champion(transition: Transition, gateway: Gateway) -> Decision:
+    """Move the alias as a transaction: queue, claim, move, read back, close.
+
+    A process that dies meanwhile leaves an unsettled entry in the ledger, which the next promoter
     closes (`heal`); the alias points to the old or the new version, never to anything else.
 
     Returns
@@ -73,15 +105,17 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     runs = [one["run_id"] for one in transition.verdicts]
     with ledger.open(transition.content(), runs[0] if runs else None) as entry:
         try:
-            _take_turn(ledger, entry)
-            champion = gateway.alias(ledger.model, CHAMPION)
+            take_turn(ledger, entry)
+            entries = ledger.entries()
+            champion = champion_of_model(ledger, chain := Chain.of(entries))
             if (champion.version if champion else None) != transition.replaces:
                 ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
                 return moved_meanwhile(transition.version)
-            ledger.refuse_closed(entry)
+            ledger.refuse_closed(entry, entries)
+            claimed = ledger.claim(entry, chain)
             gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
             _read_back(gateway, transition.version)
-            _complete(ledger, entry)
+            _complete(ledger, claimed)
         except BaseException as error:
             _close_after(error, ledger, entry)
             raise
@@ -89,30 +123,70 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
     return decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
+def record(ledger: Ledger, move: Move, note: str) -> Entry:
+    """Add an entry that moves no alias."""
+    runs = [one["run_id"] for one in move["verdicts"]]
+    with ledger.open(move, runs[0] if runs else None) as entry:
+        take_turn(ledger, entry)
+        claimed = ledger.claim(entry, ledger.chain)
+        ledger.close(claimed, "done", note)
+    return claimed
+
+
 def heal(ledger: Ledger) -> list[Entry]:
     """Close the entries whose owners have ended, depending on the alias; return them.
 
-    If the alias has already moved, the promotion is completed.
+    If the alias has already moved, the promotion is completed, provided that the entry has its
+    place in the chain, that it is signed if a key is trusted here, and that its verdicts hold.
     """
-    stale = [one for one in ledger.entries() if one.state == "open" and one.is_stale]
+    stale = [one for one in ledger.entries() if one.is_unsettled and one.is_stale]
     for entry in stale:
         _settle(ledger, entry)
     return stale
 
 
-def _take_turn(ledger: Ledger, entry: Entry) -> None:
+def take_turn(ledger: Ledger, entry: Entry) -> None:
     """Wait until every earlier entry is closed, healing those whose owners have ended."""
-    while before := ledger.open_before(entry.number):
+    while True:
+        before = [one for one in ledger.entries() if one.is_unsettled and one.number < entry.number]
+        if not before:
+            return
+        if any(one.content["owner"] == entry.content["owner"] for one in before):
+            ledger.abandon_lost(entry.content["owner"], entry.number)
         heal(ledger)
-        ledger.wait_for(before)
+        ledger.wait_for([one for one in before if one.content["owner"] != entry.content["owner"]])
 
 
 def _settle(ledger: Ledger, entry: Entry) -> None:
     champion = ledger.gateway.alias(ledger.model, CHAMPION)
-    if champion is not None and champion.version == entry.content["version"]:
+    moved_to = champion.version if champion else None
+    if moved_to != entry.content["version"] or entry.state == "queued":
+        ledger.close(entry, "abandoned", f"its owner ended before {CHAMPION} moved")
+        return
+    wrong = objection_to(entry, ledger)
+    if wrong is None:
         _complete(ledger, entry)
     else:
-        ledger.close(entry, "abandoned", f"its owner ended before {CHAMPION} moved")
+        ledger.close(entry, "abandoned", f"not completed: {wrong}")
+
+
+def objection_to(entry: Entry, ledger: Ledger) -> str | None:
+    """Return why an open entry must not be completed, or None."""
+    chain = ledger.chain
+    trusted, whole = TrustedKeys.here(), Chain([*chain.before(entry.number).links, entry])
+    if len(whole.links) != len(chain.links) + 1:
+        return "a later entry was done already"
+    broken = [one for one in whole.breaks(ledger.model) if f"entry {entry.number} " in one]
+    if broken:
+        return broken[0]
+    if trusted and entry.signed(trusted).standing != "trusted":
+        return f"it is {entry.signed(trusted).words}"
+    try:
+        version = ledger.gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
+        findings = verify_version(version, ledger.gateway)
+    except InputError as error:
+        return str(error)
+    return next((one.sentence for one in findings if not one.holds), None)
 
 
 def _complete(ledger: Ledger, entry: Entry) -> None:
@@ -125,7 +199,10 @@ def _complete(ledger: Ledger, entry: Entry) -> None:
 def _close_after(error: BaseException, ledger: Ledger, entry: Entry) -> None:
     """Settle a failed entry if the registry answers; else the next run does it."""
     try:
-        _settle(ledger, entry)
+        found = [one for one in ledger.entries() if one.number == entry.number]
+        for one in found:
+            if one.is_unsettled:
+                _settle(ledger, one)
     except Exception as second:  # noqa: BLE001 - the first error is the one to report
         error.add_note(
             f"Entry {entry.number} of {ledger.name} stays open for the next run: {second}"
@@ -143,6 +220,14 @@ def moved(version: ModelVersion, before: str | None, reason: str) -> str:
     """Return a sentence that says that the alias has moved, and why."""
     replaced = f"It replaced version {before}" if before else "There was none before"
     return f"{version.uri} is {CHAMPION} now. {replaced} ({reason})."
+
+
+def no_first(model: str) -> str:
+    """Return why a version does not become the first champion."""
+    return (
+        f"{model} has no {CHAMPION} to compare with, and the policy does not say "
+        "`allow_first: true`."
+    )
 
 
 def moved_meanwhile(version: ModelVersion) -> Decision:

@@ -9,18 +9,23 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of, verdict_digest
+from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.blocked import record_blocked, rests_on
+from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import (
-    CHAMPION,
     Transition,
+    champion_of_model,
     decision,
     move_champion,
     moved,
     moved_meanwhile,
+    no_first,
 )
-from biasgate.tasks.promoting.ledger import Entry, Ledger, RestsOn
+from biasgate.tasks.promoting.entries import Entry
+from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
+from biasgate.tasks.promoting.pinned import objection_to_policy
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
@@ -55,21 +60,34 @@ def promote(
         champion, and must be judged again.
     """
     model = registered_model
-    champion = gateway.alias(model, CHAMPION) if model else None
+    ledger = Ledger(gateway, model) if model else None
+    chain = ledger.chain if ledger else Chain(())
+    champion = champion_of_model(ledger, chain) if ledger else None
     number = champion.version if champion else None
     passed = [one for one in judged if _without_pass(one, model, number) is None]
     if not passed:
         return tell(judged, model, number, [], succession)
     if any(_compared_with(one) != {champion.uri if champion else None} for one in passed):
         return _again(judged, model, number)
-    entries = Ledger(gateway, str(model)).entries()
-    chosen = succession.choose(passed, number, Past.of(entries, number))
+    objection = _other_policy(passed, chain, str(model))
+    if objection is not None:
+        return [
+            {
+                "candidate": one.candidate,
+                **(
+                    _without_pass(one, model, number)
+                    or decision("insufficient", f"Not promoted: {objection}.")
+                ),
+            }
+            for one in judged
+        ]
+    chosen = succession.choose(passed, number, Past.of(chain.links, number))
     if chosen is not None:
         _refuse_changed_files(chosen, gateway)
         transition = _transition(chosen, passed, number, succession)
         if not move_champion(transition, gateway)["promoted"]:
             return _again(judged, model, number)
-    return tell(judged, model, number, entries, succession)
+    return tell(judged, model, number, chain.links, succession)
 
 
 def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
@@ -132,6 +150,22 @@ def _again(
     ]
 
 
+def _other_policy(passed: Sequence[Judged], chain: Chain, model: str) -> str | None:
+    """Return why the policy may not move `champion`: another one was registered meanwhile."""
+    pinned = chain.policy
+    if pinned is None:
+        return None
+    policies = [verdict["policy"] for one in passed for verdict in one.verdicts]
+    return next(
+        (
+            objection
+            for one in policies
+            if (objection := objection_to_policy(one["name"], one["digest"], pinned, model))
+        ),
+        None,
+    )
+
+
 def _compared_with(judged: Judged) -> set[str | None]:
     return {champion_of(verdict) for verdict in judged.verdicts}
 
@@ -175,11 +209,7 @@ def _passed(
         sentence = moved(version, champion, succession.reason(chosen, champion))
         return decision("pass", sentence, promoted=judged is chosen, rule=rule)
     if champion is None and not succession.allow_first and succession.promote != "never":
-        sentence = (
-            f"{version.name} has no {CHAMPION} to compare with, and the policy does not say "
-            "`allow_first: true`."
-        )
-        return decision("insufficient", sentence)
+        return decision("insufficient", no_first(version.name))
     objection = succession.objection(judged, champion, past)
     if chosen is not None:
         objection = objection or chosen.preferred(judged)
@@ -205,20 +235,12 @@ def _where(model: str, champion: str | None, chosen: Judged | None) -> str:
 def _transition(
     chosen: Judged, passed: Sequence[Judged], champion: str | None, succession: Succession
 ) -> Transition:
-    rests_on: list[RestsOn] = [
-        {
-            "set": verdict["evaluation_set"]["name"],
-            "run_id": verdict["run_id"],
-            "digest": verdict_digest(verdict),
-        }
-        for verdict in chosen.verdicts
-    ]
     others = {one.number for one in passed} - {chosen.number, int(champion or 0)}
     return Transition(
         "promotion",
         _version(chosen),
         champion,
-        rests_on,
+        [rests_on(verdict) for verdict in chosen.verdicts],
         succession.reason(chosen, champion),
         rule=succession.promote if champion else "first",
         passed_over=[str(one) for one in sorted(others)],
@@ -242,6 +264,8 @@ def promote_best(
     for one, of_candidate in zip(judged, verdicts, strict=True):
         if one.version is not None:
             gateway.tag_version(one.version, tags_of(of_candidate))
+    if registered_model is not None and not policy.report_only:
+        record_blocked(judged, registered_model, gateway)
     decisions = promote(judged, registered_model, gateway, succession_of(policy))
     for found in decisions:
         say(f"{found['candidate']}: {found['sentence']}", aside=True)

@@ -13,7 +13,8 @@ class Finding:
     Attributes
     ----------
     what : str
-        Policy, report, evidence, tags, verdict, model, signature, record, rule, alias, dataset.
+        Policy, report, evidence, tags, verdict, model, attestation, signature, record, rule,
+        ledger, alias, dataset.
     holds : bool
         Whether it is as it should be.
     sentence : str

@@ -9,115 +9,36 @@ These entries are also the history, readable on MLflow's own pages.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NotRequired, TypedDict
+from datetime import UTC, datetime
+from typing import Any
 
-from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.processes import has_ended, this_process
-from biasgate.tasks.gating.signature import sign
+from biasgate.tasks.common.prefect_task import say
+from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.entries import (
+    LEASE,
+    Content,
+    Entry,
+    Move,
+    State,
+    active,
+    entry_tags,
+    read_entry,
+)
+from biasgate.tasks.signing.keys import now
 
-State = Literal["open", "done", "abandoned"]
 LEDGER_SUFFIX = "-promotions"
-# A promoter that has not finished after this time is considered dead.
-LEASE = timedelta(minutes=5)
+CHAMPION, PREVIOUS = "champion", "previous_champion"
 _POLL = 0.2
-# Owners in this process that are promoting right now.
-_active: set[str] = set()
-_PREFIX = "biasgate."
-
-
-class RestsOn(TypedDict):
-    """A verdict that a promotion is based on: its set, its run and its digest."""
-
-    set: str
-    run_id: str
-    digest: str
-
-
-class Move(TypedDict):
-    """A requested move: `version` is to replace `replaces` ("" for none) as champion.
-
-    `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
-    Entries of earlier releases have neither.
-    """
-
-    action: Literal["promotion", "rollback"]
-    replaces: str
-    version: str
-    rule: NotRequired[str]
-    reason: str
-    passed_over: NotRequired[list[str]]
-    verdicts: list[RestsOn]
-
-
-class Content(Move):
-    """The stored move, with its owner and expiry."""
-
-    owner: str
-    opened: str
-    expires: str
-
-
-class HistoryEntry(Content):
-    """An entry as `biasgate history --json` prints it."""
-
-    number: int
-    state: State
-    note: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One promotion or rollback.
-
-    Attributes
-    ----------
-    number : int
-        Its place in the order.
-    content : Content
-        The move, and the verdicts that it is based on.
-    state : {"open", "done", "abandoned"}
-        Open until its owner, or a later promoter (`heal`), closes it.
-    note : str
-        The result.
-    record : ModelVersion
-        The version that stores it.
-    signature : str or None
-        HMAC of content, state and note, if a signing key was set.
-    """
-
-    number: int
-    content: Content
-    state: State
-    note: str
-    record: ModelVersion
-    signature: str | None
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of content, state and note, which is what is signed."""
-        return _digest(json.dumps(dict(self.content)), self.state, self.note)
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether its owner has ended: by expiry, or as a process of this machine."""
-        if datetime.now(UTC) >= datetime.fromisoformat(str(self.content["expires"])):
-            return True
-        owner = str(self.content["owner"])
-        process = owner.rpartition(" ")[0]
-        return has_ended(process) or (process == this_process() and owner not in _active)
-
-    def to_dict(self) -> HistoryEntry:
-        """Return plain values."""
-        return {"number": self.number, "state": self.state, "note": self.note, **self.content}
+_TELL_AFTER = 5.0
 
 
 @dataclass(frozen=True)
@@ -141,81 +62,119 @@ class Ledger:
         return f"{self.model}{LEDGER_SUFFIX}"
 
     def entries(self) -> list[Entry]:
-        """Return every entry, oldest first."""
-        return [_entry(one) for one in self.gateway.versions(self.name)]
+        """Return every entry, oldest first; versions that hold none are left out."""
+        found = [read_entry(one) for one in self.gateway.versions(self.name)]
+        return [one for one in found if one is not None]
+
+    def foreign(self) -> list[ModelVersion]:
+        """Return the versions that hold no entry: somebody else made or changed them."""
+        return [one for one in self.gateway.versions(self.name) if read_entry(one) is None]
+
+    @property
+    def chain(self) -> Chain:
+        """The entries that are done."""
+        return Chain.of(self.entries())
 
     def last_done(self) -> Entry | None:
-        """Return the last promotion or rollback that moved the alias, or None."""
-        done = [one for one in self.entries() if one.state == "done"]
-        return done[-1] if done else None
+        """Return the last entry that moved the alias, or None."""
+        return self.chain.last_move
 
     @contextmanager
     def open(self, content: Move, run_id: str | None) -> Iterator[Entry]:
-        """Open an entry at the end of the queue, atomically.
+        """Put an entry at the end of the queue, atomically.
 
-        If the body ends without closing it, the entry counts as abandoned by its owner.
+        If the body ends without closing it, the entry counts as abandoned by its owner. If the
+        server's answer is lost, so does the entry that it may have made.
         """
-        now = datetime.now(UTC)
+        time_ = datetime.now(UTC)
         owner = f"{this_process()} {uuid.uuid4().hex[:8]}"
-        expires = (now + LEASE).isoformat()
-        whole: Content = {**content, "owner": owner, "opened": now.isoformat(), "expires": expires}
-        _active.add(owner)
+        expires = (time_ + LEASE).isoformat()
+        opened = time_.isoformat()
+        known: Any = {**content, "owner": owner, "opened": opened, "expires": expires}
+        whole: Content = known
+        active.add(owner)
         try:
-            tags = _tags(json.dumps(whole), "open", "")
-            yield _entry(self.gateway.record_version(self.name, run_id, tags))
+            try:
+                record = self.gateway.record_version(
+                    self.name, run_id, entry_tags(whole, "queued", "")
+                )
+            except Exception:
+                with contextlib.suppress(Exception):
+                    self.abandon_lost(owner, None)
+                raise
+            yield Entry(int(record.version), whole, "queued", "", record)
         finally:
-            _active.discard(owner)
+            active.discard(owner)
+
+    def abandon_lost(self, owner: str, number: int | None) -> None:
+        """Abandon the entries of an owner but one: an answer was lost, and it asked again."""
+        for one in self.entries():
+            if one.content["owner"] == owner and one.number != number and one.state == "queued":
+                self.close(one, "abandoned", "made twice, since the server's answer was lost")
+
+    def claim(self, entry: Entry, chain: Chain) -> Entry:
+        """Give an entry its place in the chain, now that its turn has come.
+
+        Raises
+        ------
+        RuntimeError
+            If its lease has expired.
+        """
+        if datetime.now(UTC) >= datetime.fromisoformat(entry.content["expires"]):
+            msg = (
+                f"entry {entry.number} of {self.name} must act within {LEASE}; its lease has "
+                "expired: run again."
+            )
+            raise RuntimeError(msg)
+        content: Content = {
+            **entry.content,
+            "model": self.model,
+            "number": entry.number,
+            "predecessor": chain.head,
+            "time": now(),
+        }
+        self.gateway.tag_version(entry.record, entry_tags(content, "open", ""))
+        return Entry(entry.number, content, "open", "", entry.record)
 
     def close(self, entry: Entry, state: State, note: str) -> None:
-        """Close an entry; the state is written last. Closing it twice is harmless."""
-        tags = _tags(json.dumps(dict(entry.content)), state, note)
-        self.gateway.tag_version(entry.record, tags)
+        """Close an entry. Closing it twice is harmless."""
+        self.gateway.tag_version(entry.record, entry_tags(entry.content, state, note))
 
-    def refuse_closed(self, entry: Entry) -> None:
+    def refuse_closed(self, entry: Entry, entries: list[Entry]) -> None:
         """Raise an error if another promoter considered this one dead and closed its entry.
 
         Raises
         ------
         RuntimeError
-            If the entry is no longer open.
+            If the entry is no longer in the queue.
         """
-        state = next(one.state for one in self.entries() if one.number == entry.number)
-        if state != "open":
+        state = next((one.state for one in entries if one.number == entry.number), "removed")
+        if state != "queued":
             msg = (
-                f"entry {entry.number} of {self.name} must still be open; it is {state}. Its lease "
-                f"of {LEASE} has expired: run again."
+                f"entry {entry.number} of {self.name} must still be queued; it is {state}. Its "
+                f"lease of {LEASE} has expired: run again."
             )
             raise RuntimeError(msg)
-
-    def open_before(self, number: int) -> list[Entry]:
-        """Return the open entries before a number."""
-        return [one for one in self.entries() if one.state == "open" and one.number < number]
 
     def wait_for(self, entries: list[Entry]) -> None:
         """Wait until entries are closed, or their owners have ended."""
         waited_for = {one.number for one in entries}
-        while any(
-            one.number in waited_for and one.state == "open" and not one.is_stale
+        since, told = time.monotonic(), False
+        while left := [
+            one
             for one in self.entries()
-        ):
+            if one.number in waited_for and one.is_unsettled and not one.is_stale
+        ]:
+            if not told and time.monotonic() - since > _TELL_AFTER:
+                told = True
+                owner = left[0].content["owner"].rpartition(" ")[0]
+                say(
+                    f"waiting for entry {left[0].number} of {self.name}, which {owner} is working "
+                    f"on, for {LEASE.total_seconds() / 60:g} minutes at most"
+                )
             time.sleep(_POLL)
 
 
-def _entry(record: ModelVersion) -> Entry:
-    tags = record.tags
-    state: Any = tags[f"{_PREFIX}state"]
-    content = json.loads(tags[f"{_PREFIX}content"])
-    note, signature = tags.get(f"{_PREFIX}note", ""), tags.get(f"{_PREFIX}signature")
-    return Entry(int(record.version), content, state, note, record, signature)
-
-
-def _tags(content: str, state: State, note: str) -> dict[str, str]:
-    """Return an entry's tags in the order of writing: the state last."""
-    signature = sign(_digest(content, state, note))
-    signed = {f"{_PREFIX}signature": signature} if signature else {}
-    written = {f"{_PREFIX}content": content, f"{_PREFIX}note": note}
-    return written | signed | {f"{_PREFIX}state": state}
-
-
-def _digest(content: str, state: State, note: str) -> str:
-    return json_digest([content, state, note])
+def is_ledger(model: str) -> bool:
+    """Whether a registered model's name is that of a ledger."""
+    return model.endswith(LEDGER_SUFFIX)

@@ -15,8 +15,10 @@ from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.champion import CHAMPION, heal
-from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.champion import champion_of_model, heal
+from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
+from biasgate.tasks.promoting.pinned import refuse_other_policy
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
@@ -64,7 +66,7 @@ def find_rivals(
     """
     rivals = dict(named)
     if registered_model:
-        champion = gateway.alias(registered_model, CHAMPION)
+        champion = champion_of_model(Ledger(gateway, registered_model))
         as_named = rivals.pop(CHAMPION, None)
         if champion is not None:
             rivals[CHAMPION] = (
@@ -171,6 +173,9 @@ def pin_rivals(
     """
     gateway = workplace.gateway
     if registered_model:
-        heal(Ledger(gateway, registered_model))
+        ledger = Ledger(gateway, registered_model)
+        require_sound(ledger)
+        heal(ledger)
+        refuse_other_policy(registered_model, policy, gateway)
     named = {role: one for role, one in zip(RIVALS, (champion, reference), strict=True) if one}
     return find_rivals(named, registered_model, policy, candidates, gateway)

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.ledger import Entry
+from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.records import LoggedVerdict
 
 
@@ -94,7 +94,11 @@ class Past:
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
         """Read the entries that moved the alias; old ones have no `passed_over`."""
-        done = [one.content for one in entries if one.state == "done"]
+        done = [
+            one.content
+            for one in entries
+            if one.state == "done" and one.content["action"] in {"promotion", "rollback", "reset"}
+        ]
         named = {one[key] for one in done for key in ("version", "replaces")} | {champion}
         passed_over = {
             int(version): int(one["version"])

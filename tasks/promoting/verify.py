@@ -1,67 +1,35 @@
 """Whether a promotion still holds: every verdict is recomputed from its evidence.
 
 Digests and recomputation detect a change of any one thing (policy, report, scores, rows, tags,
-alias). Someone who rewrites all of them consistently is detected only if verdicts are signed:
-set `BIASGATE_SIGNING_KEY` when evaluating and when verifying.
+alias). Someone who rewrites all of them consistently is detected only if verdicts are signed
+where evaluations run, and the machine that verifies trusts that key (`biasgate keys`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import verdict_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.champion import CHAMPION, PREVIOUS
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.champion import objection_to
 from biasgate.tasks.promoting.decisions import succession_of
+from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.findings import Finding
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
+from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
+from biasgate.tasks.promoting.seen import remember
+from biasgate.tasks.promoting.sound import missing_heads
 from biasgate.tasks.promoting.succession import Judged, Past
 from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.promoting.verify_verdict import check_signature, verify_on_set
-
-
-def verify_version(
-    version: ModelVersion,
-    gateway: Gateway,
-    *,
-    today: date | None = None,
-    files: VersionFiles | None = None,
-) -> list[Finding]:
-    """Recompute a version's verdicts and compare them with the recorded ones.
-
-    Parameters
-    ----------
-    version : ModelVersion
-        The version, with its tags.
-    gateway : Gateway
-        Registry and tracking server.
-    today : date, optional
-        The day on which waivers must be valid. Default: today.
-    files : VersionFiles, optional
-        The version's files. Default: those in the registry.
-
-    Returns
-    -------
-    list of Finding
-        The checks on every required set; the version may be promoted if all hold.
-    """
-    names = version.tags.get("biasgate.required_sets", "")
-    if not names:
-        text = f"{version.uri} has no verdict: evaluate it first."
-        return [Finding("verdict", holds=False, sentence=text)]
-    day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
-    return [
-        finding
-        for name in names.split(",")
-        for finding in verify_on_set(version, name, gateway, day, now)
-    ]
+from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.signing.statement import verdict_digest
+from biasgate.tasks.signing.trusted import TrustedKeys
 
 
 def require_alias(model: str, gateway: Gateway) -> ModelVersion:
@@ -85,34 +53,85 @@ def verify_champion(
     """Verify the version under `champion`, and that the ledger records its promotion.
 
     The alias is looked up once, by the caller: it may move meanwhile. `files` is as in
-    `verify_version`.
+    `verify_version`. If all holds, the last entry of the ledger is kept on this machine: from
+    then on the ledger must have it.
     """
     ledger = Ledger(gateway, champion.name)
-    return [*_verify_ledger(ledger, champion), *verify_version(champion, gateway, files=files)]
+    findings = [
+        *_verify_ledger(ledger, champion),
+        *verify_version(champion, gateway, files=files),
+    ]
+    if all(one.holds for one in findings):
+        remember(ledger, ledger.chain)
+    return findings
 
 
 def _verify_ledger(ledger: Ledger, champion: ModelVersion) -> Iterator[Finding]:
-    last = ledger.last_done()
+    entries = ledger.entries()
+    chain = Chain.of(entries)
+    yield from verify_chain(ledger, chain)
+    last = _interrupted(entries, ledger, champion) or chain.last_move
     if last is None:
         text = f"{CHAMPION} is version {champion.version}, but no promotion of it is recorded."
         yield Finding("alias", holds=False, sentence=text)
         return
     recorded = str(last.content["version"])
-    yield Finding(
-        "alias",
-        holds=champion.version == recorded,
-        sentence=f"{CHAMPION} is version {champion.version}; last promoted: {recorded}.",
-    )
+    text = f"{CHAMPION} is version {champion.version}; last promoted: {recorded or 'none'}."
+    yield Finding("alias", holds=champion.version == recorded, sentence=text)
     previous = ledger.gateway.alias(ledger.model, PREVIOUS)
     found, kept = (previous.version if previous else ""), str(last.content["replaces"])
-    yield Finding(
-        "alias",
-        holds=found == kept or not kept,
-        sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
+    if last.content["action"] != "reset":
+        yield Finding(
+            "alias",
+            holds=found == kept or not kept or last.state == "open",
+            sentence=f"{PREVIOUS} is version {found or 'none'}; last replaced: {kept or 'none'}.",
+        )
+        yield from _verify_record(last, ledger.gateway)
+        yield from _verify_succession(last, ledger, chain.before(last.number))
+
+
+def _interrupted(entries: Sequence[Entry], ledger: Ledger, champion: ModelVersion) -> Entry | None:
+    """Return the entry of a promotion that was killed after it moved the alias, if it is sound."""
+    return next(
+        (
+            one
+            for one in entries
+            if one.state == "open"
+            and one.content["version"] == champion.version
+            and objection_to(one, ledger) is None
+        ),
+        None,
     )
-    yield from _verify_record(last, ledger.gateway)
-    yield from _verify_succession(last, ledger)
-    yield from check_signature(last.digest, last.signature, f"promotion {last.number}")
+
+
+def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
+    """Check that no entry of a ledger was removed, moved, copied or forged."""
+    broken = list(chain.breaks(ledger.model))
+    text = f"the {len(chain.links)} entries of {ledger.name} follow each other."
+    told = "; ".join(broken[:3])
+    yield Finding("ledger", holds=not broken, sentence=f"{text} But {told}." if broken else text)
+    for one in ledger.foreign():
+        text = (
+            f"version {one.version} of {ledger.name} must be an entry of the ledger; it is not, "
+            "and is passed over. Delete it, unless it was an entry before."
+        )
+        yield Finding("ledger", holds=False, sentence=text)
+    yield from _verify_heads(ledger, chain)
+    for entry, signed, accepted in chain.standings(TrustedKeys.here()):
+        if entry is chain.last_move or not accepted:
+            text = f"entry {entry.number} of {ledger.name} is {signed.words}."
+            vouched = accepted and signed.standing in {"revoked", "unknown", "unsigned"}
+            if vouched and entry.number != chain.links[-1].number:
+                text += " A trusted key signed a later entry."
+            yield Finding("signature", holds=accepted, sentence=text)
+
+
+def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
+    """Check that the ledger was not shortened."""
+    missing = missing_heads(ledger, chain)
+    text = f"{ledger.name} has every entry that verdicts on versions of {ledger.model} name."
+    told = f" Missing or changed: {'; '.join(missing[:3])}."
+    yield Finding("ledger", holds=not missing, sentence=text + told if missing else text)
 
 
 def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
@@ -127,8 +146,9 @@ def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
 
 
-def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
-    """Check that the policy's rule allows the recorded replacement."""
+def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
+    """Check that the policy, and its rule, allow the recorded replacement."""
+    yield from _verify_pinned(entry, ledger, before)
     rule = entry.content.get("rule", "by hand")  # earlier entries have none
     if rule == "by hand":
         return
@@ -138,10 +158,9 @@ def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
         verdicts = [gateway.read_json(one, "verdict.json") for one in runs]
         policies = [Policy.model_validate(gateway.read_json(one, "policy.json")) for one in runs]
         version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
-        before = [one for one in ledger.entries() if one.number < entry.number]
         objections = [
             succession_of(one).objection(
-                Judged("", verdicts, version), replaced, Past.of(before, replaced)
+                Judged("", verdicts, version), replaced, Past.of(before.links, replaced)
             )
             for one in policies
         ]
@@ -151,6 +170,31 @@ def _verify_succession(entry: Entry, ledger: Ledger) -> Iterator[Finding]:
         holds = False
     text = f"the policy's rule allows promotion {entry.number} ({rule})."
     yield Finding("rule", holds=holds, sentence=text)
+
+
+def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
+    """Check that a promotion was decided by the policy that was registered then."""
+    pinned = before.policy
+    tag = ledger.gateway.model_tags(ledger.model).get(POLICY_TAG)
+    now = ledger.chain.policy
+    if tag is not None or now is not None:
+        expected = f"{now['name']} {now['digest']}" if now else None
+        text = (
+            f"the tag {POLICY_TAG} of {ledger.model} names the policy that the ledger registered."
+        )
+        yield Finding("policy", holds=tag == expected, sentence=text)
+    if pinned is None or entry.content["action"] == "rollback":
+        return
+    try:
+        found = [
+            ledger.gateway.read_json(one["run_id"], "verdict.json")["policy"]["digest"]
+            for one in entry.content["verdicts"]
+        ]
+        holds = bool(found) and set(found) == {pinned["digest"]}
+    except (InputError, OSError, ValueError, TypeError, KeyError):
+        holds = False
+    text = f"promotion {entry.number} was decided by the registered policy, {pinned['name']}."
+    yield Finding("policy", holds=holds, sentence=text)
 
 
 def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:

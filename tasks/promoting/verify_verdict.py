@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -12,32 +12,75 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import SIGNING_KEY, is_signed, sign, tags_of, verdict_digest
+from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.statement import (
+    FILE as ATTESTATION,
+)
+from biasgate.tasks.signing.statement import (
+    RESTS_ON,
+    annotations_of,
+    file_digests,
+    read_statement,
+    statement_of,
+    verdict_digest,
+)
+from biasgate.tasks.signing.trusted import TrustedKeys
 
 _ROUNDING = 1e-9
-_FILES = ("verdict.json", "policy.json", "report.json", FILE)
 
 
 def verify_on_set(
-    version: ModelVersion, name: str, gateway: Gateway, day: date, files: VersionFiles
-) -> list[Finding]:
-    """Recompute a version's verdict on one set; return what each check found."""
+    version: ModelVersion,
+    name: str,
+    gateway: Gateway,
+    day: date,
+    files: VersionFiles,
+    vouched: Collection[str] = (),
+) -> tuple[list[Finding], Verdict | None]:
+    """Recompute a version's verdict on one set.
+
+    Parameters
+    ----------
+    version : ModelVersion
+        The version, with its tags.
+    name : str
+        The set.
+    gateway : Gateway
+        Tracking server.
+    day : date
+        The day on which waivers must be valid.
+    files : VersionFiles
+        The version's files.
+    vouched : collection of str
+        Digests of the verdicts that an accepted entry of the ledger rests on: those count even
+        if their own key was revoked later, or they were made before verdicts were signed.
+
+    Returns
+    -------
+    tuple
+        What each check found, and the verdict, or None if it cannot be read.
+    """
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
-        with gateway.run_files(run_id, _FILES) as folder:
-            parts = {one: json.loads((folder / one).read_text("utf-8")) for one in _FILES[:3]}
-            evidence = EvidenceFile(folder / FILE)
-            digest = evidence.digest
-            return list(_verify(version, name, parts, evidence, digest, day, files, run_id))
-    except (InputError, OSError, ValueError) as error:
-        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
-        return [Finding("verdict", holds=False, sentence=text)]
+        with gateway.run_files(run_id, RESTS_ON) as folder:
+            parts = {one: json.loads((folder / one).read_text("utf-8")) for one in RESTS_ON[:3]}
+            verdict: Verdict = parts["verdict.json"]
+            findings = list(_verify(version, name, parts, EvidenceFile(folder / FILE), day, run_id))
+            findings.append(files.compare(verdict, name))
+            digests = file_digests(folder)
+        findings += _attested(verdict, digests, gateway, run_id, name, vouched)
+    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = error if isinstance(error, (InputError, OSError)) else type(error).__name__
+        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {reason}"
+        return [Finding("verdict", holds=False, sentence=text)], None
+    return findings, verdict
 
 
 def _verify(
@@ -45,11 +88,10 @@ def _verify(
     name: str,
     parts: Mapping[str, Any],
     evidence: EvidenceFile,
-    digest: str,
     day: date,
-    files: VersionFiles,
     run_id: str,
 ) -> Iterator[Finding]:
+    digest = evidence.digest
     verdict: Verdict
     report: Report
     verdict, report = parts["verdict.json"], parts["report.json"]
@@ -69,10 +111,6 @@ def _verify(
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
     yield from _same_origin(verdict, report, evidence, version, name)
     yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
-    yield files.compare(verdict, name)
-    yield from check_signature(
-        verdict_digest(verdict), verdict.get("signature"), f"verdict on {name}"
-    )
 
 
 def _same_origin(
@@ -148,6 +186,11 @@ def _decide(
         n_candidates=verdict["n_candidates"],
         today=date.fromisoformat(day),
         required=verdict["evaluation_set"]["required"],
+        context={
+            "required_sets": verdict.get("required_sets", []),
+            "ledger": verdict.get("ledger"),
+            "registered_policy": verdict.get("registered_policy"),
+        },
     )
 
 
@@ -166,15 +209,46 @@ def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def check_signature(digest: str, signature: str | None, what: str) -> Iterator[Finding]:
-    """Check the signature of a digest; without a key nothing is checked."""
-    if sign(digest) is None:
-        if signature is not None:
-            text = f"the {what} is signed; set {SIGNING_KEY} to check it. Not checked."
-            yield Finding("signature", holds=True, sentence=text)
+def _attested(
+    verdict: Verdict,
+    digests: Mapping[str, str],
+    gateway: Gateway,
+    run_id: str,
+    name: str,
+    vouched: Collection[str],
+) -> Iterator[Finding]:
+    """Check what is signed about a verdict, and by whom."""
+    trusted, what = TrustedKeys.here(), f"the verdict on {name}"
+    try:
+        content = _attestation(gateway, run_id)
+        envelope = Envelope.of_dict(content, f"the attestation on {name}")
+        statement = read_statement(envelope, f"the attestation on {name}")
+        signed_at = str(annotations_of(statement)["signedAt"])
+        same = statement == statement_of(verdict, digests, signed_at)
+    except FileNotFoundError:
+        vouched_for = verdict_digest(verdict) in vouched
+        text = f"{what} is not signed: it was made before verdicts were signed. Evaluate again."
+        yield Finding("signature", holds=vouched_for or not trusted, sentence=text)
         return
-    text = f"the {what} is signed with the key that is set."
-    yield Finding("signature", holds=is_signed(digest, signature), sentence=text)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        text = f"the attestation on {name} cannot be read: {error}"
+        yield Finding("signature", holds=False, sentence=text)
+        return
+    text = f"the attestation on {name} is of these files of the run, and says what they say."
+    yield Finding("attestation", holds=same, sentence=text)
+    signed = envelope.signed(trusted)
+    holds, text = signed.standing == "trusted" or not trusted, f"{what} is {signed.words}."
+    if not holds and verdict_digest(verdict) in vouched:
+        holds = signed.standing != "revoked" or signed_at < signed.revoked_since
+        text = f"{text} It is dated {signed_at}, and an accepted entry of the ledger rests on it."
+    yield Finding("signature", holds=holds, sentence=text)
+
+
+def _attestation(gateway: Gateway, run_id: str) -> Any:
+    try:
+        return gateway.read_json(run_id, ATTESTATION)
+    except InputError as error:  # of a server that has no such file
+        raise FileNotFoundError(ATTESTATION) from error
 
 
 def _policy_digest(content: Mapping[str, Any]) -> str:

@@ -98,8 +98,40 @@ class Worsened(TypedDict):
     worse_by_at_least: float
 
 
+class Head(TypedDict):
+    """The last entry of a ledger: its number and its digest."""
+
+    number: int
+    digest: str
+
+
+class RegisteredPolicy(TypedDict):
+    """When the policy of a verdict was registered.
+
+    `entry` is that of the ledger; `before_scores` says whether the scores were made later, null if
+    it is unknown when they were made.
+    """
+
+    entry: int
+    at: str
+    before_scores: bool | None
+
+
+class Context(TypedDict):
+    """What a verdict says of the evaluation and of the model's ledger."""
+
+    required_sets: list[str]
+    ledger: Head | None
+    registered_policy: RegisteredPolicy | None
+
+
 class Verdict(TypedDict):
-    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 4)."""
+    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 4).
+
+    `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
+    the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
+    of the policy; both null without a registered model.
+    """
 
     schema_version: int
     policy: PolicyRecord
@@ -116,6 +148,9 @@ class Verdict(TypedDict):
     results: list[Result]
     objective: ObjectiveRecord
     worsened: list[Worsened]
+    required_sets: list[str]
+    ledger: Head | None
+    registered_policy: RegisteredPolicy | None
     signature: NotRequired[str]
 
 

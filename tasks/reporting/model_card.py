@@ -40,6 +40,7 @@ CAVEATS = (
     "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
     "Only the factors listed are measured: nothing is said of {unmeasured}.",
     "Compare numbers only with cards of the same data digest and the same choices.",
+    "This card is no evidence: anybody may edit it. `biasgate verify` checks the verdict itself.",
 )
 
 

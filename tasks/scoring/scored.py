@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -141,6 +142,7 @@ def finish_scores(
         "n_rows": evaluation_set.n_rows,
         "n_shards": n_shards,
         "bound": bound,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     shards.folder.write(RECORD, json.dumps(record, indent=2).encode())
     return ScoredSet(shards.folder.url, record)

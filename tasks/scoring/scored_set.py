@@ -19,14 +19,18 @@ RECORD = "record.json"
 
 
 class ScoresRecord(TypedDict):
-    """`record.json`: the candidate, the set, the number of scores, and what decided them."""
+    """`record.json`: candidate, set, number of scores, when they were complete, what decided them.
+
+    Earlier records have neither of the last two.
+    """
 
     candidate_digest: str
     set_digest: str
     precision: str
     n_rows: int
     n_shards: int
-    bound: NotRequired[Bound]  # earlier records have none
+    bound: NotRequired[Bound]
+    made: NotRequired[str]
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from biasgate.tasks.common.processes import has_ended, is_of_this_machine, this_
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import KEY, OWNER, PARENT, Gateway, Running
-from biasgate.tasks.promoting.champion import CHAMPION
 from biasgate.tasks.promoting.decisions import judged_versions, succession_of, tell
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.entries import Entry
+from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
 
@@ -88,7 +88,7 @@ def find_promotion(
         return None
     verdicts = [[_fetch_verdict(one, run.run_id, gateway) for one in ones] for ones in measured]
     judged = judged_versions([ones[0].candidate for ones in measured], verdicts, gateway)
-    before = [one for one in Ledger(gateway, model).entries() if one.number < entry.number]
+    before = Ledger(gateway, model).chain.before(entry.number).links
     replaced = entry.content["replaces"] or None
     decisions = tell(judged, model, replaced, before, succession_of(policy))
     return Decided([one for ones in verdicts for one in ones], decisions)

@@ -19,6 +19,7 @@ FILES = {
     "evidence.parquet",
     "policy.json",
     "verdict.json",
+    "attestation.json",
     "bias_metrics.csv",
     "model_card.md",
     "heatmap.png",

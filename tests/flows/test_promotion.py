@@ -8,6 +8,7 @@ import yaml
 from biasgate.flows import judge
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.reset import reset
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 
@@ -211,7 +212,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
     def promote_late(candidates, verdicts, *options):
         calls.append(verdicts[0][0]["champion"]["model"])
         if len(calls) == 1:  # somebody else is faster
-            world.gateway.set_alias("toxicity", "champion", "1")
+            reset("toxicity", "1", "meanwhile", world.gateway)
         return real(candidates, verdicts, *options)
 
     monkeypatch.setattr(judge, "promote_best", promote_late)

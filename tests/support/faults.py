@@ -97,16 +97,16 @@ class World:
 
 STEPS = (
     "write verdict to version",
-    "look up champion",
     "read the ledger",
+    "look up champion",
     "open entry",
     "look at the queue",
+    "read the ledger again",
     "look up champion again",
-    "check own entry",
+    "claim the turn",
     "move champion",
     "read back",
     "keep previous champion",
-    "write what was done",
     "close entry",
 )
 
@@ -144,17 +144,17 @@ class _At:
             return STEPS[0] if sum(self.seen.values()) == 1 else None
         number = self.seen[key]
         return {
-            ("get_model_version_by_alias", 1): STEPS[1],
-            ("search_model_versions", 1): STEPS[2],
+            ("search_model_versions", 1): STEPS[1],
+            ("get_model_version", 1): STEPS[2],
             ("create_model_version", 1): STEPS[3],
             ("search_model_versions", 2): STEPS[4],
-            ("get_model_version_by_alias", 2): STEPS[5],
-            ("search_model_versions", 3): STEPS[6],
-            ("set champion", 1): STEPS[7],
-            ("get_model_version_by_alias", 3): STEPS[8],
-            ("set previous_champion", 1): STEPS[9],
-            ("biasgate.note", 1): STEPS[10],
-            ("biasgate.state", 1): STEPS[11],
+            ("search_model_versions", 3): STEPS[5],
+            ("get_model_version", 2): STEPS[6],
+            ("biasgate.entry", 1): STEPS[7],
+            ("set champion", 1): STEPS[8],
+            ("get_model_version_by_alias", 1): STEPS[9],
+            ("set previous_champion", 1): STEPS[10],
+            ("biasgate.entry", 2): STEPS[11],
         }.get((key, number))
 
 

@@ -13,11 +13,16 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import sign, tags_of, verdict_digest
+from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote
+from biasgate.tasks.promoting.entries import TAG, entry_tags
+from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.signing.keys import PrivateKey, now
+from biasgate.tasks.signing.statement import attest
+from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
 
 MODEL = "toxicity"
 CHOICES = {"background": "outside_subgroup"}
@@ -45,7 +50,7 @@ POLICY = Policy.model_validate(
 )
 
 
-def frozen_set(store):
+def frozen_set(store, name="comments"):
     """Freeze six hundred rows."""
     rng = np.random.default_rng(5)
     label, gay = rng.random(600) < 0.5, rng.random(600) < 0.5
@@ -56,8 +61,8 @@ def frozen_set(store):
             "identity/gay": gay.astype(float),
         }
     )
-    folder = store / "sets" / "comments-0"
-    return freeze_rows([rows], folder, name="comments", split="all", source={})
+    folder = store / "sets" / f"{name}-0"
+    return freeze_rows([rows], folder, name=name, split="all", source={"of": name})
 
 
 def scores_of(store, *, seed, noise):
@@ -88,9 +93,21 @@ def bound(gateway, version):
     }
 
 
-def judge_version(gateway, store, folder, version, scores, champion=None):
+def judge_version(
+    gateway,
+    store,
+    folder,
+    version,
+    scores,
+    champion=None,
+    *,
+    policy=POLICY,
+    on="comments",
+    required_sets=("comments",),
+    run_id=None,
+):
     """Judge a version against the champion's scores; log and tag the verdict, return it."""
-    rows = EvaluationSet.load(store / "sets" / "comments-0")
+    rows = EvaluationSet.load(store / "sets" / f"{on}-0")
     label = rows.column("label").to_numpy() >= 0.5
     gay = rows.column("identity/gay").to_numpy() >= 0.5
     columns = {"id": rows.column("id"), "label": label, "identity/gay": gay}
@@ -110,33 +127,35 @@ def judge_version(gateway, store, folder, version, scores, champion=None):
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
     report = {
-        "evaluation_set": {"name": "comments", "digest": rows.digest, "choices": CHOICES},
+        "evaluation_set": {"name": on, "digest": rows.digest, "choices": CHOICES},
         "candidate": candidate | {"digest": digests["candidate"], "bound": bound(gateway, version)},
         "bias": bias.to_dict(),
     }
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(evidence_table(columns, record), folder / FILE)
     evidence = EvidenceFile(folder / FILE)
-    verdict = build_verdict(report, POLICY, evidence, rivals, n_candidates=1, today=TODAY)
-    signature = sign(verdict_digest(verdict))
-    if signature:
-        verdict["signature"] = signature
+    context = context_of(MODEL, policy, list(required_sets), gateway)
+    verdict = build_verdict(
+        report, policy, evidence, rivals, n_candidates=1, today=TODAY, context=context
+    )
     write_json(folder / "report.json", report)
-    write_json(folder / "policy.json", POLICY.model_dump(mode="json"))
+    write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
-    gateway.log_folder(version.run_id, folder)
-    gateway.finish(version.run_id)
-    verdict |= {"run_id": version.run_id}
+    attest(verdict, folder, PrivateKey.here())
+    run_id = run_id or version.run_id
+    gateway.log_folder(run_id, folder)
+    gateway.finish(run_id)
+    verdict |= {"run_id": run_id}
     gateway.tag_version(version, tags_of([verdict]))
     return verdict
 
 
-def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6):
+def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6, **options):
     """Register a version and judge it. Returns the version, its verdict, and its scores."""
     version = registered_version(gateway, folder.parent, folder.name)
     scores = scores_of(store, seed=seed, noise=noise)
     rival = None if champion is None else (champion[0], champion[2])
-    verdict = judge_version(gateway, store, folder / "judged", version, scores, rival)
+    verdict = judge_version(gateway, store, folder / "judged", version, scores, rival, **options)
     return gateway.resolve(version.uri), verdict, scores
 
 
@@ -169,5 +188,49 @@ def edit_json(path, change):
     path.write_text(json.dumps(content), "utf-8")
 
 
+def rewrite(gateway, entry, *, state=None, **changes):
+    """Change what an entry of the ledger says, as whoever may write to the registry can."""
+    content = dict(entry.content) | changes
+    gateway.tag_version(entry.record, entry_tags(content, state or entry.state, entry.note))
+
+
+def as_of_earlier_release(gateway, entry, content=None):
+    """Store an entry as releases did that neither chained nor signed them."""
+    known = entry.content if content is None else content
+    later = {"model", "number", "predecessor", "time"}
+    kept = {key: value for key, value in known.items() if key not in later}
+    name, version = entry.record.name, entry.record.version
+    gateway.client.delete_model_version_tag(name, version, TAG)
+    tags = {"content": json.dumps(kept), "state": entry.state, "note": entry.note}
+    gateway.tag_version(entry.record, {f"biasgate.{key}": one for key, one in tags.items()})
+
+
 def local(store):
     return Gateway.of_store(store)
+
+
+def signing_key(monkeypatch, folder, name="key"):
+    """Create a private key that this machine signs with from now on."""
+    key = PrivateKey.new()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(key.pem, "utf-8")
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", str(folder / name))
+    return key
+
+
+def trust(monkeypatch, folder, **keys):
+    """Trust keys by name, as the machine that verifies does."""
+    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
+    known = TrustedKeys.of_file(trusted_file())
+    for name, key in keys.items():
+        known = known.with_key(TrustedKey(key.public, name, now()))
+    known.write(trusted_file())
+
+
+def revoke(key, since):
+    """Revoke a trusted key since a time."""
+    known = TrustedKeys.of_file(trusted_file())
+    one = known.keys[key.public.key_id]
+    known.with_key(TrustedKey(one.public, one.name, one.trusted_since, since, "stolen")).write(
+        trusted_file()
+    )

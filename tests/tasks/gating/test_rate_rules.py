@@ -255,6 +255,9 @@ class Registry:
     def alias(self, *_):
         return self.version
 
+    def versions(self, _):
+        return []
+
     def resolve(self, _):
         return self.version
 

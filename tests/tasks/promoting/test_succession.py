@@ -15,7 +15,8 @@ from support.promoted import (
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import history, roll_back
 from biasgate.tasks.promoting.decisions import promote, tell
-from biasgate.tasks.promoting.ledger import Entry, Ledger
+from biasgate.tasks.promoting.entries import Entry
+from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
@@ -104,10 +105,10 @@ def test_the_first_champion_is_the_best_where_the_policy_allows_one():
 
 def test_entries_that_name_nobody_left_aside_are_read():
     old = {"action": "promotion", "version": "2", "replaces": "1"}
-    new = {"version": "4", "replaces": "2", "passed_over": ["3"]}
+    new = {"action": "promotion", "version": "4", "replaces": "2", "passed_over": ["3"]}
     entries = [
         Entry(1, old, "done", "", None, None),
-        Entry(2, {"version": "9", "replaces": "2"}, "abandoned", "", None, None),
+        Entry(2, old | {"version": "9", "replaces": "2"}, "abandoned", "", None, None),
         Entry(3, new, "done", "", None, None),
     ]
     assert Past.of(entries, "7") == Past(frozenset({1, 2, 4, 7}), {3: 4})
@@ -287,14 +288,15 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
     open_entry = Ledger.open
 
     def late(self, *arguments):
-        self.gateway.set_alias(MODEL, "champion", other.version)
+        monkeypatch.undo()
+        assert nights.night(other)[0]["promoted"]
         return open_entry(self, *arguments)
 
     monkeypatch.setattr(Ledger, "open", late)
     decisions = nights.night(second, third)
-    monkeypatch.undo()
     assert [one["champion_moved"] for one in decisions] == [True, True]
-    assert [one.state for one in Ledger(nights.gateway, MODEL).entries()] == ["done", "abandoned"]
+    states = [one.state for one in Ledger(nights.gateway, MODEL).entries()]
+    assert states == ["done", "done", "abandoned"]
     again = nights.night(second, third)
     assert not any(one["promoted"] or one["champion_moved"] for one in again)
     assert nights.champion == other.version

@@ -10,11 +10,15 @@ import pytest
 from support.promoted import (
     MODEL,
     artifact,
+    as_of_earlier_release,
     edit_json,
     frozen_set,
     judged_version,
     local,
     promote_one,
+    rewrite,
+    signing_key,
+    trust,
 )
 
 from bias_metrics import evaluate_bias
@@ -22,7 +26,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import SIGNING_KEY, tags_of, verdict_digest
+from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.by_hand import (
     NotVerifiedError,
@@ -34,6 +38,8 @@ from biasgate.tasks.promoting.by_hand import (
 )
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify import verify_version
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import attest
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +203,7 @@ def test_no_champion_is_said(gateway, store):
 
 def rewrite_entry(gateway, **changes):
     """Change what the last entry of the ledger says."""
-    record = Ledger(gateway, MODEL).last_done()
-    content = json.dumps(dict(record.content) | changes)
-    gateway.tag_version(record.record, {"biasgate.content": content})
+    rewrite(gateway, Ledger(gateway, MODEL).last_done(), **changes)
 
 
 @pytest.mark.parametrize("rule", ["better", "never", "first"])
@@ -217,9 +221,8 @@ def test_a_promotion_of_a_version_that_had_been_left_aside_is_found(
 ):
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
     first = Ledger(gateway, MODEL).entries()[0]
-    content = json.dumps(dict(first.content) | {"passed_over": ["2"]})
-    gateway.tag_version(first.record, {"biasgate.content": content})
-    assert wrong(gateway, store) == {"rule"}
+    rewrite(gateway, first, passed_over=["2"])
+    assert wrong(gateway, store) == {"rule", "ledger"}
 
 
 def test_an_edited_objective_is_found(gateway, store, champion):
@@ -231,7 +234,9 @@ def test_an_edited_objective_is_found(gateway, store, champion):
 def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
     folder = artifact(gateway, champion[0], ".")
     edit_json(folder / "policy.json", lambda one: (one.pop("promote"), one.pop("objective")))
-    edit_json(folder / "verdict.json", lambda one: one.pop("objective"))
+    since = ("objective", "required_sets", "ledger", "registered_policy")
+    edit_json(folder / "verdict.json", lambda one: [one.pop(key) for key in since])
+    (folder / "attestation.json").unlink()
     edit_json(folder / "verdict.json", lambda one: one.update(schema_version=2))
     old = json.loads((folder / "verdict.json").read_text("utf-8"))
     gateway.tag_version(champion[0], tags_of([old | {"run_id": champion[0].run_id}]))
@@ -239,14 +244,14 @@ def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, stor
     content = {key: record.content[key] for key in record.content if key != "passed_over"}
     content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(old)}]
     del content["rule"]
-    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+    as_of_earlier_release(gateway, record, content)
     assert wrong(gateway, store) == set()
 
 
 # ------------------------------------------------------------------ signing
 
 
-def forge(gateway, version):
+def forge(gateway, version, forger=None):
     """Better scores, and everything that follows from them rewritten consistently."""
     folder = artifact(gateway, version, ".")
     table = pq.read_table(folder / FILE)
@@ -268,14 +273,12 @@ def forge(gateway, version):
         today=date.fromisoformat(verdict["decided_on"]),
     )
     assert forged["report_digest"] == json_digest(report)
-    if "signature" in verdict:
-        forged["signature"] = verdict["signature"]
     (folder / "verdict.json").write_text(json.dumps(forged), "utf-8")
+    attest(forged, folder, forger)
     gateway.tag_version(version, tags_of([forged | {"run_id": version.run_id}]))
     record = Ledger(gateway, MODEL).last_done()
-    content = dict(record.content)
-    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(forged)}]
-    gateway.tag_version(record.record, {"biasgate.content": json.dumps(content)})
+    rests_on = dict(record.content["verdicts"][0]) | {"digest": verdict_digest(forged)}
+    rewrite(gateway, record, verdicts=[rests_on])
 
 
 def _measured(evidence):
@@ -288,37 +291,105 @@ def _measured(evidence):
     ).to_dict()
 
 
-def test_a_consistent_forgery_is_found_where_verdicts_are_signed(
-    gateway, store, tmp_path, monkeypatch
+@pytest.fixture
+def key(monkeypatch, tmp_path):
+    """The private key of the machine that evaluates."""
+    return signing_key(monkeypatch, tmp_path / "secret")
+
+
+@pytest.fixture
+def deployment(monkeypatch, tmp_path, key):
+    """Become a machine that only verifies: it trusts the key, and has none of its own."""
+
+    def become():
+        monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
+        trust(monkeypatch, tmp_path / "trusted", evaluations=key)
+
+    return become
+
+
+@pytest.mark.parametrize("forger", [None, PrivateKey.new()], ids=["unsigned", "another key"])
+def test_a_consistent_forgery_is_found_where_a_key_is_trusted(
+    gateway, store, tmp_path, deployment, forger
 ):
-    monkeypatch.setenv(SIGNING_KEY, "a secret of the evaluation machine")
     version, _, _ = promoted(gateway, store, tmp_path / "first")
+    deployment()
     assert wrong(gateway, store) == set()
-    with monkeypatch.context() as forger:
-        forger.delenv(SIGNING_KEY)
-        forge(gateway, version)
-    assert wrong(gateway, store) == {"signature"}
+    forge(gateway, version, forger)
+    # This machine remembers the entry of the promotion as it was.
+    assert wrong(gateway, store) == {"signature", "ledger"}
 
 
-def test_without_a_key_a_consistent_forgery_is_not_found(gateway, store, champion):
+def test_where_no_key_is_trusted_a_consistent_forgery_is_not_found(gateway, store, champion):
     """The documented limit of digests."""
     forge(gateway, champion[0])
     assert wrong(gateway, store) == set()
 
 
-def test_a_verdict_without_signature_does_not_hold_where_a_key_is_set(
+@pytest.mark.usefixtures("key")
+def test_a_signature_that_nobody_checks_is_said_to_be_unchecked(
+    gateway, store, tmp_path, monkeypatch
+):
+    promoted(gateway, store, tmp_path / "first")
+    monkeypatch.delenv("BIASGATE_PRIVATE_KEY")
+    sentences = [one.sentence for one in verify(MODEL, None, gateway, store)]
+    assert "the verdict on comments is signed, not checked: no key is trusted here." in sentences
+
+
+def test_an_unsigned_verdict_does_not_hold_where_a_key_is_trusted(
+    gateway, store, champion, deployment
+):
+    del champion
+    deployment()
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_a_verdict_from_before_attestations_holds_where_no_key_is_trusted_and_says_so(
+    gateway, store, champion, monkeypatch, tmp_path
+):
+    artifact(gateway, champion[0], "attestation.json").unlink()
+    findings = verify(MODEL, None, gateway, store)
+    assert all(one.holds for one in findings)
+    assert "is not signed: it was made before verdicts were signed" in str(findings)
+    trust(monkeypatch, tmp_path / "trusted", evaluations=PrivateKey.new())
+    assert wrong(gateway, store) == {"signature"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.update(payload=one["payload"][:-8]),
+        lambda one: one.update(payload=5),
+        lambda one: one.pop("signatures"),
+        lambda one: one.update(signatures=[{"keyid": "", "sig": "?"}]),
+        lambda one: one.update(payloadType="text/plain"),
+    ],
+)
+def test_a_broken_attestation_is_a_finding(gateway, store, tmp_path, deployment, change):
+    version, _, _ = promoted(gateway, store, tmp_path / "first")
+    deployment()
+    edit_json(artifact(gateway, version, "attestation.json"), change)
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_a_signed_attestation_of_another_verdict_is_found(gateway, store, tmp_path, deployment):
+    first = promoted(gateway, store, tmp_path / "first")
+    other, _, _ = judged_version(gateway, store, tmp_path / "second", champion=first, seed=1)
+    deployment()
+    shutil.copy(
+        artifact(gateway, other, "attestation.json"),
+        artifact(gateway, first[0], "attestation.json"),
+    )
+    assert wrong(gateway, store) == {"attestation"}
+
+
+def test_a_secret_of_earlier_releases_is_refused_with_what_replaces_it(
     gateway, store, champion, monkeypatch
 ):
     del champion
-    monkeypatch.setenv(SIGNING_KEY, "a secret")
-    assert wrong(gateway, store) == {"signature"}
-
-
-def test_another_key_does_not_verify(gateway, store, tmp_path, monkeypatch):
-    monkeypatch.setenv(SIGNING_KEY, "one")
-    promoted(gateway, store, tmp_path / "first")
-    monkeypatch.setenv(SIGNING_KEY, "two")
-    assert wrong(gateway, store) == {"signature"}
+    monkeypatch.setenv("BIASGATE_SIGNING_KEY", "a secret")
+    with pytest.raises(InputError, match="no longer used: run `biasgate keys new`, set BIASGATE_P"):
+        verify(MODEL, None, gateway, store)
 
 
 # ------------------------------------------------------------------ by hand

@@ -1,0 +1,112 @@
+"""`biasgate keys`: create, list, trust and revoke the keys that verdicts are signed with."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from biasgate.telling import errors_told
+
+app = typer.Typer(
+    name="keys", help="Create, list, trust and revoke signing keys.", no_args_is_help=True
+)
+Key = Annotated[str, typer.Argument(help="The key's name, or the start of its id.", metavar="KEY")]
+
+
+@app.command()
+def new(
+    file: Annotated[
+        Path, typer.Argument(help="File of the private key; FILE.pub gets the public one.")
+    ] = Path("biasgate.key"),
+) -> None:
+    """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
+    with errors_told(verbose=False):
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
+
+        public = Path(f"{file}.pub")
+        key = PrivateKey.new()
+        for path, text, mode in ((file, key.pem, 0o600), (public, key.public.pem, 0o644)):
+            try:
+                found = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            except OSError as error:
+                msg = f"{path} must be a new file that can be written; got: {error.strerror}."
+                raise InputError(msg) from error
+            with os.fdopen(found, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        typer.echo(f"private key {file}: keep it secret. Where evaluations run:")
+        typer.echo(f"  export {PRIVATE_KEY}={file.resolve()}")
+        typer.echo(f"public key {public}. Where verdicts are verified:")
+        typer.echo(f"  biasgate keys trust {public}")
+        typer.echo(f"id {key.public.key_id}")
+
+
+@app.command("list")
+def show() -> None:
+    """List the trusted keys."""
+    with errors_told(verbose=False):
+        from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file  # noqa: PLC0415
+
+        keys = TrustedKeys.of_file(trusted_file()).keys.values()
+        typer.echo(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
+        for one in keys:
+            since = f"revoked since {one.revoked_since} ({one.reason})"
+            state = since if one.revoked_since else f"trusted since {one.trusted_since}"
+            typer.echo(f"{one.public.key_id[:12]}  {one.name}  {state}")
+
+
+@app.command()
+def trust(
+    file: Annotated[Path, typer.Argument(help="File of a public key.", metavar="FILE.pub")],
+    name: Annotated[str, typer.Option(help="Name of the key. Default: that of the file.")] = "",
+) -> None:
+    """Trust a public key on this machine: from now on, verdicts must be signed."""
+    with errors_told(verbose=False):
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
+
+        try:
+            text = file.read_text("utf-8")
+        except (OSError, ValueError) as error:
+            msg = f"{file} must be a file with a public key; it cannot be read."
+            raise InputError(msg) from error
+        public = keys.PublicKey.of_pem(text, str(file))
+        known = trusted.TrustedKeys.of_file(trusted.trusted_file())
+        before = known.keys.get(public.key_id)
+        if before is not None and before.revoked_since:
+            msg = (
+                f"key {before.name!r} is revoked since {before.revoked_since} and must stay so: "
+                "create a new one with `biasgate keys new`."
+            )
+            raise InputError(msg)
+        key = trusted.TrustedKey(public, name or file.stem, keys.now())
+        known.with_key(key).write(trusted.trusted_file())
+        typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({trusted.trusted_file()})")
+
+
+@app.command()
+def revoke(
+    key: Key,
+    reason: Annotated[str, typer.Option(help="Why; it is shown in the list.")],
+    since: Annotated[
+        datetime | None, typer.Option(help="Since when, in UTC, for example 2026-11-22T08:00:00.")
+    ] = None,
+) -> None:
+    """Revoke a trusted key, for example one that was stolen.
+
+    What it signed counts only if it is dated before that time, and a key that is still trusted
+    signed a later entry of the same ledger: whoever has a stolen key may write any date.
+    """
+    with errors_told(verbose=False):
+        from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
+
+        known = trusted.TrustedKeys.of_file(trusted.trusted_file())
+        found = known.find(key)
+        time = f"{since.isoformat(timespec='seconds')}+00:00" if since else keys.now()
+        revoked = trusted.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
+        known.with_key(revoked).write(trusted.trusted_file())
+        typer.echo(f"{found.public.key_id[:12]}  {found.name}  is revoked since {time}")

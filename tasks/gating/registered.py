@@ -1,0 +1,22 @@
+"""Whether a policy was registered before the scores were made that it judges."""
+
+from __future__ import annotations
+
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import Context
+from biasgate.tasks.scoring.scored_set import ScoredSet
+
+
+def with_scores(context: Context, measured: Measured) -> Context:
+    """Return the context, which says whether the policy was registered before the scores were made.
+
+    It is unknown for a file of scores, which was made elsewhere.
+    """
+    registered = context["registered_policy"]
+    made = ScoredSet.open(measured.scores).record.get("made")
+    if registered is None or made is None or measured.candidate.kind == "scores":
+        return context
+    return {
+        **context,
+        "registered_policy": {**registered, "before_scores": registered["at"] <= made},
+    }

@@ -1,0 +1,172 @@
+"""The chain of a ledger's entries: each names the one that was done before it.
+
+Only entries that are done are links: an abandoned one has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.promoting.entries import MOVES, Entry, Pinned
+from biasgate.tasks.records import Head
+from biasgate.tasks.signing.envelope import Signed
+from biasgate.tasks.signing.trusted import TrustedKeys
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The entries that are done, oldest first.
+
+    Attributes
+    ----------
+    links : sequence of Entry
+        The entries.
+    """
+
+    links: Sequence[Entry]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Chain:
+        """Take the entries that are done."""
+        return cls([one for one in entries if one.state == "done"])
+
+    def before(self, number: int) -> Chain:
+        """Return the part of the chain before an entry."""
+        return Chain([one for one in self.links if one.number < number])
+
+    @cached_property
+    def digests(self) -> dict[int, str]:
+        """The digest of each link by its number.
+
+        Entries of earlier releases name no predecessor: theirs covers all that came before.
+        """
+        digests: dict[int, str] = {}
+        last = ""
+        for one in self.links:
+            last = json_digest([last, one.digest]) if one.is_of_earlier_release else one.digest
+            digests[one.number] = last
+        return digests
+
+    @property
+    def head(self) -> Head | None:
+        """Number and digest of the last link."""
+        if not self.links:
+            return None
+        number = self.links[-1].number
+        return {"number": number, "digest": self.digests[number]}
+
+    def has(self, head: Head) -> bool:
+        """Whether a link is still there; one that a reset came after need not be."""
+        resets = [one.number for one in self.links if one.content["action"] == "reset"]
+        known = self.digests.get(head["number"])
+        return known == head["digest"] or head["number"] < max(resets, default=0)
+
+    @property
+    def last_move(self) -> Entry | None:
+        """The last entry after which `champion` was another version, or none."""
+        moves = [one for one in self.links if one.content["action"] in MOVES]
+        return moves[-1] if moves else None
+
+    @property
+    def pinned(self) -> Entry | None:
+        """The entry that registered the policy that is required now."""
+        found = [one for one in self.links if one.content["action"] == "policy"]
+        return found[-1] if found else None
+
+    @property
+    def policy(self) -> Pinned | None:
+        """The policy that is required now."""
+        return None if self.pinned is None else self.pinned.content.get("policy")
+
+    def blocked(self, version: str) -> int:
+        """Return the number of the last entry that says that a version did not pass; or 0."""
+        found = [one.number for one in self.links if version in one.content.get("blocked", ())]
+        return max(found, default=0)
+
+    @property
+    def all_digests(self) -> str:
+        """One digest of every link, which a reset names: it accepts them as they are."""
+        return json_digest(list(self.digests.items()))
+
+    def breaks(self, model: str) -> Iterator[str]:
+        """Yield where the chain is broken, in words.
+
+        What came before a reset was accepted as it was then.
+        """
+        resets = [at for at, one in enumerate(self.links) if one.content["action"] == "reset"]
+        start = resets[-1] if resets else 0
+        if resets:
+            reset = self.links[start]
+            if reset.content.get("accepted") != self.before(reset.number).all_digests:
+                yield f"an entry before the reset in entry {reset.number} was changed or removed"
+        before = self.links[start - 1] if start else None
+        champion: str | None = None
+        for one in self.links[start:]:
+            found = self._break(one, before, champion, model)
+            if found is not None:
+                yield found
+            if one.content["action"] in MOVES:
+                champion = one.content["version"]
+            before = one
+
+    def _break(
+        self, one: Entry, before: Entry | None, champion: str | None, model: str
+    ) -> str | None:
+        """Return what is wrong with the place of a link, or None.
+
+        `champion` is the version that the entries before made champion; None if none did.
+        """
+        content = one.content
+        if one.is_of_earlier_release:
+            if before is None or before.is_of_earlier_release:
+                return None
+            return f"entry {one.number} is not chained, and follows one that is"
+        place = (content.get("model"), content.get("number"))
+        if place != (model, one.number):
+            return f"entry {one.number} was written as entry {place[1]} of {place[0]}, and copied"
+        head = None if before is None else {"number": before.number, "digest": self._digest(before)}
+        predecessor = content.get("predecessor")
+        if predecessor != head:
+            named = predecessor["number"] if predecessor else "none"
+            found = "none" if before is None else before.number
+            return (
+                f"entry {one.number} follows entry {named} as it was then; the one before it is "
+                f"now entry {found}, or it was changed"
+            )
+        moves = content["action"] in {"promotion", "rollback"}
+        if moves and champion is not None and content["replaces"] != champion:
+            return (
+                f"entry {one.number} replaces version {content['replaces'] or 'none'}, where "
+                f"champion was version {champion or 'none'}"
+            )
+        return None
+
+    def _digest(self, link: Entry) -> str:
+        return self.digests[link.number]
+
+    def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, bool]]:
+        """Yield each link, newest first, with who signed it and whether that is accepted.
+
+        What a trusted key has signed vouches for everything before it: those entries are as its
+        owner saw them. A revoked key's entry must be dated before the revocation too.
+        """
+        vouched = False
+        for one in reversed(self.links):
+            signed = one.signed(trusted)
+            accepted = signed.standing == "trusted" or not trusted or vouched
+            if signed.standing == "revoked":
+                accepted = vouched and one.time < signed.revoked_since
+            vouched = vouched or signed.standing == "trusted"
+            yield one, signed, accepted
+
+    def vouched_verdicts(self, trusted: TrustedKeys) -> set[str]:
+        """Return the digests of the verdicts that accepted entries rest on."""
+        return {
+            verdict["digest"]
+            for one, _, accepted in self.standings(trusted)
+            if accepted
+            for verdict in one.content["verdicts"]
+        }

@@ -1,0 +1,132 @@
+"""The policy that is registered for a model: no other may move its `champion`."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.champion import heal, record
+from biasgate.tasks.promoting.entries import Entry, Move, Pinned
+from biasgate.tasks.promoting.ledger import Ledger, is_ledger
+from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.records import Context
+from biasgate.tasks.signing.keys import SHORT
+from biasgate.tasks.store import Workplace
+
+TAG = "biasgate.policy"
+
+
+def register_policy(reference: str, model: str, gateway: Gateway) -> tuple[Policy, Entry]:
+    """Write the digest of a policy to a model's ledger: from now on it is the only one that counts.
+
+    Parameters
+    ----------
+    reference : str
+        Name of an included policy, or a file.
+    model : str
+        The registered model; it is created if it is missing.
+    gateway : Gateway
+        Registry.
+
+    Returns
+    -------
+    tuple
+        The policy, and the entry of the ledger.
+
+    Raises
+    ------
+    InputError
+        If the policy is wrong, or only reports, or the ledger was changed.
+    """
+    policy = read_policy(reference, Path())
+    if is_ledger(model):
+        msg = f"`--model` must not be the name of a ledger; got {model!r}."
+        raise InputError(msg)
+    if policy.report_only:
+        msg = f"policy {policy.name!r} must decide: it says `report_only: true`."
+        raise InputError(msg)
+    ledger = Ledger(gateway, model)
+    require_sound(ledger)
+    heal(ledger)
+    gateway.create_model(model)
+    pin: Pinned = {"name": policy.name, "digest": policy.digest}
+    move: Move = {
+        "action": "policy",
+        "replaces": "",
+        "version": "",
+        "reason": f"registered by {_person()}",
+        "verdicts": [],
+        "policy": pin,
+    }
+    entry = record(ledger, move, f"policy {policy.name} {policy.digest[:SHORT]} is required")
+    gateway.tag_model(model, {TAG: f"{policy.name} {policy.digest}"})
+    return policy, entry
+
+
+def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: str) -> str | None:
+    """Return why a policy may not move a model's `champion`, or None."""
+    if pinned is None or digest == pinned["digest"]:
+        return None
+    return (
+        f"policy {pinned['name']} (digest {pinned['digest'][:SHORT]}) is registered for {model}, "
+        f"and this is {name} (digest {digest[:SHORT]})"
+    )
+
+
+def context_of(
+    registered_model: str | None, policy: Policy, required_sets: list[str], gateway: Gateway
+) -> Context:
+    """Return what verdicts say of the evaluation and of the model's ledger now."""
+    chain = Ledger(gateway, registered_model).chain if registered_model else Chain(())
+    pin, required = chain.pinned, chain.policy
+    known = required is not None and required["digest"] == policy.digest
+    return {
+        "required_sets": required_sets,
+        "ledger": chain.head,
+        "registered_policy": {
+            "entry": pin.number,
+            "at": pin.time,
+            "before_scores": None,
+        }
+        if pin is not None and known
+        else None,
+    }
+
+
+@task(name="read the ledger")
+def look_at_ledger(
+    registered_model: str | None, policy: Policy, required_sets: list[str], workplace: Workplace
+) -> Context:
+    """Return what verdicts say of the evaluation and of the model's ledger. Safe to retry."""
+    return context_of(registered_model, policy, required_sets, workplace.gateway)
+
+
+def refuse_other_policy(registered_model: str, policy: Policy, gateway: Gateway) -> None:
+    """Refuse a policy that is not the one registered for the model; one that only reports may be.
+
+    Raises
+    ------
+    InputError
+        With both digests.
+    """
+    pinned = Ledger(gateway, registered_model).chain.policy
+    objection = objection_to_policy(policy.name, policy.digest, pinned, registered_model)
+    if objection is not None and not policy.report_only:
+        msg = (
+            f"`policy` must be the registered one: {objection}. Use it, leave out "
+            "`registered_model`, or register the new one: biasgate policy register FILE --model "
+            f"{registered_model}"
+        )
+        raise InputError(msg)
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a name for its user
+        return "an unknown user"

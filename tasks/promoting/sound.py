@@ -1,0 +1,86 @@
+"""Whether a ledger may be added to: nothing is promoted on top of one that was changed."""
+
+from __future__ import annotations
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.seen import last_seen, remember
+from biasgate.tasks.records import Head
+from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey
+from biasgate.tasks.signing.trusted import TrustedKeys
+
+
+def require_sound(ledger: Ledger) -> None:
+    """Refuse to add to a ledger that was changed, or that no trusted key has signed.
+
+    Raises
+    ------
+    InputError
+        With what is wrong, and how a person accepts it.
+    """
+    require_key(ledger)
+    chain = ledger.chain
+    wrong = [
+        *chain.breaks(ledger.model),
+        *(
+            f"entry {one.number} is {signed.words}"
+            for one, signed, accepted in chain.standings(TrustedKeys.here())
+            if not accepted
+        ),
+        *(f"missing or changed is {one}" for one in missing_heads(ledger, chain)),
+    ]
+    if wrong:
+        msg = (
+            f"the ledger {ledger.name} must be unchanged before anything is promoted; "
+            f"{'; '.join(wrong[:3])}. Look at `biasgate history {ledger.model}` and `biasgate "
+            f"verify {ledger.model}`. To accept the ledger as it is, name the version that is "
+            f"champion: biasgate reset {ledger.model} VERSION --reason TEXT (without VERSION: "
+            "none is)."
+        )
+        raise InputError(msg)
+    remember(ledger, chain)
+
+
+def require_key(ledger: Ledger) -> None:
+    """Refuse to add an entry that machines which trust the same keys would not accept.
+
+    Raises
+    ------
+    InputError
+        If keys are trusted here, and this machine has no private key, or a revoked one.
+    """
+    own, trusted = PrivateKey.here(), TrustedKeys.here()
+    if own is None and trusted:
+        msg = (
+            f"{PRIVATE_KEY} must be set to promote anything: keys are trusted here, so an unsigned "
+            f"entry of {ledger.name} would not be accepted."
+        )
+        raise InputError(msg)
+    if own is not None and trusted.keys[own.public.key_id].revoked_since:
+        msg = (
+            f"the key in {PRIVATE_KEY} must be trusted; it is revoked: create a new one with "
+            "`biasgate keys new`."
+        )
+        raise InputError(msg)
+
+
+def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
+    """Return the entries that must be there and are not, in words.
+
+    Every verdict names the entry that it was made after, and this machine remembers the last one
+    that it saw.
+    """
+    missing = set()
+    seen = last_seen(ledger)
+    if seen is not None and not chain.has(seen):
+        missing.add(f"entry {seen['number']}, which this machine saw before")
+    for version in ledger.gateway.versions(ledger.model):
+        for name, value in version.tags.items():
+            if name.startswith("biasgate.") and name.endswith(".ledger") and value:
+                number, _, digest = value.partition(" ")
+                head: Head = {"number": int(number) if number.isdecimal() else 0, "digest": digest}
+                if not chain.has(head):
+                    whose = f"a verdict on version {version.version}"
+                    missing.add(f"entry {number}, which {whose} names")
+    return sorted(missing)

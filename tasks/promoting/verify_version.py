@@ -1,0 +1,99 @@
+"""Whether the verdicts of a version hold, on all sets that promotion requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.findings import Finding
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.verify_files import VersionFiles
+from biasgate.tasks.promoting.verify_verdict import verify_on_set
+from biasgate.tasks.records import Verdict, champion_of
+from biasgate.tasks.signing.trusted import TrustedKeys
+
+
+def verify_version(
+    version: ModelVersion,
+    gateway: Gateway,
+    *,
+    today: date | None = None,
+    files: VersionFiles | None = None,
+) -> list[Finding]:
+    """Recompute a version's verdicts and compare them with the recorded ones.
+
+    The sets on which a pass is required are those that the verdicts themselves name; a tag only
+    says where to find them.
+
+    Parameters
+    ----------
+    version : ModelVersion
+        The version, with its tags.
+    gateway : Gateway
+        Registry and tracking server.
+    today : date, optional
+        The day on which waivers must be valid. Default: today.
+    files : VersionFiles, optional
+        The version's files. Default: those in the registry.
+
+    Returns
+    -------
+    list of Finding
+        The checks on every required set; the version may be promoted if all hold.
+    """
+    tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]
+    if not tagged:
+        text = f"{version.uri} has no verdict: evaluate it first."
+        return [Finding("verdict", holds=False, sentence=text)]
+    day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
+    chain = Ledger(gateway, version.name).chain
+    vouched = chain.vouched_verdicts(TrustedKeys.here())
+    findings: list[Finding] = []
+    verdicts: dict[str, Verdict] = {}
+    left, seen = list(tagged), set()
+    while left:
+        name = left.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        found, verdict = verify_on_set(version, name, gateway, day, now, vouched)
+        findings += found
+        if verdict is not None:
+            verdicts[name] = verdict
+            left += verdict.get("required_sets", [])
+    return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
+
+
+def _of_one_evaluation(
+    version: ModelVersion, tagged: list[str], verdicts: Mapping[str, Verdict], chain: Chain
+) -> Iterator[Finding]:
+    """Check that the verdicts were made together, and that none is out of date."""
+    known = [one for one in verdicts.values() if "required_sets" in one]
+    if not known:
+        return
+    required = sorted({name for one in known for name in one["required_sets"]})
+    holds = all(sorted(one["required_sets"]) == required for one in known)
+    text = (
+        f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
+    )
+    yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
+    contexts: list[Any] = [
+        (one["policy"]["digest"], champion_of(one), one["ledger"]) for one in known
+    ]
+    if len(verdicts) > 1:
+        holds = len(known) == len(verdicts) and all(one == contexts[0] for one in contexts)
+        text = f"the verdicts of {version.uri} were made together, by one policy."
+        yield Finding("verdict", holds=holds, sentence=text)
+    heads = [one["ledger"] for one in known]
+    holds = all(one is None or chain.has(one) for one in heads)
+    text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
+    yield Finding("ledger", holds=holds, sentence=text)
+    blocked = chain.blocked(version.version)
+    first = min(0 if one is None else one["number"] for one in heads)
+    if blocked:
+        text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
+        yield Finding("verdict", holds=first >= blocked, sentence=text)

@@ -1,0 +1,186 @@
+"""What is signed about a verdict: an in-toto statement with a test result.
+
+Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+Test result: https://github.com/in-toto/attestation/blob/main/spec/predicates/test-result.md
+
+Its subject is the files of the judged model. Its configuration names the files of the run that the
+verdict rests on, with the SHA-256 of their bytes, and in annotations what decides on a promotion.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest, json_digest, write_json
+from biasgate.tasks.records import LoggedVerdict, Result, Verdict
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.keys import PrivateKey, now
+
+FILE = "attestation.json"
+STATEMENT = "https://in-toto.io/Statement/v1"
+TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
+PAYLOAD = "application/vnd.in-toto+json"
+# The files of a run that a verdict rests on; `verdict.json` is the first.
+RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
+# Keys that are added to a verdict after the decision.
+_ADDED = frozenset({"run_id", "signature"})
+
+
+def verdict_digest(verdict: Mapping[str, Any]) -> str:
+    """SHA-256 of a verdict, without what is added to it after the decision."""
+    return json_digest({key: value for key, value in verdict.items() if key not in _ADDED})
+
+
+def statement_of(
+    verdict: Verdict | LoggedVerdict, digests: Mapping[str, str], signed_at: str
+) -> dict[str, Any]:
+    """Return the statement about a verdict.
+
+    Parameters
+    ----------
+    verdict : Verdict
+        The verdict.
+    digests : mapping of str to str
+        SHA-256 of each file that it rests on.
+    signed_at : str
+        The signer's time; a signer may state any.
+
+    Returns
+    -------
+    dict
+        An in-toto statement, version 1.
+    """
+    tests: dict[str, list[str]] = {"PASSED": [], "WARNED": [], "FAILED": []}
+    for result in verdict["results"]:
+        if result["outcome"] != "skipped":
+            tests[_counted(result)].append(_test(result))
+    outcome = "WARNED" if tests["WARNED"] else "PASSED"
+    predicate = {
+        "result": outcome if verdict["outcome"] == "pass" else "FAILED",
+        "configuration": [
+            {
+                "name": name,
+                "digest": {"sha256": digests[name]},
+                "annotations": _annotations(verdict, signed_at) if name == RESTS_ON[0] else {},
+            }
+            for name in RESTS_ON
+        ],
+        "passedTests": tests["PASSED"],
+        "warnedTests": tests["WARNED"],
+        "failedTests": tests["FAILED"],
+    }
+    return {
+        "_type": STATEMENT,
+        "subject": _subject(verdict),
+        "predicateType": TEST_RESULT,
+        "predicate": predicate,
+    }
+
+
+def attest(verdict: Verdict, folder: Path, key: PrivateKey | None) -> None:
+    """Write the statement about the verdict in a folder, in an envelope, signed if there is a key.
+
+    The files that the verdict rests on must be there already.
+    """
+    statement = statement_of(verdict, file_digests(folder), now())
+    payload = json.dumps(statement, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    write_json(folder / FILE, Envelope.sign(payload.encode(), PAYLOAD, key).to_dict())
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of the bytes of each file that a verdict rests on."""
+    return {name: file_digest(folder / name) for name in RESTS_ON}
+
+
+def read_statement(envelope: Envelope, where: str) -> dict[str, Any]:
+    """Return the statement in an envelope, whoever signed it.
+
+    Raises
+    ------
+    InputError
+        If it is not an in-toto statement with a test result.
+    """
+    try:
+        found = json.loads(envelope.payload)
+        known = [envelope.payload_type, found["_type"], found["predicateType"]]
+    except (ValueError, KeyError, TypeError):
+        known = []
+    if known != [PAYLOAD, STATEMENT, TEST_RESULT]:
+        msg = f"{where} must hold an in-toto statement with a {TEST_RESULT}; it does not."
+        raise InputError(msg)
+    return dict(found)
+
+
+def annotations_of(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a statement says about its verdict."""
+    return dict(statement["predicate"]["configuration"][0]["annotations"])
+
+
+def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> dict[str, Any]:
+    evaluation_set, policy = verdict["evaluation_set"], verdict["policy"]
+    champion = verdict["champion"]
+    return {
+        "candidate": verdict["candidate"]["name"],
+        "model": verdict["candidate"].get("model"),
+        "scoresDigest": verdict["candidate"]["digest"],
+        "champion": None if champion is None else champion.get("model"),
+        "evaluationSet": evaluation_set["name"],
+        "evaluationSetDigest": evaluation_set["digest"],
+        "required": evaluation_set["required"],
+        "requiredSets": verdict["required_sets"],
+        "policy": policy["name"],
+        "policyDigest": policy["digest"],
+        "reportOnly": policy["report_only"],
+        "policyRegistered": _registered(verdict),
+        "ledger": _head(verdict),
+        "bound": _bound(verdict).get("what"),
+        "verdictDigest": verdict_digest(verdict),
+        "reportDigest": verdict["report_digest"],
+        "evidenceDigest": verdict["evidence_digest"],
+        "decidedOn": verdict["decided_on"],
+        "signedAt": signed_at,
+        "biasgate": verdict["code"]["version"],
+        "biasMetrics": verdict["code"]["bias_metrics"],
+    }
+
+
+def _subject(verdict: Verdict | LoggedVerdict) -> list[dict[str, Any]]:
+    """Return the judged files; where none are bound, what decides the scores."""
+    candidate = verdict["candidate"]
+    files = _bound(verdict).get("files")
+    if files:
+        return [{"name": one["path"], "digest": {"sha256": one["sha256"]}} for one in files]
+    name = candidate.get("model") or candidate["name"]
+    return [{"name": f"scores of {name}", "digest": {"sha256": candidate["digest"]}}]
+
+
+def _bound(verdict: Verdict | LoggedVerdict) -> Mapping[str, Any]:
+    candidate: Mapping[str, Any] = verdict["candidate"]
+    return candidate.get("bound") or {}  # earlier verdicts name no files
+
+
+def _registered(verdict: Verdict | LoggedVerdict) -> dict[str, Any] | None:
+    found = verdict["registered_policy"]
+    return None if found is None else {"at": found["at"], "beforeScores": found["before_scores"]}
+
+
+def _head(verdict: Verdict | LoggedVerdict) -> dict[str, Any] | None:
+    head = verdict["ledger"]
+    return None if head is None else {"number": str(head["number"]), "digest": head["digest"]}
+
+
+def _counted(result: Result) -> str:
+    """Return how a result counts: one that is waived or only warns never fails."""
+    if result["outcome"] == "pass":
+        return "PASSED"
+    harmless = result["action"] == "warn" or result["waived_by"] is not None
+    return "WARNED" if harmless else "FAILED"
+
+
+def _test(result: Result) -> str:
+    named = result["rule"], result["kind"], result["group"]
+    return "/".join(part for part in named if part)

@@ -1,0 +1,103 @@
+"""A year of entries, without a registry: keys are rotated and revoked, entries removed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.entries import entry_tags, read_entry
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ROTATED = 180
+
+
+def day(number):
+    return (START + timedelta(days=number)).isoformat(timespec="seconds")
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return [PrivateKey.new(), PrivateKey.new()]
+
+
+@pytest.fixture(scope="module")
+def year(keys):
+    """One promotion a day; in the middle of the year the key is rotated."""
+    links = []
+    with pytest.MonkeyPatch.context() as patch:
+        for number in range(1, 366):
+            patch.setenv("BIASGATE_PRIVATE_KEY", keys[number > ROTATED].pem)
+            content = {
+                "action": "promotion",
+                "replaces": str(number - 1) if number > 1 else "",
+                "version": str(number),
+                "reason": "better",
+                "verdicts": [{"set": "s", "run_id": "r", "digest": f"d{number}"}],
+                "owner": "machine 1 2.0 abc",
+                "opened": day(number),
+                "expires": day(number),
+                "model": "m",
+                "number": number,
+                "predecessor": Chain(links).head,
+                "time": day(number),
+            }
+            tags = entry_tags(content, "done", "done")
+            links.append(read_entry(ModelVersion("m-promotions", str(number), None, tags)))
+    return links
+
+
+def trusting(keys, *, revoked=None):
+    known = {
+        one.public.key_id: TrustedKey(one.public, f"key {number}", "")
+        for number, one in enumerate(keys)
+    }
+    if revoked is not None:
+        first = keys[0].public
+        known[first.key_id] = TrustedKey(first, "key 0", "", revoked, "stolen")
+    return TrustedKeys(known)
+
+
+def refused(links, trusted):
+    return [one.number for one, _, accepted in Chain(links).standings(trusted) if not accepted]
+
+
+def test_after_a_rotation_a_whole_year_verifies(year, keys):
+    assert list(Chain(year).breaks("m")) == []
+    assert refused(year, trusting(keys)) == []
+
+
+def test_the_earlier_half_still_verifies_when_its_key_is_revoked_after_the_rotation(year, keys):
+    assert refused(year, trusting(keys, revoked=day(ROTATED + 1))) == []
+
+
+def test_what_the_revoked_key_dated_later_does_not_verify(year, keys):
+    assert sorted(refused(year, trusting(keys, revoked=day(100)))) == list(range(100, ROTATED + 1))
+
+
+def test_without_a_later_trusted_entry_nothing_of_a_revoked_key_verifies(year, keys):
+    first = year[:ROTATED]
+    assert len(refused(first, trusting(keys, revoked=day(365)))) == ROTATED
+
+
+def test_a_key_that_is_only_forgotten_is_vouched_for_by_later_entries(year, keys):
+    assert refused(year, trusting(keys[1:])) == []
+    assert refused(year[:ROTATED], trusting(keys[1:])) == [*range(ROTATED, 0, -1)]
+
+
+@pytest.mark.parametrize("number", [2, ROTATED, 364])
+def test_each_removed_entry_is_found_where_it_was(year, number):
+    [found] = Chain([one for one in year if one.number != number]).breaks("m")
+    assert found.startswith(f"entry {number + 1} follows entry {number} as it was then")
+
+
+def test_entries_of_another_model_are_found(year):
+    assert len(list(Chain(year).breaks("another"))) == len(year)
+
+
+def test_verdicts_are_vouched_for_as_far_as_entries_are_accepted(year, keys):
+    vouched = Chain(year).vouched_verdicts(trusting(keys, revoked=day(100)))
+    assert {f"d{one}" for one in (99, 181, 365)} <= vouched
+    assert f"d{ROTATED}" not in vouched

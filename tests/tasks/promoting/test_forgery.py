@@ -1,0 +1,650 @@
+"""What somebody who may write everywhere, but has no private key, cannot get promoted or hide."""
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.promoted import (
+    MODEL,
+    POLICY,
+    artifact,
+    as_of_earlier_release,
+    frozen_set,
+    judge_version,
+    judged_version,
+    local,
+    promote_one,
+    registered_version,
+    revoke,
+    rewrite,
+    scores_of,
+    signing_key,
+    trust,
+)
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.signature import tags_of
+from biasgate.tasks.promoting import entries
+from biasgate.tasks.promoting.blocked import record_blocked
+from biasgate.tasks.promoting.by_hand import (
+    NotVerifiedError,
+    history,
+    promote_version,
+    require_champion,
+    roll_back,
+    verify,
+)
+from biasgate.tasks.promoting.champion import champion_of_model, heal
+from biasgate.tasks.promoting.entries import TAG, entry_tags
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.reset import reset
+from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.promoting.succession import Judged
+from biasgate.tasks.promoting.verify_version import verify_version
+
+LEDGER = f"{MODEL}-promotions"
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """A store with two sets frozen and MLflow's tables made, to be copied."""
+    folder = tmp_path_factory.mktemp("empty")
+    frozen_set(folder)
+    frozen_set(folder, "other")
+    assert local(folder).alias(MODEL, "champion") is None
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path, empty, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return shutil.copytree(empty, tmp_path / "store")
+
+
+@pytest.fixture
+def gateway(store):
+    return local(store)
+
+
+@pytest.fixture
+def key(monkeypatch, tmp_path):
+    """This machine evaluates and signs, and trusts its key."""
+    made = signing_key(monkeypatch, tmp_path / "secret")
+    trust(monkeypatch, tmp_path / "trusted", evaluations=made)
+    return made
+
+
+@pytest.fixture
+def attacker(monkeypatch, key):
+    """Forge something without the private key; afterwards this machine evaluates again."""
+    del key
+
+    def forge(call, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.delenv("BIASGATE_PRIVATE_KEY")
+            patch.setenv("BIASGATE_TRUSTED_KEYS", "/nowhere")
+            return call(*arguments, **options)
+
+    return forge
+
+
+@pytest.fixture
+def promoted(gateway, store, tmp_path):
+    """Judge and promote one version after the other."""
+    made = []
+
+    def next_one(**options):
+        champion = made[-1] if made else None
+        name = f"v{len(made)}"
+        found = judged_version(
+            gateway, store, tmp_path / name, champion=champion, seed=len(made), **options
+        )
+        assert promote_one([found[1]], found[0], gateway)["promoted"]
+        made.append(found)
+        return found
+
+    return next_one
+
+
+def wrong(gateway, store):
+    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+
+
+def entry(gateway, number):
+    return Ledger(gateway, MODEL).entries()[number - 1]
+
+
+def raw(gateway, number):
+    return gateway.client.get_model_version(LEDGER, str(number)).tags[TAG]
+
+
+def put(gateway, number, tag):
+    gateway.client.set_model_version_tag(LEDGER, str(number), TAG, tag)
+
+
+# ------------------------------------------------------------------ the chain
+
+
+@pytest.mark.usefixtures("key")
+def test_untouched_entries_are_chained_and_signed(gateway, store, promoted):
+    for _ in range(3):
+        promoted()
+    assert wrong(gateway, store) == set()
+    chain = Ledger(gateway, MODEL).chain
+    assert [
+        one.content["predecessor"] and one.content["predecessor"]["number"] for one in chain.links
+    ] == [None, 1, 2]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_removed_entry_is_found(gateway, store, promoted, number):
+    for _ in range(3):
+        promoted()
+    gateway.client.delete_model_version(LEDGER, str(number))
+    assert wrong(gateway, store) == {"ledger"}
+
+
+def test_two_exchanged_entries_are_found(gateway, store, promoted):
+    for _ in range(3):
+        promoted()
+    first, second = raw(gateway, 1), raw(gateway, 2)
+    put(gateway, 1, second)
+    put(gateway, 2, first)
+    assert "ledger" in wrong(gateway, store)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_signed_entry_that_is_copied_as_a_newer_one_is_found(gateway, store, promoted):
+    first, _ = promoted(), promoted()
+    gateway.record_version(LEDGER, None, {TAG: raw(gateway, 1)})
+    gateway.set_alias(MODEL, "champion", first[0].version)
+    assert "ledger" in wrong(gateway, store)
+    with pytest.raises(InputError, match="entry 3 was written as entry 1 of toxicity, and copied"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+@pytest.mark.usefixtures("key")
+def test_a_signed_entry_of_another_model_is_found(gateway, store, promoted):
+    promoted()
+    content = json.loads(raw(gateway, 1))["payload"] | {"model": "another"}
+    state, note = content.pop("state"), content.pop("note")
+    put(gateway, 1, entry_tags(content, state, note)[TAG])
+    assert "ledger" in wrong(gateway, store)
+
+
+def test_a_ledger_whose_last_entry_was_removed_is_found_by_a_later_verdict(
+    gateway, store, promoted, tmp_path
+):
+    promoted()
+    second = promoted()
+    judged_version(gateway, store, tmp_path / "later", champion=second, seed=7)
+    assert wrong(gateway, store) == set()
+    gateway.client.delete_model_version(LEDGER, "2")
+    gateway.set_alias(MODEL, "champion", "1")
+    gateway.delete_alias(MODEL, "previous_champion")
+    [finding] = [one for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert "Missing or changed: entry 2, which a verdict on version 3 names" in finding.sentence
+
+
+def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, promoted, attacker):
+    promoted()
+    attacker(rewrite, gateway, entry(gateway, 1), reason="nothing to see")
+    with pytest.raises(InputError, match=r"entry 1 is not signed\. Look at `biasgate history"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+def test_entries_of_earlier_releases_are_bound_by_the_first_chained_one(gateway, store, promoted):
+    promoted()
+    as_of_earlier_release(gateway, entry(gateway, 1))
+    promoted()
+    assert wrong(gateway, store) == set()
+    content = dict(entry(gateway, 1).content) | {"reason": "edited"}
+    as_of = {"biasgate.content": json.dumps(content)}
+    gateway.tag_version(entry(gateway, 1).record, as_of)
+    assert wrong(gateway, store) == {"ledger"}
+
+
+# ------------------------------------------------------------------ healing
+
+
+def open_entry(gateway, version, replaces, verdict, /, **changes):
+    """Write an entry as a promoter that died after it moved the alias."""
+    rests_on = {"set": "comments", "run_id": verdict["run_id"], "digest": "0"}
+    chain = Ledger(gateway, MODEL).chain
+    number = len(gateway.versions(LEDGER)) + 1
+    content = {
+        "action": "promotion",
+        "replaces": replaces,
+        "version": version,
+        "rule": "newer",
+        "reason": "forged",
+        "passed_over": [],
+        "verdicts": [rests_on],
+        "owner": "elsewhere 1 2.0 abc",
+        "opened": "2026-01-01T00:00:00+00:00",
+        "expires": "2026-01-01T00:05:00+00:00",
+        "model": MODEL,
+        "number": number,
+        "predecessor": chain.head,
+        "time": "2026-01-01T00:00:00+00:00",
+    } | changes
+    gateway.record_version(LEDGER, None, entry_tags(content, "open", ""))
+
+
+def test_a_forged_open_entry_is_not_healed_into_a_promotion(
+    gateway, store, promoted, attacker, tmp_path
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    attacker(open_entry, gateway, version.version, "1", verdict)
+    gateway.set_alias(MODEL, "champion", version.version)
+    assert "alias" in wrong(gateway, store)
+    [healed] = heal(Ledger(gateway, MODEL))
+    settled = entry(gateway, healed.number)
+    assert (settled.state, settled.note) == ("abandoned", "not completed: it is not signed")
+    assert "alias" in wrong(gateway, store)
+    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+
+
+def test_an_open_entry_of_a_blocked_version_is_not_completed(gateway, store, promoted, tmp_path):
+    first = promoted()
+    bad, verdict, _ = judged_version(gateway, store, tmp_path / "b", champion=first, noise=50.0)
+    open_entry(gateway, bad.version, "1", verdict)
+    gateway.set_alias(MODEL, "champion", bad.version)
+    heal(Ledger(gateway, MODEL))
+    assert entry(gateway, 2).state == "abandoned"
+    assert "not completed: " in entry(gateway, 2).note
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"number": 9}, "written as entry 9"),
+        ({"model": "other"}, "of other, and copied"),
+        ({"predecessor": None}, "follows entry none"),
+        ({"replaces": ""}, "where champion was version 1"),
+    ],
+)
+def test_an_open_entry_in_a_wrong_place_is_not_completed(
+    gateway, store, promoted, tmp_path, changes, words
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    open_entry(gateway, version.version, "1", verdict, **changes)
+    gateway.set_alias(MODEL, "champion", version.version)
+    heal(Ledger(gateway, MODEL))
+    assert words in entry(gateway, 2).note
+
+
+@pytest.mark.usefixtures("key")
+def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_completed(
+    gateway, store, promoted, tmp_path
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    assert promote_one([verdict], version, gateway)["promoted"]
+    done = entry(gateway, 2)
+    gone = {"owner": "elsewhere 1 2.0 abc", "expires": "2026-01-01T00:05:00+00:00"}
+    rewrite(gateway, done, state="open", **gone)
+    gateway.delete_alias(MODEL, "previous_champion")
+    assert wrong(gateway, store) == set()
+    heal(Ledger(gateway, MODEL))
+    assert entry(gateway, 2).state == "done"
+    assert gateway.alias(MODEL, "previous_champion").version == "1"
+    assert wrong(gateway, store) == set()
+
+
+# ------------------------------------------------------------------ a ledger that others wrote to
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {},
+        {TAG: "not JSON"},
+        {TAG: "[]"},
+        {TAG: '{"payload": {}, "signatures": []}'},
+        {"biasgate.state": "open"},
+        {"biasgate.state": "open", "biasgate.content": "{}"},
+    ],
+)
+def test_a_version_that_is_no_entry_is_a_finding_and_stops_nothing(gateway, store, promoted, tags):
+    promoted()
+    gateway.record_version(LEDGER, None, tags)
+    assert wrong(gateway, store) == {"ledger"}
+    assert len(history(MODEL, gateway)) == 1
+    promoted()
+    assert gateway.alias(MODEL, "champion").version == "2"
+
+
+@pytest.mark.parametrize("command", [history, require_champion])
+def test_a_ledger_is_not_a_model(gateway, promoted, command):
+    promoted()
+    with pytest.raises(InputError, match=f"model '{LEDGER}' must be in the registry"):
+        command(LEDGER, gateway)
+
+
+def test_an_entry_that_claims_a_long_lease_is_not_waited_for(
+    gateway, store, promoted, tmp_path, monkeypatch
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    open_entry(gateway, "9", "1", verdict, expires="2099-01-01T00:00:00+00:00")
+    assert not entry(gateway, 2).is_stale
+    with monkeypatch.context() as later:
+        later.setattr(entries, "LEASE", timedelta(0))
+        assert entry(gateway, 2).is_stale
+        heal(Ledger(gateway, MODEL))
+    assert promote_one([verdict], version, gateway)["promoted"]
+
+
+def test_a_lease_ends_even_if_the_registrys_clock_is_years_ahead(gateway, promoted):
+    promoted()
+    open_entry(gateway, "9", "1", {"run_id": "x"}, expires="2099-01-01T00:00:00+00:00")
+    found = entry(gateway, 2)
+    later = datetime(2090, 1, 1, tzinfo=UTC).timestamp() * 1000
+    ahead = type(found.record)(**vars(found.record) | {"created": int(later)})
+    assert type(found)(**vars(found) | {"record": ahead}).is_stale
+
+
+def test_an_entry_that_was_made_twice_by_a_lost_answer_is_not_waited_for(
+    gateway, store, promoted, tmp_path, monkeypatch
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    make = type(gateway).record_version
+
+    def twice(*arguments):
+        make(*arguments)
+        return make(*arguments)
+
+    monkeypatch.setattr(type(gateway), "record_version", twice)
+    assert promote_one([verdict], version, gateway)["promoted"]
+    assert [one.state for one in Ledger(gateway, MODEL).entries()] == ["done", "abandoned", "done"]
+    assert wrong(gateway, store) == set()
+
+
+def test_an_entry_whose_answer_never_came_is_abandoned_at_once(
+    gateway, store, promoted, tmp_path, monkeypatch
+):
+    first = promoted()
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
+    make = type(gateway).record_version
+
+    def lost(*arguments):
+        make(*arguments)
+        raise TimeoutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(gateway), "record_version", lost)
+        with pytest.raises(TimeoutError):
+            promote_one([verdict], version, gateway)
+    assert entry(gateway, 2).state == "abandoned"
+    assert promote_one([verdict], version, gateway)["promoted"]
+
+
+def test_missing_artifacts_are_a_finding(gateway, store, promoted):
+    first = promoted()
+    shutil.rmtree(artifact(gateway, first[0], "."))
+    assert {"verdict", "record"} <= wrong(gateway, store)
+    assert "artifacts must be at" in str(verify(MODEL, None, gateway, store))
+
+
+# ------------------------------------------------------------------ tags decide nothing
+
+
+@pytest.fixture
+def of_two_sets(gateway, store, tmp_path):
+    """A version that passed on `comments` and failed on `other`; both are required."""
+    version = registered_version(gateway, tmp_path, "two")
+    verdicts = []
+    for name, noise in (("comments", 1.6), ("other", 50.0)):
+        run_id = gateway.run(gateway.experiment("judged"), name, name)
+        verdicts.append(
+            judge_version(
+                gateway,
+                store,
+                tmp_path / name,
+                version,
+                scores_of(store, seed=0, noise=noise),
+                on=name,
+                required_sets=("comments", "other"),
+                run_id=run_id,
+            )
+        )
+    assert verdicts[0]["outcome"] == "pass" != verdicts[1]["outcome"]
+    for one in verdicts:
+        one["evaluation_set"] = dict(one["evaluation_set"])
+    gateway.tag_version(version, tags_of(verdicts))
+    return gateway.resolve(version.uri)
+
+
+def test_a_required_set_that_is_taken_from_the_tag_is_still_required(gateway, of_two_sets):
+    gateway.tag_version(of_two_sets, {"biasgate.required_sets": "comments"})
+    edited = gateway.resolve(of_two_sets.uri)
+    found = [one for one in verify_version(edited, gateway) if not one.holds]
+    assert {"tags", "verdict"} <= {one.what for one in found}
+    assert any("the verdict on other is" in one.sentence for one in found)
+    with pytest.raises(NotVerifiedError, match="require the sets that its verdicts do"):
+        promote_version(MODEL, edited.version, "please", gateway)
+
+
+def test_a_required_set_whose_tags_are_removed_is_still_required(gateway, of_two_sets):
+    gateway.tag_version(
+        of_two_sets, {"biasgate.required_sets": "comments", "biasgate.other.run_id": ""}
+    )
+    edited = gateway.resolve(of_two_sets.uri)
+    sentences = [one.sentence for one in verify_version(edited, gateway) if not one.holds]
+    assert any("the files of the verdict on other must be in run" in one for one in sentences)
+
+
+@pytest.mark.usefixtures("key")
+def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count(
+    gateway, store, tmp_path
+):
+    version, lenient, scores = judged_version(gateway, store, tmp_path / "lenient")
+    assert all(one.holds for one in verify_version(version, gateway))
+    rules = [rule.model_copy(update={"floor": 0.999}) for rule in POLICY.rules]
+    strict = POLICY.model_copy(update={"rules": rules})
+    run_id = gateway.run(gateway.experiment("judged"), "strict", "strict")
+    failed = judge_version(
+        gateway, store, tmp_path / "strict", version, scores, policy=strict, run_id=run_id
+    )
+    assert failed["outcome"] == "fail"
+    record_blocked([Judged("c", [failed], version)], MODEL, gateway)
+    gateway.tag_version(version, tags_of([lenient]))
+    again = gateway.resolve(version.uri)
+    [finding] = [one for one in verify_version(again, gateway) if not one.holds]
+    assert finding.sentence == (
+        "models:/toxicity/1 passed after entry 1 of the ledger said that it did not."
+    )
+    with pytest.raises(NotVerifiedError, match="passed after entry 1"):
+        promote_version(MODEL, "1", "please", gateway)
+
+
+def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_path):
+    version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
+    record_blocked([Judged("c", [verdict | {"outcome": "fail"}], version)], MODEL, gateway)
+    judge_version(gateway, store, tmp_path / "again", version, scores)
+    found = verify_version(gateway.resolve(version.uri), gateway)
+    assert all(one.holds for one in found)
+
+
+# ------------------------------------------------------------------ what the policy forbids
+
+
+def test_a_version_whose_policy_only_reports_is_not_promoted_by_hand(gateway, store, tmp_path):
+    policy = POLICY.model_copy(update={"report_only": True})
+    judged_version(gateway, store, tmp_path / "first", policy=policy)
+    with pytest.raises(InputError, match=r"policy p of its verdict says `report_only: true`"):
+        promote_version(MODEL, "1", "please", gateway)
+    assert gateway.alias(MODEL, "champion") is None
+
+
+def test_no_first_champion_is_made_by_hand_where_the_policy_forbids_one(gateway, store, tmp_path):
+    policy = POLICY.model_copy(update={"allow_first": False})
+    _, verdict, _ = judged_version(gateway, store, tmp_path / "first", policy=policy)
+    if verdict["outcome"] == "pass":
+        decision = promote_version(MODEL, "1", "please", gateway)
+        assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
+    else:
+        with pytest.raises(NotVerifiedError):
+            promote_version(MODEL, "1", "please", gateway)
+    assert gateway.alias(MODEL, "champion") is None
+
+
+# ------------------------------------------------------------------ a deleted or moved alias
+
+
+@pytest.mark.parametrize("change", ["deleted", "moved"])
+def test_the_champion_of_the_ledger_stays_the_one_to_compare_with(
+    gateway, store, promoted, tmp_path, change
+):
+    first = promoted()
+    if change == "deleted":
+        gateway.delete_alias(MODEL, "champion")
+    else:
+        other, _, _ = judged_version(gateway, store, tmp_path / "o", champion=first, seed=8)
+        gateway.set_alias(MODEL, "champion", other.version)
+    version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
+    assert promote_one([alone], version, gateway)["champion_moved"]
+    with pytest.raises(InputError, match="compared with nobody, but champion is models:/tox"):
+        promote_version(MODEL, version.version, "please", gateway)
+    version, against, _ = judged_version(
+        gateway, store, tmp_path / "against", champion=first, seed=4
+    )
+    assert promote_one([against], version, gateway)["promoted"]
+    assert wrong(gateway, store) == set()
+
+
+def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
+    gateway, store, promoted, tmp_path
+):
+    promoted()
+    decision = reset(MODEL, None, "the labels were wrong", gateway)
+    assert decision["outcome"] == "pass"
+    assert gateway.alias(MODEL, "champion") is None
+    assert history(MODEL, gateway)[0]["reason"] == "the labels were wrong"
+    version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
+    assert promote_one([alone], version, gateway)["promoted"]
+    assert wrong(gateway, store) == set()
+
+
+@pytest.mark.usefixtures("key")
+def test_a_reset_accepts_a_ledger_from_before_signing_and_keeps_the_champion(
+    gateway, store, promoted, attacker
+):
+    attacker(promoted)
+    assert "signature" in wrong(gateway, store)
+    with pytest.raises(InputError, match="biasgate reset toxicity VERSION --reason TEXT"):
+        roll_back(MODEL, "x", gateway)
+    reset(MODEL, "1", "signed from now on", gateway)
+    require_sound(Ledger(gateway, MODEL))
+    assert champion_of_model(Ledger(gateway, MODEL)).version == "1"
+    assert wrong(gateway, store) == set()
+
+
+def test_what_came_before_a_reset_is_bound_by_it(gateway, store, promoted):
+    promoted()
+    promoted()
+    gateway.client.delete_model_version(LEDGER, "1")
+    assert wrong(gateway, store) == {"ledger"}
+    reset(MODEL, "2", "cleaned up", gateway)
+    require_sound(Ledger(gateway, MODEL))
+    rewrite(gateway, Ledger(gateway, MODEL).entries()[0], reason="edited")
+    with pytest.raises(InputError, match="an entry before the reset in entry 3 was changed"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+def test_a_champion_that_was_deleted_is_told_with_what_to_do(gateway, promoted):
+    first = promoted()
+    gateway.client.delete_model_version(MODEL, first[0].version)
+    with pytest.raises(InputError, match=r"version 1 of toxicity must exist.*biasgate reset"):
+        champion_of_model(Ledger(gateway, MODEL))
+
+
+# ------------------------------------------------------------------ keys
+
+
+def test_after_a_rotation_everything_verifies(gateway, store, promoted, monkeypatch, tmp_path, key):
+    promoted()
+    promoted()
+    new = signing_key(monkeypatch, tmp_path / "secret", "new")
+    trust(monkeypatch, tmp_path / "trusted", new=new)
+    promoted()
+    assert wrong(gateway, store) == set()
+    later = datetime.now(UTC) + timedelta(seconds=5)
+    revoke(key, later.isoformat(timespec="seconds"))
+    assert wrong(gateway, store) == set()
+    former = gateway.resolve(f"models:/{MODEL}/1")
+    assert all(one.holds for one in verify_version(former, gateway))
+
+
+def test_what_a_revoked_key_signed_last_does_not_hold(gateway, store, promoted, key):
+    promoted()
+    later = datetime.now(UTC) + timedelta(seconds=5)
+    revoke(key, later.isoformat(timespec="seconds"))
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_what_a_revoked_key_dated_after_its_revocation_does_not_hold_below_a_trusted_one(
+    gateway, store, promoted, monkeypatch, tmp_path, key
+):
+    promoted()
+    new = signing_key(monkeypatch, tmp_path / "secret", "new")
+    trust(monkeypatch, tmp_path / "trusted", new=new)
+    promoted()
+    revoke(key, "2026-01-01T00:00:00+00:00")
+    assert wrong(gateway, store) == {"signature"}
+
+
+def test_a_stolen_revoked_key_cannot_forge_an_open_entry(
+    gateway, store, promoted, monkeypatch, tmp_path, key
+):
+    first = promoted()
+    new = signing_key(monkeypatch, tmp_path / "secret", "new")
+    trust(monkeypatch, tmp_path / "trusted", new=new)
+    second = promoted()
+    revoke(key, datetime.now(UTC).isoformat(timespec="seconds"))
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=second, seed=9)
+    with monkeypatch.context() as stolen:
+        stolen.setenv("BIASGATE_PRIVATE_KEY", str(tmp_path / "secret" / "key"))
+        open_entry(gateway, version.version, "2", verdict)
+    gateway.set_alias(MODEL, "champion", version.version)
+    heal(Ledger(gateway, MODEL))
+    assert entry(gateway, 3).state == "abandoned"
+    assert "revoked since" in entry(gateway, 3).note
+    assert first
+
+
+def test_a_machine_that_trusts_keys_but_has_none_adds_nothing(gateway, promoted, attacker):
+    attacker(promoted)
+    ledger = Ledger(gateway, MODEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BIASGATE_PRIVATE_KEY")
+        with pytest.raises(InputError, match="BIASGATE_PRIVATE_KEY must be set to promote"):
+            require_sound(ledger)
+
+
+def test_a_revoked_key_adds_nothing(gateway, promoted, key):
+    promoted()
+    revoke(key, "2026-01-01T00:00:00+00:00")
+    with pytest.raises(InputError, match="must be trusted; it is revoked"):
+        reset(MODEL, None, "please", gateway)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_ledger_that_was_removed_whole_is_found_by_the_machine_that_saw_it(
+    gateway, store, promoted
+):
+    first = promoted()
+    second = promoted()
+    assert wrong(gateway, store) == set()
+    gateway.client.delete_registered_model(LEDGER)
+    for version in (first[0], second[0]):
+        gateway.tag_version(version, {"biasgate.comments.ledger": ""})
+    gateway.set_alias(MODEL, "champion", "1")
+    assert "ledger" in wrong(gateway, store)
+    with pytest.raises(InputError, match="missing or changed is entry 2, which this machine saw"):
+        require_sound(Ledger(gateway, MODEL))

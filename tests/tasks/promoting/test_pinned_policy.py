@@ -1,0 +1,187 @@
+"""A policy that is registered before the result: no other one moves `champion`."""
+
+import shutil
+
+import pytest
+import yaml
+from support.promoted import (
+    MODEL,
+    POLICY,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+    rewrite,
+)
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.promoting.by_hand import history, promote_version, verify
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
+
+LENIENT = POLICY.model_copy(update={"name": "lenient", "rules": POLICY.rules[:1], "waivers": []})
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("empty")
+    frozen_set(folder)
+    assert local(folder).alias(MODEL, "champion") is None
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path, empty, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return shutil.copytree(empty, tmp_path / "store")
+
+
+@pytest.fixture
+def gateway(store):
+    return local(store)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """The policy as a file."""
+    path = tmp_path / "p.yaml"
+    path.write_text(yaml.safe_dump(POLICY.model_dump(mode="json")), "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def registered(gateway, file):
+    return register_policy(file, MODEL, gateway)
+
+
+def wrong(gateway, store):
+    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+
+
+def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gateway, registered):
+    policy, _ = registered
+    [entry] = history(MODEL, gateway)
+    assert entry["policy"] == {"name": "p", "digest": policy.digest}
+    assert entry["reason"].startswith("registered by ")
+    assert gateway.model_tags(MODEL)["biasgate.policy"] == f"p {policy.digest}"
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_registered_policy_promotes_and_its_verdict_names_the_entry(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
+    assert verdict["registered_policy"]["entry"] == 1
+    assert promote_one([verdict], version, gateway)["promoted"]
+    assert wrong(gateway, store) == set()
+
+
+def test_without_a_registered_policy_a_verdict_says_so(gateway):
+    assert context_of(MODEL, POLICY, [], gateway)["registered_policy"] is None
+
+
+@pytest.mark.usefixtures("registered")
+def test_another_policy_is_refused_before_any_work(gateway):
+    with pytest.raises(InputError, match=r"policy p \(digest .*is registered for toxicity, and"):
+        refuse_other_policy(MODEL, LENIENT, gateway)
+    refuse_other_policy(MODEL, LENIENT.model_copy(update={"report_only": True}), gateway)
+    refuse_other_policy(MODEL, POLICY, gateway)
+
+
+def test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_promotion(
+    gateway, store, tmp_path, file
+):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1", policy=LENIENT)
+    register_policy(file, MODEL, gateway)
+    decision = promote_one([verdict], version, gateway)
+    assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
+    assert "and this is lenient" in decision["sentence"]
+    with pytest.raises(InputError, match="and this is lenient"):
+        promote_version(MODEL, version.version, "please", gateway)
+    assert gateway.alias(MODEL, "champion") is None
+
+
+def test_a_champion_stays_valid_when_a_policy_is_registered_later(gateway, store, tmp_path, file):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1", policy=LENIENT)
+    assert promote_one([verdict], version, gateway)["promoted"]
+    register_policy(file, MODEL, gateway)
+    assert wrong(gateway, store) == set()
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_edited_tag_of_the_policy_is_found_and_decides_nothing(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
+    assert promote_one([verdict], version, gateway)["promoted"]
+    gateway.tag_model(MODEL, {"biasgate.policy": f"lenient {LENIENT.digest}"})
+    assert wrong(gateway, store) == {"policy"}
+    with pytest.raises(InputError, match="and this is lenient"):
+        refuse_other_policy(MODEL, LENIENT, gateway)
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
+    assert promote_one([verdict], version, gateway)["promoted"]
+    pin = {"name": "lenient", "digest": LENIENT.digest}
+    rewrite(gateway, Ledger(gateway, MODEL).entries()[0], policy=pin)
+    assert {"ledger", "policy"} <= wrong(gateway, store)
+
+
+def test_a_policy_that_only_reports_cannot_be_registered(gateway, tmp_path):
+    path = tmp_path / "r.yaml"
+    content = POLICY.model_dump(mode="json") | {"report_only": True}
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(InputError, match="must decide: it says `report_only: true`"):
+        register_policy(str(path), MODEL, gateway)
+
+
+def test_the_command_registers_an_included_policy_for_a_model_to_come(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    place = str(tmp_path / "new")
+    arguments = ["policy", "register", "default", "--model", "fresh", "--store", place]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "is required for fresh from now on: entry 1 of its ledger" in " ".join(
+        done.output.split()
+    )
+    shown = CliRunner().invoke(app, ["history", "fresh", "--store", place])
+    assert "policy: default" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"registered_model": "toxicity-promotions"}, "must not end with -promotions, the name of"),
+        ({"required_digest": "0" * 12}, r"`policy` must have the `required_digest` 000000000000"),
+        ({"required_digest": "short"}, "required_digest"),
+    ],
+)
+def test_an_evaluation_file_that_could_not_promote_is_refused(tmp_path, changes, words):
+    with pytest.raises(InputError, match=words):
+        read_evaluation(evaluation_file(tmp_path, **changes))
+
+
+def test_an_evaluation_file_may_name_the_digest_of_its_policy(tmp_path):
+    digest = read_policy("default", tmp_path).digest
+    read = read_evaluation(evaluation_file(tmp_path, required_digest=digest[:12]))
+    assert read.policy.digest == digest
+
+
+def evaluation_file(folder, **changes):
+    """Write a file with one set and one file of scores."""
+    rows = [f"{one},{one % 2},{one % 3 % 2}" for one in range(40)]
+    (folder / "rows.csv").write_text("\n".join(["id,label,gay", *rows]), "utf-8")
+    scores = [f"{one},{one / 40}" for one in range(40)]
+    (folder / "scores.csv").write_text("\n".join(["id,prediction", *scores]), "utf-8")
+    content = {
+        "name": "small",
+        "evaluation_sets": [
+            {"name": "rows", "source": "table", "path": "rows.csv", "identities": ["gay"]}
+        ],
+        "candidates": [{"name": "file", "kind": "scores", "path": "scores.csv"}],
+    }
+    path = folder / "evaluation.yaml"
+    path.write_text(yaml.safe_dump(content | changes), "utf-8")
+    return path

@@ -1,0 +1,86 @@
+"""DSSE envelopes: their encoding, and who signed them."""
+
+import base64
+import json
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.signing.envelope import Envelope, decoded, pae
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
+
+MINE, THEIRS = PrivateKey.new(), PrivateKey.new()
+
+
+def trusting(*keys, revoked=None):
+    return TrustedKeys(
+        {one.public.key_id: TrustedKey(one.public, "k", "", revoked) for one in keys}
+    )
+
+
+def test_the_encoding_is_the_one_of_the_specification():
+    """The example of DSSE's protocol.md."""
+    expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    assert pae("http://example.com/HelloWorld", b"hello world") == expected
+
+
+def test_lengths_count_bytes_not_characters():
+    assert pae("ä", "ö".encode()) == b"DSSEv1 2 \xc3\xa4 2 \xc3\xb6"
+
+
+def test_an_envelope_is_read_as_it_was_written():
+    envelope = Envelope.sign(b"text", "kind", MINE)
+    again = Envelope.of_dict(json.loads(json.dumps(envelope.to_dict())), "it")
+    assert again.signed(trusting(MINE)).standing == "trusted"
+    assert again.payload == b"text"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "standing"),
+    [
+        (trusting(MINE), "trusted"),
+        (trusting(THEIRS, MINE), "trusted"),
+        (trusting(THEIRS), "unknown"),
+        (trusting(MINE, revoked="2026-01-01"), "revoked"),
+        (trusting(), "unchecked"),
+    ],
+)
+def test_a_signature_counts_if_its_key_is_trusted(trusted, standing):
+    assert Envelope.sign(b"text", "kind", MINE).signed(trusted).standing == standing
+
+
+def test_an_unsigned_envelope_is_never_trusted():
+    assert Envelope.sign(b"text", "kind", None).signed(trusting(MINE)).standing == "unsigned"
+
+
+@pytest.mark.parametrize(("payload", "kind"), [(b"texT", "kind"), (b"text", "Kind")])
+def test_a_changed_payload_or_type_is_found(payload, kind):
+    signatures = Envelope.sign(b"text", "kind", MINE).signatures
+    assert Envelope(payload, kind, signatures).signed(trusting(MINE)).standing == "unknown"
+
+
+def test_a_key_id_beside_a_signature_decides_nothing():
+    """It is not signed: DSSE calls it a hint."""
+    content = Envelope.sign(b"text", "kind", THEIRS).to_dict()
+    content["signatures"][0]["keyid"] = MINE.public.key_id
+    assert Envelope.of_dict(content, "it").signed(trusting(MINE)).standing == "unknown"
+
+
+def test_a_trusted_signature_beside_a_revoked_one_counts():
+    one, other = (Envelope.sign(b"text", "kind", key) for key in (MINE, THEIRS))
+    both = Envelope(b"text", "kind", [*one.signatures, *other.signatures])
+    keys = trusting(MINE, revoked="2026-01-01").with_key(TrustedKey(THEIRS.public, "k", ""))
+    assert both.signed(keys).standing == "trusted"
+
+
+def test_base64_is_read_in_both_alphabets():
+    raw = bytes(range(250, 256)) * 2
+    assert decoded(base64.urlsafe_b64encode(raw).decode()) == raw
+    assert decoded(base64.b64encode(raw).decode().rstrip("=")) == raw
+
+
+@pytest.mark.parametrize("content", [None, [], {}, {"payload": "", "payloadType": ""}, "text"])
+def test_what_is_no_envelope_is_refused(content):
+    with pytest.raises(InputError, match="it must be a DSSE envelope"):
+        Envelope.of_dict(content, "it")

@@ -1,0 +1,114 @@
+"""Keys: created, trusted, revoked, and never shown."""
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.signing.keys import PrivateKey, PublicKey
+from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """Run `biasgate keys` in a folder, with trusted keys in another."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(tmp_path / "trusted"))
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["keys", *map(str, arguments)])
+
+    return run
+
+
+def test_a_private_key_is_readable_by_its_owner_alone(keys):
+    assert keys("new", "ci.key").exit_code == 0
+    assert stat.S_IMODE(Path("ci.key").stat().st_mode) == 0o600
+
+
+def test_a_key_is_never_overwritten(keys):
+    keys("new", "ci.key")
+    before = Path("ci.key").read_bytes()
+    again = keys("new", "ci.key")
+    assert (again.exit_code, Path("ci.key").read_bytes()) == (2, before)
+
+
+def test_the_private_key_is_never_printed(keys):
+    secret = "".join(keys("new", "ci.key").output.split())
+    lines = Path("ci.key").read_text("utf-8").splitlines()
+    assert not any(line in secret for line in lines)
+
+
+@pytest.mark.parametrize("how", ["file", "text"])
+def test_the_private_key_is_read_from_a_file_or_from_the_variable(keys, monkeypatch, how):
+    keys("new", "ci.key")
+    named = "ci.key" if how == "file" else Path("ci.key").read_text("utf-8")
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", named)
+    public = PublicKey.of_pem(Path("ci.key.pub").read_text("utf-8"), "it")
+    assert PrivateKey.here().public == public
+    assert public.key_id == hashlib.sha256(public.raw).hexdigest()
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", "no/such/file"])
+def test_what_is_no_private_key_is_refused_without_its_text(keys, monkeypatch, text):
+    del keys
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", text)
+    with pytest.raises(InputError, match="must be a") as refused:
+        PrivateKey.here()
+    assert "c2VjcmV0" not in str(refused.value)
+
+
+def test_a_trusted_key_is_listed_and_a_revoked_one_says_since_when(keys):
+    keys("new", "ci.key")
+    assert keys("trust", "ci.key.pub", "--name", "ci").exit_code == 0
+    assert "ci  trusted since" in keys("list").output
+    keys("revoke", "ci", "--reason", "stolen", "--since", "2026-11-01")
+    assert "revoked since 2026-11-01T00:00:00+00:00 (stolen)" in keys("list").output
+
+
+def test_a_revoked_key_cannot_be_trusted_again(keys):
+    keys("new", "ci.key")
+    keys("trust", "ci.key.pub")
+    keys("revoke", "ci.key", "--reason", "stolen")
+    refused = keys("trust", "ci.key.pub")
+    assert refused.exit_code == 2
+    assert TrustedKeys.of_file(trusted_file()).find("ci.key").revoked_since
+
+
+def test_the_own_public_key_is_trusted_unless_it_is_revoked(keys, monkeypatch):
+    keys("new", "ci.key")
+    monkeypatch.setenv("BIASGATE_PRIVATE_KEY", "ci.key")
+    [own] = TrustedKeys.here().keys.values()
+    assert own.revoked_since is None
+    keys("trust", "ci.key.pub", "--name", "ci")
+    keys("revoke", "ci", "--reason", "stolen")
+    [own] = TrustedKeys.here().keys.values()
+    assert own.revoked_since
+
+
+def test_a_broken_file_of_trusted_keys_is_refused_not_taken_for_none(keys):
+    keys("list")
+    trusted_file().parent.mkdir()
+    trusted_file().write_text(json.dumps({"keys": [{"name": "x"}]}), "utf-8")
+    with pytest.raises(InputError, match="it cannot be read"):
+        TrustedKeys.here()
+
+
+def test_a_key_must_be_named_so_that_one_is_meant(keys):
+    for name in ("a", "b"):
+        keys("new", f"{name}.key")
+        keys("trust", f"{name}.key.pub", "--name", name)
+    for name in ("c", ""):
+        assert "must be one trusted key" in keys("revoke", name, "--reason", "x").output
+
+
+def test_a_private_key_is_not_accepted_as_a_public_one(keys):
+    keys("new", "ci.key")
+    refused = keys("trust", "ci.key")
+    assert refused.exit_code == 2
+    assert "must be an Ed25519 public key" in refused.output

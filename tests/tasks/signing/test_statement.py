@@ -1,0 +1,143 @@
+"""The statement about a verdict, and in-toto's own implementation that reads it."""
+
+import base64
+import json
+
+import pytest
+from support.promoted import artifact, frozen_set, judged_version, local, signing_key
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import (
+    RESTS_ON,
+    annotations_of,
+    read_statement,
+    statement_of,
+    verdict_digest,
+)
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory):
+    """A signed verdict in a registry: its key, the folder of its run, and the verdict."""
+    store = tmp_path_factory.mktemp("store")
+    gateway = local(store)
+    frozen_set(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        key = signing_key(patch, store / "secret")
+        version, verdict, _ = judged_version(gateway, store, store / "first")
+        return key, artifact(gateway, version, "."), verdict
+
+
+def envelope_in(folder):
+    return Envelope.of_dict(json.loads((folder / "attestation.json").read_text("utf-8")), "it")
+
+
+@pytest.fixture
+def statement(signed):
+    return read_statement(envelope_in(signed[1]), "it")
+
+
+def test_it_names_the_bytes_of_every_file_that_the_verdict_rests_on(signed, statement):
+    named = {
+        one["name"]: one["digest"]["sha256"] for one in statement["predicate"]["configuration"]
+    }
+    assert named == {name: file_digest(signed[1] / name) for name in RESTS_ON}
+
+
+def test_it_says_what_decides_on_a_promotion(signed, statement):
+    said = annotations_of(statement)
+    assert said["verdictDigest"] == verdict_digest(signed[2])
+    assert (said["model"], said["evaluationSet"], said["required"]) == (
+        "models:/toxicity/1",
+        "comments",
+        True,
+    )
+
+
+def test_a_waived_rule_warns_and_a_passed_one_passes(statement):
+    predicate = statement["predicate"]
+    assert predicate["result"] == "WARNED"
+    assert predicate["warnedTests"] == ["subgroup_auc/each/floor/gay"]
+    assert "auc/overall/floor" in predicate["passedTests"]
+    assert predicate["failedTests"] == []
+
+
+@pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
+def test_everything_but_a_pass_is_failed(signed, outcome):
+    digests = dict.fromkeys(RESTS_ON, "0" * 64)
+    made = statement_of({**signed[2], "outcome": outcome}, digests, "now")
+    assert made["predicate"]["result"] == "FAILED"
+
+
+def test_its_subject_is_the_files_of_the_model(signed):
+    files = [{"path": "a/b", "size": 1, "sha256": "1" * 64}]
+    candidate = {**signed[2]["candidate"], "bound": {"what": "files", "files": files}}
+    digests = dict.fromkeys(RESTS_ON, "0" * 64)
+    made = statement_of({**signed[2], "candidate": candidate}, digests, "now")
+    assert made["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
+
+
+@pytest.mark.parametrize(
+    "payload", [b"x", b"[]", b"{}", b'{"_type": "https://in-toto.io/Statement/v0.1"}']
+)
+def test_another_statement_is_refused(payload):
+    envelope = Envelope.sign(payload, "application/vnd.in-toto+json", None)
+    with pytest.raises(InputError, match="must hold an in-toto statement"):
+        read_statement(envelope, "it")
+
+
+# ------------------------------------------------------------------ their implementation
+
+
+def their_key(key):
+    signer = pytest.importorskip("securesystemslib.signer")
+    return signer.SSlibKey(
+        key.public.key_id,
+        "ed25519",
+        "ed25519",
+        {"public": key.public.raw.hex()},
+    )
+
+
+@pytest.mark.slow
+def test_the_reference_implementation_verifies_our_envelope_and_reads_our_statement(signed):
+    dsse = pytest.importorskip("securesystemslib.dsse")
+    pb_json = pytest.importorskip("google.protobuf.json_format")
+    in_toto = pytest.importorskip("in_toto_attestation.v1.statement")
+    pb = pytest.importorskip("in_toto_attestation.v1.statement_pb2")
+    result = pytest.importorskip("in_toto_attestation.predicates.test_result.v0.test_result_pb2")
+    key, folder, _ = signed
+    content = json.loads((folder / "attestation.json").read_text("utf-8"))
+    envelope = dsse.Envelope.from_dict(content)
+    assert set(envelope.verify([their_key(key)], 1)) == {key.public.key_id}
+    found = json.loads(envelope.payload)
+    in_toto.Statement.copy_from_pb(pb_json.ParseDict(found, pb.Statement())).validate()
+    predicate = pb_json.ParseDict(found["predicate"], result.TestResult())
+    assert (predicate.result, len(predicate.configuration)) == ("WARNED", len(RESTS_ON))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["payload", "type", "signature", "key"])
+def test_the_reference_implementation_refuses_a_tampered_envelope(signed, change):
+    dsse = pytest.importorskip("securesystemslib.dsse")
+    exceptions = pytest.importorskip("securesystemslib.exceptions")
+    key, folder, _ = signed
+    content = json.loads((folder / "attestation.json").read_text("utf-8"))
+    payload = base64.b64decode(content["payload"])
+    signature = bytearray(base64.b64decode(content["signatures"][0]["sig"]))
+    if change == "payload":
+        payload = payload.replace(b'"WARNED"', b'"PASSED"')
+    elif change == "type":
+        content["payloadType"] = "application/json"
+    elif change == "signature":
+        signature[0] ^= 1
+    content["payload"] = base64.b64encode(payload).decode()
+    content["signatures"][0]["sig"] = base64.b64encode(signature).decode()
+    other = PrivateKey.new() if change == "key" else key
+    envelope = dsse.Envelope.from_dict(content)
+    with pytest.raises(exceptions.VerificationError):
+        envelope.verify([their_key(other)], 1)
