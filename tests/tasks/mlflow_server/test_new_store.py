@@ -113,8 +113,8 @@ def test_the_default_experiment_of_mlflow_keeps_its_files_in_the_store(tmp_path)
     assert place.startswith((tmp_path / "mlartifacts").as_uri())
 
 
-@pytest.mark.parametrize("name", ["a#b", "a%23b", "100%", "a*b", "a[b]", "a b", "ä"])
-def test_the_database_is_in_the_folder_that_was_named(tmp_path, name):
+def test_the_database_is_in_the_folder_that_was_named(tmp_path):
+    name = "a#b %23 100% *.* [c] ä"
     Gateway.of_store(tmp_path / name)
     assert (tmp_path / name / DATABASE).is_file()
     assert [one.name for one in tmp_path.iterdir()] == [name]
