@@ -20,8 +20,8 @@ from bias_metrics._core.ranks import SortedClasses, SortedScores, doubled_wins
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
 
-# Below this share of its class's weight, the background is lost to rounding in the subtraction.
-ROUNDING = 1e-9
+# Below this share of its class's weight, subtraction would cost the background its last digits.
+_OUTWEIGHED = 1e-3
 WEIGHTED = "no interval for weighted rows"
 
 
@@ -67,13 +67,8 @@ class Comparison:
         return self.base.n - (0 if self.excluded is None else self.excluded.n)
 
     def lack(self) -> str | None:
-        """Say which class is empty, or has too little weight left after the subtraction."""
-        empty = lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
-        if empty or self.excluded is None:
-            return empty
-        if self.base.total - self.excluded.total < ROUNDING * self.base.total:
-            return f"{self.base_name.replace('_', ' ')} with negligible weight"
-        return None
+        """Say which class is empty."""
+        return lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
 
     @cached_property
     def runs(self) -> Runs:
@@ -107,11 +102,14 @@ class Comparison:
         return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
 
     def _weighted(self) -> float:
-        wins = doubled_wins(self.base, self.searched)
-        total = self.base.total
-        if self.excluded is not None:
-            wins -= doubled_wins(self.excluded, self.searched)
-            total -= self.excluded.total
+        base, excluded = self.base, self.excluded
+        if excluded is not None and base.total - excluded.total < _OUTWEIGHED * base.total:
+            base, excluded = base.without(excluded), None
+        wins = doubled_wins(base, self.searched)
+        total = base.total
+        if excluded is not None:
+            wins -= doubled_wins(excluded, self.searched)
+            total -= excluded.total
         pairs = total * self.searched.total
         # Sums of fractional weights may exceed the range by a rounding error.
         share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)

@@ -32,7 +32,7 @@ def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp]
 
 def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
     if array.size == 0 or int(array.max()) - int(array.min()) > _SPREAD * array.size:
-        return np.unique(array, return_inverse=True)[1]
+        return np.asarray(np.unique(array, return_inverse=True)[1])
     shifted = array.astype(np.intp) - int(array.min())
     present = np.bincount(shifted) > 0
     return np.asarray((np.cumsum(present) - 1)[shifted])

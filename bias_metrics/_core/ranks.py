@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray
 
@@ -26,10 +27,13 @@ class SortedScores:
     cumulative_weight : float array of shape (n + 1,), or None
         `cumulative_weight[i]` is the weight of the first `i` scores; None when every row
         counts once.
+    weight : float array of shape (n,), or None
+        The weights themselves: their sums have lost digits.
     """
 
     scores: FloatArray
     cumulative_weight: FloatArray | None = None
+    weight: FloatArray | None = None
 
     @property
     def n(self) -> int:
@@ -42,6 +46,22 @@ class SortedScores:
         if self.cumulative_weight is None:
             return self.n
         return float(self.cumulative_weight[-1])
+
+    def without(self, others: SortedScores) -> SortedScores:
+        """Return the weighted rows that are left if `others`, which are among them, are removed.
+
+        Rows of the same score and weight are interchangeable, so no row numbers are needed.
+        """
+        rows, removed = (np.sort_complex(one.pairs) for one in (self, others))
+        repeated = np.arange(removed.size) - np.searchsorted(removed, removed)
+        left = np.delete(rows, np.searchsorted(rows, removed) + repeated)
+        return _weighted(left.real.astype(self.scores.dtype), left.imag)
+
+    @property
+    def pairs(self) -> npt.NDArray[np.complex128]:
+        """Score and weight of each row, which numpy sorts in this order."""
+        assert self.weight is not None  # noqa: S101
+        return np.asarray(self.scores + 1j * self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +79,11 @@ def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) ->
     present = sample_weight > 0
     y_score, sample_weight = y_score[present], sample_weight[present]
     order = np.argsort(y_score)
-    return SortedScores(y_score[order], np.concatenate(([0.0], np.cumsum(sample_weight[order]))))
+    return _weighted(y_score[order], sample_weight[order])
+
+
+def _weighted(scores: FloatArray, weight: FloatArray) -> SortedScores:
+    return SortedScores(scores, np.concatenate(([0.0], np.cumsum(weight))), weight)
 
 
 def sort_classes(

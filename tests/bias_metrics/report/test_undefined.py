@@ -159,13 +159,25 @@ def test_a_metric_of_exactly_zero_makes_the_power_mean_zero_and_not_undefined():
     assert report.power_mean.subgroup_auc.value == 0.0
 
 
-def test_a_background_whose_weight_drowns_in_rounding_is_undefined_not_wrong():
-    # Background weight is a difference of sums: 1e-12 of the whole has no digits left.
+def test_a_background_of_very_little_weight_is_measured_exactly():
     arrays = ([0, 1, 1], [0.2, 0.1, 0.9], [1, 1, 0])
-    reason = "background positives with negligible weight"
-    measured = bias_metrics.bpsn_auc(*arrays, sample_weight=[1, 1, 1e-12])
-    assert measured == MetricValue(None, reason)
-    assert bias_metrics.bpsn_auc(*arrays, sample_weight=[1, 1, 1e-6]).value == pytest.approx(1)
+    for weight in (1e-12, 1e-6):
+        assert bias_metrics.bpsn_auc(*arrays, sample_weight=[1, 1, weight]).value == 1
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e5, 1e9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_subgroup_that_outweighs_its_background_costs_no_digits(ratio, dtype):
+    rng = np.random.default_rng(5)
+    y_true, inside = rng.random(2000) < 0.3, rng.random(2000) < 0.9
+    y_score = np.round(rng.random(2000) + 0.3 * y_true, 1).astype(dtype)
+    weight = np.where(inside, ratio, 1.0) * rng.random(2000)
+    weight[:50] = 0.5  # rows of equal score and weight
+    found = bias_metrics.evaluate_bias(y_true, y_score, {"g": inside}, sample_weight=weight)
+    below, above = inside & ~y_true, ~inside & y_true
+    wins = (y_score[above, None] > y_score[below]) + 0.5 * (y_score[above, None] == y_score[below])
+    expected = np.average(np.average(wins, axis=1, weights=weight[below]), weights=weight[above])
+    assert found.subgroups["g"].bpsn_auc.value == pytest.approx(expected, rel=1e-12)
 
 
 def test_rounding_of_fractional_weights_never_leaves_the_range():
