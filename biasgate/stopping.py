@@ -66,7 +66,7 @@ def until_stopped(work: Callable[[], Result], store: Path) -> Result:
     try:
         with _raised():
             threading.Thread(target=run, name="work", daemon=True).start()
-            # Libraries replace the handler of Ctrl-C by one that does not wake a waiting thread.
+            # A signal does not always wake a thread that waits without a limit.
             while not done.wait(_POLL_S):
                 pass
     except StoppedError as stopped:

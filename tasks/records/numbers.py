@@ -59,7 +59,7 @@ class PowerMean(TypedDict):
 
 
 class Worst(Cell):
-    """The identity that is worst by one metric."""
+    """The identity that is worst by one metric; one that is chosen by size has bounds of it."""
 
     metric: str
     subgroup: str | None
@@ -67,6 +67,8 @@ class Worst(Cell):
     n_negative: int | None
     tied: list[str]
     undefined: dict[str, str]
+    size_low: NotRequired[float]
+    size_high: NotRequired[float]
 
 
 class Bias(TypedDict):
