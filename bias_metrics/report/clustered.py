@@ -18,7 +18,6 @@ from bias_metrics._core.difference_rule import (
     negated,
     paired,
     sized,
-    undefined_difference,
 )
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import Members
@@ -186,8 +185,6 @@ def clustered_difference(
     freedom = apart.freedom
     if reason := few_clusters(apart):
         found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-    elif a.low is None or b.low is None:
-        found = undefined_difference(a, b)
     else:
         together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
         found = paired(a, b, together, confidence, freedom, small=True)
