@@ -32,7 +32,7 @@ from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.placements import Floats, inner
 from bias_metrics.metrics import PAIRS
 
 Codes = npt.NDArray[np.intp]
@@ -61,10 +61,10 @@ class ClusterSums:
         """Clusters with rows of a compared class, of the class with fewer."""
         return min(self.clusters)
 
-    @property
+    @cached_property
     def std_error(self) -> float:
         """The standard error that allows for correlation within clusters."""
-        return math.sqrt(float(self.each @ self.each))
+        return math.sqrt(inner(self.each, self.each))
 
     @property
     def freedom(self) -> float:

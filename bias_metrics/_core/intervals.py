@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.placements import inner
 from bias_metrics._core.student import student_quantile, student_tails
 
 FEW_ERRORS = 20
@@ -49,7 +50,7 @@ def two_sided_p(difference: float, std_error: float, degrees_of_freedom: float =
 
 def effective_number(rows_by_cluster: npt.NDArray[np.float64]) -> float:
     """Return how many clusters of equal size rows in clusters of these sizes are worth."""
-    return float(rows_by_cluster.sum() ** 2 / (rows_by_cluster @ rows_by_cluster))
+    return float(rows_by_cluster.sum()) ** 2 / inner(rows_by_cluster, rows_by_cluster)
 
 
 def few_errors(value: float, *sizes: float) -> bool:

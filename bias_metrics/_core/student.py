@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from itertools import count
 from statistics import NormalDist
 
 # With more degrees of freedom the distribution is taken as normal; errors are below 1e-6.
@@ -74,12 +73,13 @@ def _beta_share(x: float, rest: float, a: float, b: float) -> float:
 def _fraction(x: float, a: float, b: float) -> float:
     """Return 1 + d1 / (1 + d2 / (1 + ...)), by Lentz's method."""
     value, above, below = 1.0, 1.0, 0.0
-    for k in count():
+    k = 0
+    while True:
         odd = -(a + k) * (a + b + k) * x / ((a + 2 * k) * (a + 2 * k + 1))
         even = (k + 1) * (b - k - 1) * x / ((a + 2 * k + 1) * (a + 2 * k + 2))
         for d in (odd, even):
             below, above = 1 / (1 + d * below), 1 + d / above
             value *= above * below
         if abs(above * below - 1) < _CLOSE:
-            break
-    return value
+            return value
+        k += 1

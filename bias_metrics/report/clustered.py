@@ -18,12 +18,11 @@ from bias_metrics._core.difference_rule import (
     negated,
     paired,
     sized,
-    undefined_difference,
 )
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import Members
 from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, quantile
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.placements import Floats, inner
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.derivatives import Ends, PowerMean, own_reaches, power_mean_of_cells
@@ -186,10 +185,8 @@ def clustered_difference(
     freedom = apart.freedom
     if reason := few_clusters(apart):
         found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-    elif a.low is None or b.low is None:
-        found = undefined_difference(a, b)
     else:
-        together = Joint(float(of_a.each @ of_b.each), (0.0, 0.0, 0.0, 0.0))
+        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
         found = paired(a, b, together, confidence, freedom, small=True)
         if is_gap:
             total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)

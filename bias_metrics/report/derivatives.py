@@ -14,7 +14,7 @@ from bias_metrics.report.report import BiasReport
 Ends = tuple[float, float]
 # Subgroup (None for all rows), AUC, and how far the aggregate falls and rises with it.
 Part = tuple[str | None, MetricValue, Ends]
-_LARGEST = 700.0  # its exponential is still a number
+_LARGEST, _SMALLEST = 700.0, 1e-300  # their exponential and logarithm are still numbers
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,12 @@ class PowerMean:
         return self.mean - self._with(name, cell.low), self._with(name, cell.high) - self.mean
 
     def _with(self, name: str, value: float) -> float:
-        if value <= 0 and self.power < 0:
-            return 0.0
         new, old = (self._term(one) for one in (value, float(self.cells[name])))
         rest = max(1 + (new - old) / len(self.cells), 0.0)
         return self.mean * float(rest ** (1 / self.power))
 
     def _term(self, value: float) -> float:
-        exponent = self.power * math.log(value / self.mean) if value > 0 else -math.inf
+        exponent = self.power * math.log(max(value, _SMALLEST) / self.mean)
         return math.exp(min(exponent, _LARGEST))
 
 

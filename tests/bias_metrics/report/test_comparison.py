@@ -381,3 +381,14 @@ def test_few_rows_that_make_up_a_sum_of_squares_leave_few_degrees_of_freedom():
     many = np.random.default_rng(0).random(100_000)
     squares = np.sum(many**2)
     assert squares_of([many]) == pytest.approx((squares, 2 * squares**2 / np.sum(many**4)))
+
+
+def test_an_undefined_cell_has_no_difference_by_cluster_either():
+    y_true, first, second, masks = draw()
+    groups = {"harmless": masks["gay"] & ~y_true, **masks}
+    found = compare_bias(y_true, first, second, groups, clusters=np.arange(500) % 100)
+    cells = found.subgroups["harmless"]
+    assert (cells["bnsp_auc"].value, cells["bnsp_auc"].reason) == (None, "no subgroup positives")
+    assert cells["bpsn_auc"].low is not None
+    assert found.power_mean["bnsp_auc"].value is None
+    assert found.power_mean["bpsn_auc"].low is not None

@@ -350,14 +350,59 @@ def test_newcombes_interval_solves_its_equation_and_never_has_zero_width():
     assert newcombe_interval(0.0, 50, 80, 1.96)[1] > 0
 
 
-def test_a_small_cell_takes_the_union_and_a_large_one_the_logit_interval():
+def test_few_errors_take_the_union_and_many_the_logit_interval():
     logit = logit_interval(0.97, 0.01, 1.96)
-    assert auc_interval(0.97, 0.01, 200, 200, 1.96) == logit
-    low, high = auc_interval(0.97, 0.01, 199, 5000, 1.96)
-    wide = newcombe_interval(0.97, 199, 5000, 1.96)
-    assert (low, high) == (min(logit[0], wide[0]), max(logit[1], wide[1]))
+    assert auc_interval(0.97, 0.01, 700, 5000, 1.96) == logit
+    for n in (199, 200, 201, 660):  # 20 errors are 667 rows
+        low, high = auc_interval(0.97, 0.01, n, 5000, 1.96)
+        wide = newcombe_interval(0.97, n, 5000, 1.96)
+        assert (low, high) == (min(logit[0], wide[0]), max(logit[1], wide[1]))
+    assert auc_interval(0.7, 0.05, 80, 5000, 1.96) == logit_interval(0.7, 0.05, 1.96)
     assert auc_interval(1.0, 0.0, 5000, 5000, 1.96)[0] < 1
     assert auc_interval(0.5, 0.0, 5000, 5000, 1.96)[0] < 0.5
+
+
+def test_a_floor_just_below_200_positives_and_just_above_passes_alike():
+    ends = [auc_interval(0.99, 0.004, n, 4200, 1.645)[0] for n in (199, 200, 201)]
+    assert max(ends) - min(ends) < 1e-4
+
+
+def test_clustered_rows_always_take_the_union():
+    low, high = auc_interval(0.9, 0.01, 40, 60, 1.96, clustered=True)
+    wide = newcombe_interval(0.9, 40, 60, 1.96)
+    assert (low, high) == wide
+    assert auc_interval(0.9, 0.01, 40_000, 60_000, 1.96, clustered=True) == logit_interval(
+        0.9, 0.01, 1.96
+    )
+
+
+def test_a_perfect_cell_of_clusters_is_worth_as_many_rows_as_it_has_clusters():
+    codes = np.repeat(np.arange(30), 40)
+    y_true = codes % 2 == 1
+    codes[600:] += 30 * (np.arange(600) % 2)  # 15 + 15 + 15 clusters of each class at most
+    report = evaluate_bias(y_true, y_true * 1.0, {"all": np.ones(1200, dtype=bool)}, clusters=codes)
+    cell = report.subgroups["all"].subgroup_auc
+    counts = [np.unique(codes[y_true == label]).size for label in (False, True)]
+    z = quantile(0.95, (600**2 / (np.bincount(codes[~y_true]) ** 2).sum()) - 1)
+    assert cell.n_clusters == min(counts)
+    assert cell.low == pytest.approx(newcombe_interval(1.0, *counts, z)[0], abs=0.002)
+    assert cell.low < newcombe_interval(1.0, 600, 600, 1.96)[0]
+
+
+def test_a_cell_that_rests_on_a_few_large_clusters_has_few_degrees_of_freedom():
+    y_true, y_score, masks = draw(n=3000)
+    equal = np.arange(3000) % 60
+    unequal = np.where(np.arange(3000) % 2 == 0, np.arange(3000) // 2 % 2, equal)
+    for codes in (equal, unequal):
+        cell = evaluate_bias(y_true, y_score, masks, clusters=codes).subgroups["gay"].bnsp_auc
+        sizes = [
+            np.bincount(codes[rows]) for rows in (masks["gay"] & y_true, ~masks["gay"] & ~y_true)
+        ]
+        effective = min(n.sum() ** 2 / (n @ n) for n in sizes)
+        low, high = logit_interval(cell.value, cell.std_error, quantile(0.95, effective - 1))
+        assert cell.low <= low < high <= cell.high
+        assert cell.n_clusters == 60 if codes is equal else cell.n_clusters < 60
+    assert effective < 10
 
 
 def test_p_values_are_those_of_the_normal_distribution():
