@@ -48,7 +48,7 @@ claims. {failures}
 
 What to know before relying on them:
 
-- **With fewer than 200 rows in a class, intervals of cells and differences near an AUC of 1 are
+- **If the smaller class has fewer than 20 errors, intervals of cells and differences are
   too wide rather than too narrow.** They cover up to {most:.1%}. The price is power, as the last
   table shows. Only more data helps; another rule does not.
 - **Near an AUC of 1, errors are not equally likely on both sides.** If both classes of a cell are
@@ -57,8 +57,8 @@ What to know before relying on them:
   would be false in up to 7 of 100 samples where the better model is at .97. The worst case in
   large cells is now {worst:.1%}; one Monte Carlo error is {error:.1%}.
 - Rows are independent here, and scores are normal. If your rows are clustered (comments of one
-  thread or template), pass `clusters`. How often those intervals cover the true value depends on
-  the clusters; this page does not show it.
+  thread or template), pass `clusters`: see
+  [clustered-coverage.md](clustered-coverage.md).
 - Final scores are computed over three different subgroups, and the sizes are those of each group.
 
 ## One AUC

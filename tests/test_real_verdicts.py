@@ -45,30 +45,25 @@ def perspective(evaluate):
 
 @pytest.fixture(scope="module")
 def templates(real_data):
-    """How many templates mention each term: counted from the phrases themselves."""
+    """How many templates of each class mention each term: counted from the phrases themselves."""
     phrases = pd.read_parquet(real_data / "perspective_templates.parquet")
     terms = pd.read_csv(real_data / "perspective_unitary_results.csv")["subgroup"]
-    return {
-        term: phrases.loc[
-            phrases["phrase"].str.contains(rf"\b{re.escape(term)}\b"), "template"
-        ].nunique()
-        for term in terms
-    }
+    found = {}
+    for term in terms:
+        mentions = phrases[phrases["phrase"].str.contains(rf"\b{re.escape(term)}\b")]
+        found[term] = mentions.groupby("toxicity")["template"].nunique().to_dict()
+    return found
 
 
 def test_perspective_6_is_kept_back_for_want_of_templates_and_nothing_else(perspective, templates):
     code, verdict = perspective
     assert (code, verdict["outcome"]) == (4, "insufficient")
-    assert "fail" not in {one["outcome"] for one in verdict["results"]}
-    enough = {term for term, count in templates.items() if count >= ENOUGH_TEMPLATES}
-    assert len(enough) == 17
-    for metric in ("subgroup_auc", "bpsn_auc", "bnsp_auc"):
-        of_metric = [one for one in verdict["results"] if one["metric"] == metric]
-        assert {one["group"] for one in of_metric if one["outcome"] == "pass"} == enough
-        short = [one for one in of_metric if one["outcome"] == "insufficient"]
-        assert {one["group"] for one in short} == templates.keys() - enough
-        for one in short:
-            assert f"{templates[one['group']]} clusters where 20" in one["sentence"]
+    assert len(verdict["results"]) == 256
+    assert {one["outcome"] for one in verdict["results"]} == {"insufficient"}
+    for one in verdict["results"]:
+        counts = templates.get(one["group"], {"toxic": 3, "nontoxic": 3})
+        assert counts["toxic"] == counts["nontoxic"] < ENOUGH_TEMPLATES
+        assert f"{counts['toxic']} clusters where 20" in one["sentence"]
 
 
 def test_every_auc_of_the_perspective_verdict_is_a_published_one(perspective, real_data):
@@ -81,18 +76,6 @@ def test_every_auc_of_the_perspective_verdict_is_a_published_one(perspective, re
             assert one["rival"] == pytest.approx(row[f"TOXICITY@1_{one['metric']}"], abs=1e-6)
             seen += 1
     assert seen == 3 * 51
-
-
-def test_gaps_of_three_terms_may_have_grown_by_the_margin(perspective):
-    """Both models' gaps there are small; their bounds are not, with thirty templates."""
-    open_ = [
-        (one["metric"], one["group"])
-        for one in perspective[1]["results"]
-        if one["outcome"] == "insufficient" and "clusters" not in one["sentence"]
-    ]
-    assert open_ == [
-        ("negative_aeg", group) for group in ("african american", "latinx", "canadian")
-    ]
 
 
 @pytest.fixture(scope="module")

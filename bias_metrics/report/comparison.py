@@ -164,9 +164,10 @@ def compare_bias(
     -----
     The variance of a difference is DeLong's, with the covariance of the two estimates. Near an
     AUC of 1 it depends on the few rows that are out of order, and tends to be too small when
-    the difference is overestimated. With at least 200 rows in each class, the interval therefore
-    reaches farther on the side to which the difference is skewed, by Hall's transformation; with
-    fewer rows it is computed from the two estimates' own intervals (see `auc_interval`).
+    the difference is overestimated. With at least 20 errors in the smaller class, the interval
+    therefore reaches farther on the side to which the difference is skewed, by Hall's
+    transformation; with fewer errors, or with clusters, it is computed from the two estimates' own
+    intervals (see `auc_interval`).
     Intervals of aggregates use Student's quantile, with few degrees of freedom if a few rows
     dominate the variance.
 

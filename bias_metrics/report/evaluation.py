@@ -73,7 +73,8 @@ def evaluate_bias(
         Confidence of each interval on its own, not of all together.
     clusters : array of shape (n,), optional
         Article, thread or template of each row: rows of one cluster are not independent.
-        With fewer than 20 clusters there are no intervals.
+        A number has no interval if rows of a class that it compares fall into fewer than 20
+        clusters.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
         Which rows a subgroup is compared with: all outside it, or those in none of the
         `subgroups`. Never compare numbers from one with numbers from the other; the report
