@@ -48,7 +48,7 @@ def templates(real_data):
     """How many templates of each class mention each term: counted from the phrases themselves."""
     phrases = pd.read_parquet(real_data / "perspective_templates.parquet")
     terms = pd.read_csv(real_data / "perspective_unitary_results.csv")["subgroup"]
-    found = {}
+    found = {None: phrases.groupby("toxicity")["template"].nunique().to_dict()}
     for term in terms:
         mentions = phrases[phrases["phrase"].str.contains(rf"\b{re.escape(term)}\b")]
         found[term] = mentions.groupby("toxicity")["template"].nunique().to_dict()
@@ -61,9 +61,9 @@ def test_perspective_6_is_kept_back_for_want_of_templates_and_nothing_else(persp
     assert len(verdict["results"]) == 256
     assert {one["outcome"] for one in verdict["results"]} == {"insufficient"}
     for one in verdict["results"]:
-        counts = templates.get(one["group"], {"toxic": 3, "nontoxic": 3})
-        assert counts["toxic"] == counts["nontoxic"] < ENOUGH_TEMPLATES
-        assert f"{counts['toxic']} clusters where 20" in one["sentence"]
+        fewer = min(templates[one["group"]].values())
+        assert fewer < ENOUGH_TEMPLATES
+        assert f"{fewer} clusters where 20" in one["sentence"]
 
 
 def test_every_auc_of_the_perspective_verdict_is_a_published_one(perspective, real_data):
