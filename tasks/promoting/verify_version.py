@@ -94,6 +94,6 @@ def _of_one_evaluation(
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = min(0 if one is None else one["number"] for one in heads)
-    if blocked:
+    if blocked and all(one["outcome"] == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)

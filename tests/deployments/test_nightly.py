@@ -150,7 +150,7 @@ def test_each_evaluation_file_has_a_deployment_of_its_own(config, tmp_path):
         (config, "nightly"),
         (tmp_path / "other.yaml", "nightly"),
         (tmp_path / "b" / "nightly.yaml", "nightly"),
-        (tmp_path / "b" / "spaced.yaml", "My Evaluation_2 @ night"),
+        (tmp_path / "b" / "spaced.yaml", "My Evaluation_2 . night"),
     ):
         file = CONFIG.replace("name: nightly", f"name: {name}") + "policy: report-only\n"
         path.write_text(file, "utf-8")

@@ -1,6 +1,7 @@
 """The folder that the pages describe, with the results of two evaluations in it."""
 
 import logging
+import shutil
 
 import pytest
 import yaml
@@ -37,13 +38,15 @@ def judged(tmp_path_factory, prefect_server):
 
 
 @pytest.fixture
-def scene(judged, monkeypatch):
-    """That folder, as the folder to work in."""
+def scene(judged, tmp_path, monkeypatch):
+    """A copy of that folder, as the folder to work in."""
+    folder = tmp_path / "pages"
+    shutil.copytree(judged, folder)
     for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
         monkeypatch.setattr(logging.getLogger(name), "disabled", True)
     monkeypatch.delenv("BIASGATE_STORE", raising=False)
     for name in ("SLACK_URL", "HOOK_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/hook")
-    monkeypatch.chdir(judged)
-    monkeypatch.syspath_prepend(judged)
-    return judged
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    return folder

@@ -15,6 +15,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
 from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
@@ -147,8 +148,10 @@ def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
 
 
 def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
-    version = SimpleNamespace(uri="models:/m/3", tags={OPENED_AS: '{"kind": "absent"}'})
-    registry = SimpleNamespace(alias=lambda *_: version, resolve=lambda _: version)
+    version = ModelVersion("m", "3", "run", {OPENED_AS: '{"kind": "absent"}'})
+    registry = SimpleNamespace(
+        alias=lambda *_: version, resolve=lambda _: version, versions=lambda _: []
+    )
     policy = read_policy("default", Path())
     said = "models:/m/3 must be opened with its original kind 'absent': .*Install the package that"
     with pytest.raises(InputError, match=said):

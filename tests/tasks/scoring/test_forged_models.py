@@ -253,6 +253,7 @@ def rival_of(tag, model=None, **named):
     gateway = SimpleNamespace(
         alias=lambda *_: version,
         resolve=lambda _: version,
+        versions=lambda _: [],
         downloaded=lambda _: nullcontext(model),
     )
     rivals = {}
@@ -313,6 +314,7 @@ def test_the_tag_of_a_file_of_scores_cannot_name_another_file(tmp_path):
         downloaded=lambda _: nullcontext(tmp_path / "version"),
         alias=lambda *_: ModelVersion("m", "1", "r", tags),
         resolve=lambda _: ModelVersion("m", "1", "r", tags),
+        versions=lambda _: [],
     )
     policy = read_policy("default", Path())
     for name in (str(secret), "../secret.csv"):

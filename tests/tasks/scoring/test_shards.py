@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import fsspec
@@ -113,6 +114,7 @@ def test_every_row_is_scored_once_in_shards_of_bounded_size(rows, root):
 def test_the_record_tells_candidate_set_and_precision(rows, root):
     scored = score(Counting(precision="bfloat16"), rows, root)
     record = json.loads(files(scored)["record.json"])
+    assert datetime.now(UTC) - datetime.fromisoformat(record.pop("made")) < timedelta(minutes=5)
     assert record == {
         "candidate_digest": "a" * 64,
         "set_digest": rows.digest,

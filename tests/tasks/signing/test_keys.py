@@ -103,7 +103,7 @@ def test_a_key_must_be_named_so_that_one_is_meant(keys):
     for name in ("a", "b"):
         keys("new", f"{name}.key")
         keys("trust", f"{name}.key.pub", "--name", name)
-    for name in ("c", ""):
+    for name in ("z", ""):  # an id is hexadecimal
         assert "must be one trusted key" in keys("revoke", name, "--reason", "x").output
 
 
