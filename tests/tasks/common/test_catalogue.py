@@ -147,13 +147,13 @@ def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
     assert read("{name: one, kind: scores, path: scores.csv}").kind == "scores"
 
 
-def test_a_champion_of_a_package_that_is_not_installed_is_refused_in_words():
+def test_a_champion_whose_tag_names_an_unknown_kind_is_refused_in_words():
     version = ModelVersion("m", "3", "run", {OPENED_AS: '{"kind": "absent"}'})
     registry = SimpleNamespace(
         alias=lambda *_: version, resolve=lambda _: version, versions=lambda _: []
     )
     policy = read_policy("default", Path())
-    said = "models:/m/3 must be opened with its original kind 'absent': .*Install the package that"
+    said = "of models:/m/3 must name a kind that runs no code of the model.*got kind 'absent'"
     with pytest.raises(InputError, match=said):
         find_rivals({}, "m", policy, [], registry)
 
