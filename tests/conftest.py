@@ -17,7 +17,9 @@ def _no_keys_of_this_machine(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("BIASGATE_PRIVATE_KEY", "BIASGATE_SIGNING_KEY"):
             patch.delenv(name, raising=False)
-        patch.setenv("BIASGATE_TRUSTED_KEYS", str(tmp_path_factory.mktemp("no-keys")))
+        folder = tmp_path_factory.mktemp("no-keys")
+        (folder / "trusted_keys.json").write_text('{"keys": []}', "utf-8")
+        patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))
         yield
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
-from biasgate.tasks.records import Choices
+from biasgate.tasks.records import Bound, Choices
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
@@ -54,12 +54,13 @@ class _Rows:
 
 
 class EvidenceRecord(TypedDict):
-    """The origin of the evidence; `scores` has the digests by role."""
+    """The origin of the evidence; `scores` and `bound` are by role."""
 
     set_digest: str
     choices: Choices
     power_mean_groups: list[str] | None
     scores: dict[str, str]
+    bound: NotRequired[dict[str, Bound]]
 
 
 @dataclass(frozen=True)

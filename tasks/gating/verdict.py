@@ -184,7 +184,11 @@ def _identified(
     used = thresholds.get(GIVEN, {})
     if role in used:
         known["threshold"] = used[role]
-    return {**known, "digest": evidence.record["scores"][role]}
+    found = cast("Rival", {**known, "digest": evidence.record["scores"][role]})
+    bound = evidence.record.get("bound", {})
+    if role in bound:
+        found["bound"] = bound[role]
+    return found
 
 
 def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:

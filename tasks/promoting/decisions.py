@@ -23,6 +23,7 @@ from biasgate.tasks.promoting.champion import (
     moved_meanwhile,
     no_first,
 )
+from biasgate.tasks.promoting.champion_files import champion_files
 from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
@@ -94,7 +95,13 @@ def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
     """Raise an error if the files of a version are not those that were scored."""
     files = VersionFiles.of(_version(chosen), gateway)
     compared = (files.compare(one, one["evaluation_set"]["name"]) for one in chosen.verdicts)
-    wrong = next((one for one in compared if not one.holds), None)
+    chain = Ledger(gateway, _version(chosen).name).chain
+    rivals = (
+        found
+        for one in chosen.verdicts
+        for found in champion_files(one, one["evaluation_set"]["name"], chain, gateway)
+    )
+    wrong = next((one for one in (*compared, *rivals) if not one.holds), None)
     if wrong is not None:
         msg = f"{_version(chosen).uri} must not become {CHAMPION}: {wrong.sentence}"
         raise InputError(msg)

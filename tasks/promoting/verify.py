@@ -53,16 +53,17 @@ def verify_champion(
     """Verify the version under `champion`, and that the ledger records its promotion.
 
     The alias is looked up once, by the caller: it may move meanwhile. `files` is as in
-    `verify_version`. If all holds, the last entry of the ledger is kept on this machine: from
-    then on the ledger must have it.
+    `verify_version`. If the ledger is whole and its signatures hold, its last entry is kept on
+    this machine, whatever the verdict: from then on the ledger must have it.
     """
     ledger = Ledger(gateway, champion.name)
     findings = [
         *_verify_ledger(ledger, champion),
         *verify_version(champion, gateway, files=files),
     ]
-    if all(one.holds for one in findings):
-        remember(ledger, ledger.chain)
+    chain = ledger.chain
+    if all(one.holds for one in verify_chain(ledger, chain)):
+        remember(ledger, chain)
     return findings
 
 

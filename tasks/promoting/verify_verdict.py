@@ -95,6 +95,10 @@ def _verify(
     verdict: Verdict
     report: Report
     verdict, report = parts["verdict.json"], parts["report.json"]
+    judged_on = verdict["evaluation_set"]["name"]
+    text = f"the verdict that the tags name for {name} is on that set."
+    text = text if judged_on == name else f"{text} It is on {judged_on}."
+    yield Finding("tags", holds=judged_on == name, sentence=text)
     for what, found, recorded in (
         ("policy", _policy_digest(parts["policy.json"]), verdict["policy"]["digest"]),
         ("report", json_digest(report), verdict["report_digest"]),

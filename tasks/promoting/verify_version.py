@@ -9,6 +9,7 @@ from typing import Any
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.champion_files import champion_files
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify_files import VersionFiles
@@ -63,6 +64,7 @@ def verify_version(
         found, verdict = verify_on_set(version, name, gateway, day, now, vouched)
         findings += found
         if verdict is not None:
+            findings += champion_files(verdict, name, chain, gateway)
             verdicts[name] = verdict
             left += verdict.get("required_sets", [])
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]

@@ -7,6 +7,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from bias_metrics.gate.judging import Outcome
+from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.report import Model, ModelRecord
 
 
@@ -33,9 +34,10 @@ class Compared(Model):
 
 
 class Rival(Compared):
-    """A rival after the comparison, with the digest of its scores' origin."""
+    """A rival after the comparison, with the digest of its scores' origin and the files behind."""
 
     digest: str
+    bound: NotRequired[Bound]
 
 
 class Code(TypedDict):

@@ -114,12 +114,15 @@ class PrivateKey:
             return None
         text, where = named, f"the PEM text in {PRIVATE_KEY}"
         if not named.lstrip().startswith(_PEM):
-            where = f"{PRIVATE_KEY}={named}"
+            where = f"the file that {PRIVATE_KEY} names"
             try:
                 text = Path(named).expanduser().read_text("utf-8")
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RuntimeError) as error:  # its value may be the key itself
                 reason = getattr(error, "strerror", None) or type(error).__name__
-                msg = f"{where} must be a file with a private key; it cannot be read: {reason}."
+                msg = (
+                    f"{PRIVATE_KEY} must be the path of a private key or its PEM text, which "
+                    f"starts with {_PEM}; as a path it cannot be read: {reason}."
+                )
                 raise InputError(msg) from None
         try:
             found = load_pem_private_key(text.encode(), password=None)

@@ -115,10 +115,17 @@ class TrustedKeys:
         Raises
         ------
         InputError
-            If the file cannot be read, or only the secret of earlier releases is set.
+            If the file cannot be read, or is missing in the folder that is named, or only the
+            secret of earlier releases is set.
         """
-        known = dict(cls.of_file(trusted_file()).keys)
-        own = PrivateKey.here()
+        path, own = trusted_file(), PrivateKey.here()
+        if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
+            msg = (
+                f"{TRUSTED_KEYS} must be a folder with {FILE}; {path} is missing, so no signature "
+                "could be checked. Run `biasgate keys trust`, or unset the variable."
+            )
+            raise InputError(msg)
+        known = dict(cls.of_file(path).keys)
         if own is not None:
             mine = TrustedKey(own.public, "of this machine", "")
             known.setdefault(own.public.key_id, mine)

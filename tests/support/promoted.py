@@ -113,16 +113,19 @@ def judge_version(
     columns = {"id": rows.column("id"), "label": label, "identity/gay": gay}
     columns["score/candidate"] = scores
     digests, rivals = {"candidate": f"scores of {version.version}"}, {}
+    files = {}
     if champion is not None:
         of_champion, champion_scores = champion
         columns["score/champion"] = champion_scores
         digests["champion"] = f"scores of {of_champion.version}"
+        files["champion"] = bound(gateway, of_champion)
         rivals = {"champion": {"name": "champion", "kind": "mlflow", "model": of_champion.uri}}
     record = {
         "set_digest": rows.digest,
         "choices": CHOICES,
         "power_mean_groups": ["gay"],
         "scores": digests,
+        "bound": files,
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}

@@ -100,7 +100,7 @@ def test_a_forged_attestation_is_found(world):
 
 
 def test_where_no_key_is_trusted_nothing_holds(world, monkeypatch):
-    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(world / "none"))
+    trust(monkeypatch, world / "none")
     assert wrong(world) == {"signature"}
 
 

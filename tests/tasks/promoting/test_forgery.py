@@ -3,6 +3,7 @@
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from support.promoted import (
@@ -76,14 +77,14 @@ def key(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def attacker(monkeypatch, key):
+def attacker(monkeypatch, key, tmp_path):
     """Forge something without the private key; afterwards this machine evaluates again."""
     del key
 
     def forge(call, *arguments, **options):
         with monkeypatch.context() as patch:
             patch.delenv("BIASGATE_PRIVATE_KEY")
-            patch.setenv("BIASGATE_TRUSTED_KEYS", "/nowhere")
+            trust(patch, tmp_path / "nobody")
             return call(*arguments, **options)
 
     return forge
@@ -440,6 +441,62 @@ def test_a_required_set_whose_tags_are_removed_is_still_required(gateway, of_two
 
 
 @pytest.mark.usefixtures("key")
+def test_a_failed_verdict_is_not_replaced_by_the_one_on_another_set(gateway, of_two_sets):
+    tags = {
+        key.replace(".comments.", ".other."): value
+        for key, value in of_two_sets.tags.items()
+        if key.startswith("biasgate.comments.")
+    }
+    gateway.tag_version(of_two_sets, tags)
+    again = gateway.resolve(of_two_sets.uri)
+    found = [one.sentence for one in verify_version(again, gateway) if not one.holds]
+    assert "the verdict that the tags name for other is on that set. It is on comments." in found
+    with pytest.raises(NotVerifiedError, match="It is on comments"):
+        promote_version(MODEL, again.version, "please", gateway)
+
+
+@pytest.mark.usefixtures("key")
+def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promotion(
+    gateway, store, promoted, tmp_path
+):
+    champion = promoted()
+    weights = Path(gateway.place_of(champion[0]).removeprefix("file://")) / "weights"
+    kept = weights.read_text("utf-8")
+    weights.write_text("weak", "utf-8")
+    version, verdict, _ = judged_version(
+        gateway, store, tmp_path / "next", champion=champion, seed=1
+    )
+    weights.write_text(kept, "utf-8")
+    assert verdict["outcome"] == "pass"
+    said = "champion that was compared with on comments, .*weights: changed"
+    with pytest.raises(InputError, match=said):
+        promote_one([verdict], version, gateway)
+    with pytest.raises(NotVerifiedError, match=said):
+        promote_version(MODEL, version.version, "please", gateway)
+
+
+def test_a_champion_whose_own_verdict_is_missing_is_nothing_to_compare_with(
+    gateway, store, promoted, tmp_path
+):
+    champion = promoted()
+    found = judged_version(gateway, store, tmp_path / "next", champion=champion, seed=1)
+    artifact(gateway, champion[0], "verdict.json").unlink()
+    with pytest.raises(InputError, match="A verdict behind its promotion is missing or changed"):
+        promote_one([found[1]], found[0], gateway)
+
+
+@pytest.mark.usefixtures("key")
+def test_an_entry_that_was_seen_is_remembered_also_where_the_champion_does_not_hold(
+    gateway, store, promoted
+):
+    version, verdict, _ = promoted()
+    failed = {**verdict, "outcome": "fail"}
+    record_blocked([Judged("c", [failed], version)], MODEL, gateway)
+    assert "verdict" in wrong(gateway, store)  # it was blocked since
+    gateway.client.delete_model_version(LEDGER, "2")
+    assert "ledger" in wrong(gateway, store)
+
+
 def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count(
     gateway, store, tmp_path
 ):

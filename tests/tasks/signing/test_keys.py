@@ -54,11 +54,14 @@ def test_the_private_key_is_read_from_a_file_or_from_the_variable(keys, monkeypa
     assert public.key_id == hashlib.sha256(public.raw).hexdigest()
 
 
-@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", "no/such/file"])
+SECRETS = ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n", "no/such/secret", "c2VjcmV0", '"c2VjcmV0')
+
+
+@pytest.mark.parametrize("text", [*SECRETS, "\ufeff-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n"])
 def test_what_is_no_private_key_is_refused_without_its_text(keys, monkeypatch, text):
     del keys
     monkeypatch.setenv("BIASGATE_PRIVATE_KEY", text)
-    with pytest.raises(InputError, match="must be a") as refused:
+    with pytest.raises(InputError, match="private key") as refused:
         PrivateKey.here()
     assert "c2VjcmV0" not in str(refused.value)
 
@@ -89,6 +92,12 @@ def test_the_own_public_key_is_trusted_unless_it_is_revoked(keys, monkeypatch):
     keys("revoke", "ci", "--reason", "stolen")
     [own] = TrustedKeys.here().keys.values()
     assert own.revoked_since
+
+
+def test_a_folder_of_trusted_keys_that_is_named_and_has_none_is_refused(keys):
+    keys("list")
+    with pytest.raises(InputError, match="BIASGATE_TRUSTED_KEYS must be a folder with"):
+        TrustedKeys.here()
 
 
 def test_a_broken_file_of_trusted_keys_is_refused_not_taken_for_none(keys):
