@@ -115,11 +115,6 @@ class Members:
         """The scores."""
         return SortedClasses(self.positive.scores, self.negative.scores)
 
-    @property
-    def rows(self) -> npt.NDArray[np.int32]:
-        """All row numbers."""
-        return np.concatenate((self.positive.rows, self.negative.rows))
-
     def of_class(self, *, positive: bool) -> ClassMembers:
         """Return one class."""
         return self.positive if positive else self.negative

@@ -1,6 +1,7 @@
 """A registry with judged versions, created without flows, for tests of promotion and `verify`."""
 
 import json
+import uuid
 from datetime import date
 
 import numpy as np
@@ -145,12 +146,20 @@ def judge_version(
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
     attest(verdict, folder, PrivateKey.here())
-    run_id = run_id or version.run_id
+    run_id = run_id or _own_run(gateway, version)
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
     verdict |= {"run_id": run_id}
     gateway.tag_version(version, tags_of([verdict]))
     return verdict
+
+
+def _own_run(gateway, version):
+    """Return the run of the version; another one if that has a verdict, which is never replaced."""
+    if not gateway.resolve(version.uri).tags:
+        return version.run_id
+    name = f"again {uuid.uuid4().hex}"
+    return gateway.run(gateway.experiment("judged"), name, name)
 
 
 def judged_version(gateway, store, folder, *, champion=None, seed=0, noise=1.6, **options):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Difference, compare_bias, evaluate_bias
-from bias_metrics._core.difference_rule import skewed_reach
+from bias_metrics._core.difference_rule import sized, skewed_reach
 from bias_metrics._core.placements import squares_of
 from bias_metrics.report.adjustment import adjust_benjamini_hochberg, adjust_holm
 
@@ -277,6 +277,15 @@ def test_only_gaps_with_an_interval_have_bounds_of_their_size():
         assert cell.gap_not_wider_by(0.1) is None
         assert {"size_low", "size_high"}.isdisjoint(cell.to_dict())
     assert {"size_low", "size_high"} <= found.subgroups["gay"]["negative_aeg"].to_dict().keys()
+
+
+def test_a_difference_without_an_interval_stays_as_it_is():
+    y_true, first, second, masks = draw()
+    found = compare_bias(y_true, first, second, masks | {"none": y_true & False})
+    without, whole = (found.subgroups[name]["negative_aeg"] for name in ("none", "gay"))
+    gap = found.second.subgroups["gay"].negative_aeg
+    for pair in ((without, whole), (whole, without)):
+        assert sized(*pair, gap, 0.95) is pair[0]
 
 
 def test_clusters_are_counted_in_the_compared_class_that_falls_into_fewer():
