@@ -18,7 +18,7 @@ from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
-from biasgate.tasks.gating.verdict import check_policy
+from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
 from biasgate.tasks.measuring.identities import (
     lay_out_scores,

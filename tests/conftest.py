@@ -115,10 +115,27 @@ def running(tmp_path):
         stop(process)
 
 
+@pytest.fixture
+def mlflow_server(running, tmp_path, monkeypatch):
+    """Start an MLflow server that keeps artifacts itself, and name its URI for evaluations."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
+    command += ["--port", str(port), "--backend-store-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    process = running(command, environment, name="mlflow")
+    _wait_for_health(uri, process, tmp_path / "mlflow.log")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    return uri
+
+
 def _wait_for_health(api, server, log):
     import httpx  # noqa: PLC0415
 
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if server.poll() is not None:
             break
@@ -127,4 +144,4 @@ def _wait_for_health(api, server, log):
                 return
         except httpx.TransportError:
             time.sleep(0.3)
-    pytest.fail(f"the Prefect server did not become healthy: {log.read_text()[-2000:]}")
+    pytest.fail(f"the server did not become healthy: {log.read_text()[-2000:]}")

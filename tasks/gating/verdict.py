@@ -16,17 +16,13 @@ from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import joint_confidence, worsened
-from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.registered import with_scores
-from biasgate.tasks.measuring.arrays import choose_rows
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
     Bias,
@@ -210,30 +206,6 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
-    """Refuse a policy whose rules name subgroups or slices that a set lacks.
-
-    Raises
-    ------
-    InputError
-        If one is unknown; with the known names.
-    """
-    for rule in policy.decision_rules():
-        groups = rule.named_groups
-        for what, names, known in (
-            ("scope", groups, identities),
-            ("slice", (rule.slice,) if rule.slice else (), slices),
-        ):
-            unknown = [name for name in names if name not in known]
-            if unknown:
-                msg = (
-                    f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
-                    f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
-                    f"{did_you_mean(unknown[0], known)}"
-                )
-                raise InputError(msg)
-
-
 def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
     """Raise an error if the evidence does not give the reported numbers."""
     measured = dict(_cells(cast("Bias", again))) | dict(_gaps(again, "subgroups"))
@@ -271,19 +243,6 @@ def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
         return []
     level = joint_confidence(len(report["bias"]["subgroups"]))
     return cast("list[Worsened]", worsened(evidence.compare("champion", level).to_dict()))
-
-
-@task(name="check policy", task_run_name="check policy for {source.name}")
-def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> None:
-    """Refuse a set that cannot be measured or judged, before anything is trained or scored.
-
-    Only reads.
-    """
-    frozen = EvaluationSet.load(Path(set_folder))
-    choose_rows(frozen, source)
-    identities = source.measured_identities(frozen.identities)
-    slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
-    refuse_unknown_names(policy, identities, slices)
 
 
 @task(name="decide", task_run_name="decide {measured.folder!m}")

@@ -12,7 +12,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.verdict import build_verdict, refuse_unknown_names
+from biasgate.tasks.gating.policy_check import refuse_unknown_names
+from biasgate.tasks.gating.verdict import build_verdict
 
 TODAY = date(2026, 11, 21)
 CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}

@@ -1,12 +1,7 @@
 """Files behind an MLflow server, of logged models and on S3 are compared as local ones are."""
 
-import os
-import socket
-import sys
 import tempfile
-import time
 
-import httpx
 import pytest
 from mlflow import MlflowClient
 from support.promoted import MODEL, frozen_set, judge_version, local, promote_one, scores_of
@@ -32,29 +27,6 @@ def model(tmp_path):
 def store(tmp_path):
     frozen_set(tmp_path / "store")
     return tmp_path / "store"
-
-
-@pytest.fixture
-def server(running, tmp_path, monkeypatch):
-    """Start an MLflow server that keeps artifacts itself; return its URI."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    uri = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
-    command += ["--port", str(port), "--backend-store-uri", f"sqlite:///{tmp_path}/mlflow.db"]
-    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
-    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    process = running(command, environment, name="mlflow")
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(f"{uri}/health", trust_env=False, timeout=5).status_code == 200:
-                monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-                return uri
-        except httpx.TransportError:
-            time.sleep(0.5)
-    return pytest.fail((tmp_path / "mlflow.log").read_text()[-2000:])
 
 
 def from_a_run(gateway, model):
@@ -103,8 +75,8 @@ def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("register", [from_a_run, from_a_logged_model])
-def test_files_behind_a_server(register, server, model, store, tmp_path, monkeypatch):
-    gateway = Gateway(server)
+def test_files_behind_a_server(register, mlflow_server, model, store, tmp_path, monkeypatch):
+    gateway = Gateway(mlflow_server)
     version = register(gateway, model)
     assert gateway.place_of(version).startswith("mlflow-artifacts:")
     promoted(gateway, store, tmp_path / "judged", version)
@@ -113,7 +85,7 @@ def test_files_behind_a_server(register, server, model, store, tmp_path, monkeyp
         [weights] = (tmp_path / "artifacts").rglob("weights")
         weights.write_text("others")
 
-    check(gateway, store, server, exchange, tmp_path, monkeypatch)
+    check(gateway, store, mlflow_server, exchange, tmp_path, monkeypatch)
 
 
 def test_files_of_a_logged_model_in_a_local_store(model, store, tmp_path, monkeypatch):

@@ -54,11 +54,6 @@ def store(whole, tmp_path, monkeypatch):
     return shutil.copytree(whole, tmp_path / "store")
 
 
-@pytest.fixture
-def gateway(store):
-    return local(store)
-
-
 def files(gateway, version):
     """The folder of a version's files, in the store."""
     return Path(

@@ -11,10 +11,8 @@ from support.promoted import (
     POLICY,
     artifact,
     as_of_earlier_release,
-    frozen_set,
     judge_version,
     judged_version,
-    local,
     promote_one,
     registered_version,
     revoke,
@@ -45,27 +43,6 @@ from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify_version import verify_version
 
 LEDGER = f"{MODEL}-promotions"
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """A store with two sets frozen and MLflow's tables made, to be copied."""
-    folder = tmp_path_factory.mktemp("empty")
-    frozen_set(folder)
-    frozen_set(folder, "other")
-    assert local(folder).alias(MODEL, "champion") is None
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path, empty, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return shutil.copytree(empty, tmp_path / "store")
-
-
-@pytest.fixture
-def gateway(store):
-    return local(store)
 
 
 @pytest.fixture

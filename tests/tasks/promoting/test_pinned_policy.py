@@ -1,15 +1,11 @@
 """A policy that is registered before the result: no other one moves `champion`."""
 
-import shutil
-
 import pytest
 import yaml
 from support.promoted import (
     MODEL,
     POLICY,
-    frozen_set,
     judged_version,
-    local,
     promote_one,
     rewrite,
 )
@@ -24,25 +20,6 @@ from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
 
 LENIENT = POLICY.model_copy(update={"name": "lenient", "rules": POLICY.rules[:1], "waivers": []})
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("empty")
-    frozen_set(folder)
-    assert local(folder).alias(MODEL, "champion") is None
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path, empty, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return shutil.copytree(empty, tmp_path / "store")
-
-
-@pytest.fixture
-def gateway(store):
-    return local(store)
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
-import shutil
-
 import pytest
 from support.promoted import (
     MODEL,
-    frozen_set,
     judge_against_now,
     local,
     registered_version,
@@ -157,18 +154,9 @@ class Nights:
         return [(one["version"], one["replaces"], one["rule"]) for one in entries]
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("empty")
-    frozen_set(folder)
-    assert local(folder).alias(MODEL, "champion") is None
-    return folder
-
-
 @pytest.fixture
-def nights(empty, tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return Nights(shutil.copytree(empty, tmp_path / "store"), tmp_path / "made")
+def nights(store, tmp_path):
+    return Nights(store, tmp_path / "made")
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)

@@ -12,9 +12,7 @@ from support.promoted import (
     artifact,
     as_of_earlier_release,
     edit_json,
-    frozen_set,
     judged_version,
-    local,
     promote_one,
     rewrite,
     signing_key,
@@ -40,26 +38,6 @@ from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify import verify_version
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """A store with the set frozen and MLflow's tables made, to be copied."""
-    folder = tmp_path_factory.mktemp("empty")
-    frozen_set(folder)
-    assert local(folder).alias(MODEL, "champion") is None
-    return folder
-
-
-@pytest.fixture
-def store(tmp_path, empty, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return shutil.copytree(empty, tmp_path / "store")
-
-
-@pytest.fixture
-def gateway(store):
-    return local(store)
 
 
 def promoted(gateway, store, folder, **options):

@@ -1,0 +1,50 @@
+"""Whether a policy can judge a set, before anything is trained or scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.arrays import choose_rows
+
+
+@task(name="check policy", task_run_name="check policy for {source.name}")
+def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> None:
+    """Refuse a set that cannot be measured or judged, before anything is trained or scored.
+
+    Only reads.
+    """
+    frozen = EvaluationSet.load(Path(set_folder))
+    choose_rows(frozen, source)
+    identities = source.measured_identities(frozen.identities)
+    slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
+    refuse_unknown_names(policy, identities, slices)
+
+
+def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:
+    """Refuse a policy whose rules name subgroups or slices that a set lacks.
+
+    Raises
+    ------
+    InputError
+        If one is unknown; with the known names.
+    """
+    for rule in policy.decision_rules():
+        groups = rule.named_groups
+        for what, names, known in (
+            ("scope", groups, identities),
+            ("slice", (rule.slice,) if rule.slice else (), slices),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                msg = (
+                    f"policy {policy.name!r}: `{what}` of rule {rule.name} must be known to the "
+                    f"evaluation set; got {unknown[0]!r} (known: {', '.join(known) or 'none'})."
+                    f"{did_you_mean(unknown[0], known)}"
+                )
+                raise InputError(msg)
