@@ -56,7 +56,7 @@ def _comment(draws, number):
     row |= {"toxicity": fraction, "identity_attack": draws.choice([0.0, 0.1, 0.6, 0.9])}
     row |= {"male_or_not": draws.random() < 0.5, "flagged": toxic}
     # A third mentions nobody: the background of sets with `no_identity`.
-    share = 0.0 if draws.random() < 0.33 else 0.2
+    share = 0.0 if draws.random() < 0.33 else 0.45
     for name in IDENTITIES:
         mentioned = draws.random() < share
         fraction = draws.choice([0.4, 0.5, 0.8] if mentioned else [0.0, 0.0, 0.3])
