@@ -100,6 +100,7 @@ class EvaluationFile(Settings):
                 msg = f"names in `{key}` must differ; {', '.join(twice)} is given twice"
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
+        self._refuse_lists_alone()
         unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
         if unknown:
             known = ", ".join(one.name for one in self.candidates)
@@ -145,6 +146,16 @@ class EvaluationFile(Settings):
     def required_sets(self) -> list[str]:
         """The sets on which promotion requires a pass."""
         return [one.name for one in self.evaluation_sets if one.required]
+
+    def _refuse_lists_alone(self) -> None:
+        required = [one for one in self.evaluation_sets if one.required]
+        listed = [one.name for one in required if one.population == "these_rows"]
+        if self.registered_model and listed and len(listed) == len(required):
+            msg = (
+                f"set {listed[0]} has `population: these_rows`, which says nothing about comments; "
+                "a model is promoted only if another required set is a sample of them"
+            )
+            raise ValueError(msg)
 
     def _refuse_unclear_analyses(self) -> None:
         kinds = [one.kind for one in self.analyses]

@@ -92,6 +92,16 @@ WRONG_FILES = {
         f"identities: {{{'a' * 300}: gay}}",
         "with 300 characters",
     ),
+    "comments as a list that is complete": (
+        "text: text",
+        "population: these_rows",
+        "is for phrases made from templates: name the column of their template as `cluster`",
+    ),
+    "phrases alone for promotion": (
+        "text: text",
+        "text: text\n    cluster: text\n    population: these_rows",
+        "a model is promoted only if another required set is a sample",
+    ),
     "a word for a section": ("own.yaml", "[own.yaml]", "policy: must be text"),
 }
 MODEL = """\

@@ -18,7 +18,6 @@ from biasgate.tasks.gating.verdict import build_verdict
 
 pytestmark = pytest.mark.slow
 EVALUATIONS = Path(deployments_file).parent / "evaluations"
-ENOUGH_TEMPLATES = 20
 
 
 @pytest.fixture(scope="module")
@@ -44,26 +43,73 @@ def perspective(evaluate):
 
 
 @pytest.fixture(scope="module")
-def templates(real_data):
-    """How many templates of each class mention each term: counted from the phrases themselves."""
+def by_definition(real_data):
+    """Compute every cell of both models from the phrases: shares of pairs, counted by ranks."""
     phrases = pd.read_parquet(real_data / "perspective_templates.parquet")
-    terms = pd.read_csv(real_data / "perspective_unitary_results.csv")["subgroup"]
-    found = {None: phrases.groupby("toxicity")["template"].nunique().to_dict()}
-    for term in terms:
-        mentions = phrases[phrases["phrase"].str.contains(rf"\b{re.escape(term)}\b")]
-        found[term] = mentions.groupby("toxicity")["template"].nunique().to_dict()
+    toxic = phrases["toxicity"] == "toxic"
+    found = {}
+    for term in pd.read_csv(real_data / "perspective_unitary_results.csv")["subgroup"]:
+        inside = phrases["phrase"].str.contains(rf"\b{re.escape(term)}\b")
+        for column in ("TOXICITY@6", "TOXICITY@1"):
+            scores = phrases[column]
+            own, other = scores[inside], scores[~inside]
+            toxic_own, harmless_own = own[toxic], own[~toxic]
+            toxic_other, harmless_other = other[toxic], other[~toxic]
+            found[term, column] = {
+                "subgroup_auc": share_of_pairs(harmless_own, toxic_own),
+                "bpsn_auc": share_of_pairs(harmless_own, toxic_other),
+                "bnsp_auc": share_of_pairs(harmless_other, toxic_own),
+                "positive_aeg": share_of_pairs(toxic_other, toxic_own) - 0.5,
+                "negative_aeg": share_of_pairs(harmless_other, harmless_own) - 0.5,
+            }
     return found
 
 
-def test_perspective_6_is_kept_back_for_want_of_templates_and_nothing_else(perspective, templates):
+def share_of_pairs(lower, upper):
+    """Return the share of pairs in which `upper` has the higher score, ties counted half."""
+    ranks = pd.concat([lower, upper]).rank().to_numpy()[len(lower) :]
+    return (ranks.sum() - len(upper) * (len(upper) + 1) / 2) / (len(upper) * len(lower))
+
+
+def test_perspective_6_is_judged_by_its_values_on_these_phrases(perspective, by_definition):
     code, verdict = perspective
-    assert (code, verdict["outcome"]) == (4, "insufficient")
-    assert len(verdict["results"]) == 256
-    assert {one["outcome"] for one in verdict["results"]} == {"insufficient"}
+    assert (code, verdict["outcome"]) == (3, "fail")
+    assert len(verdict["results"]) == 1 + 5 * 51
     for one in verdict["results"]:
-        fewer = min(templates[one["group"]].values())
-        assert fewer < ENOUGH_TEMPLATES
-        assert f"{fewer} clusters where 20" in one["sentence"]
+        assert one["outcome"] == ("fail" if worse(one, by_definition) else "pass")
+        assert "on these rows" in one["sentence"]
+        assert "bounds" not in one["sentence"]
+
+
+def worse(one, by_definition):
+    """Say by the definitions whether a number is worse than the champion's by the margin."""
+    if one["scope"] == "overall":
+        return False
+    now, before = (by_definition[one["group"], f"TOXICITY@{at}"][one["metric"]] for at in (6, 1))
+    if one["metric"].endswith("_aeg"):
+        return abs(now) - abs(before) >= 0.10
+    return before - now >= 0.05
+
+
+def test_perspective_6_fails_for_gaps_of_fourteen_terms_and_for_nothing_else(perspective):
+    failed = [one for one in perspective[1]["results"] if one["outcome"] == "fail"]
+    assert Counter(one["metric"] for one in failed) == {"negative_aeg": 10, "positive_aeg": 5}
+    assert {one["group"] for one in failed} == {
+        "bisexual",
+        "nonbinary",
+        "christian",
+        "muslim",
+        "jewish",
+        "catholic",
+        "protestant",
+        "sikh",
+        "taoist",
+        "millenial",
+        "middle aged",
+        "elderly",
+        "blind",
+        "paralyzed",
+    }
 
 
 def test_every_auc_of_the_perspective_verdict_is_a_published_one(perspective, real_data):

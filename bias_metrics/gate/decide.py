@@ -115,6 +115,8 @@ class _Judge:
     def results(self, rule: Rule) -> Iterator[RuleResult]:
         """Yield one result per number and limit."""
         found = self.evidence[rule.slice, rule.level]
+        if not found.is_sample:
+            rule = replace(rule, mode="estimate", min_clusters=1)
         targets = list(targets_of(found.report, rule, found.background))
         for kind, limit in rule.checks:
             for target in targets:
@@ -122,7 +124,8 @@ class _Judge:
                     yield self._waived(self._without_rival(rule, kind, limit, target))
                 else:
                     content = getattr(found, kind) if kind in RIVALS else found.report
-                    yield self._waived(_against(rule, kind, limit, target, content))
+                    of = "" if found.is_sample else " on these rows"
+                    yield self._waived(_against(rule, kind, limit, target, content, of))
 
     def _without_rival(self, rule: Rule, kind: Kind, limit: float, target: Target) -> RuleResult:
         skipped = kind == "champion" and self.allow_first
@@ -145,13 +148,13 @@ class _Judge:
 
 
 def _against(
-    rule: Rule, kind: Kind, limit: float, target: Target, content: Mapping[str, Any]
+    rule: Rule, kind: Kind, limit: float, target: Target, content: Mapping[str, Any], of: str
 ) -> RuleResult:
-    """Compare a number of a report, or of a comparison, with a limit."""
+    """Compare a number of a report, or of a comparison, with a limit; `of` says of which rows."""
     group, number, cell = _number(rule, kind, target, content)
     rival = cell["second"] if kind in RIVALS else None
     value = cell["first"] if kind in RIVALS else cell["value"]
-    name = label(rule, target.scope, group)
+    name = label(rule, target.scope, group) + of
     lack, bound = target.lack_of_support(rule, content), None
     outcome: Outcome
     if lack is not None:

@@ -26,12 +26,16 @@ class Evidence:
     background : mapping of str to int, optional
         Rows by class (`positive`, `negative`) of a background that all subgroups share, such as
         the one without identities; default each subgroup's own, all rows outside it.
+    is_sample : bool, default=True
+        Whether rows are a sample of those in question. If not, values decide whatever a rule's
+        mode, clusters need no support, and sentences say that they are about these rows.
     """
 
     report: Mapping[str, Any]
     champion: Mapping[str, Any] | None = None
     reference: Mapping[str, Any] | None = None
     background: Mapping[str, int] | None = None
+    is_sample: bool = True
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
@@ -42,6 +42,9 @@ class SourceSettings(Settings):
         be compared.
     power_mean_groups : list of str, optional
         The identities in the power means. Default: all measured ones.
+    population : {"sampled", "these_rows"}
+        What verdicts are about. `sampled`: comments like these, so that bounds count.
+        `these_rows`: exactly these phrases, a list that is complete, so that values count.
     required : bool
         Whether a candidate must pass on this set to be promoted.
     """
@@ -54,6 +57,7 @@ class SourceSettings(Settings):
             "identity_rows",
             "background",
             "power_mean_groups",
+            "population",
             "required",
             "path",
         }
@@ -71,7 +75,19 @@ class SourceSettings(Settings):
     identity_rows: Literal["rated", "all"] = "rated"
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
     power_mean_groups: list[str] | None = None
+    population: Literal["sampled", "these_rows"] = "sampled"
     required: bool = True
+
+    @model_validator(mode="after")
+    def _is_a_list(self) -> Self:
+        listed = self.source == "templates" or getattr(self, "cluster", None) is not None
+        if self.population == "these_rows" and not listed:
+            msg = (
+                "`population: these_rows` is for phrases made from templates: name the column of "
+                "their template as `cluster`. Comments are a sample of more comments"
+            )
+            raise ValueError(msg)
+        return self
 
     @property
     def has_text(self) -> bool:

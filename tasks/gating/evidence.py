@@ -30,6 +30,7 @@ from bias_metrics import (
 )
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey
+from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
@@ -175,7 +176,10 @@ class EvidenceFile:
                     **options,
                 )
                 differences[role].setdefault("thresholds", {})[name] = change.to_dict()
-        return Evidence(report, background=shared, **differences)
+        if not self._is_sample:
+            report = without_sampling_error(report)
+            differences = without_sampling_error(differences)
+        return Evidence(report, background=shared, is_sample=self._is_sample, **differences)
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated from all rows."""
@@ -188,9 +192,15 @@ class EvidenceFile:
     def _clusters(self) -> npt.NDArray[Any] | None:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
-    def compare(self, rival: str, confidence: float) -> BiasComparison:
+    def compare(self, rival: str, confidence: float) -> dict[str, Any]:
         """Compare the candidate with a rival on all rows."""
-        return self._compare(self._rows(None), rival, confidence)
+        found = self._compare(self._rows(None), rival, confidence).to_dict()
+        return found if self._is_sample else without_sampling_error(found)
+
+    @property
+    def _is_sample(self) -> bool:
+        """Whether verdicts are about more rows than these."""
+        return self.record["choices"].get("population") != "these_rows"
 
     def _compare(self, rows: _Rows, rival: str, confidence: float) -> BiasComparison:
         scores = rows.scores["candidate"], rows.scores[rival]

@@ -242,7 +242,7 @@ def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
     if "champion" not in evidence.record["scores"]:
         return []
     level = joint_confidence(len(report["bias"]["subgroups"]))
-    return cast("list[Worsened]", worsened(evidence.compare("champion", level).to_dict()))
+    return cast("list[Worsened]", worsened(evidence.compare("champion", level)))
 
 
 @task(name="decide", task_run_name="decide {measured.folder!m}")

@@ -180,6 +180,8 @@ def choose_rows(
         "n_rows_rated": int(rated.sum()),
         "n_rows_measured": int(measured.sum()),
     }
+    if source.population == "these_rows":
+        choices["population"] = "these_rows"
     _refuse_empty(labels[measured], evaluation_set.name, choices)
     return measured, labels, choices
 

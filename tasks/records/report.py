@@ -17,6 +17,7 @@ class Choices(TypedDict):
     identity_threshold: float
     identity_rows: Literal["rated", "all"]
     background: Literal["outside_subgroup", "no_identity"]
+    population: NotRequired[Literal["these_rows"]]
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int

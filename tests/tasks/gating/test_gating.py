@@ -236,3 +236,22 @@ def test_the_rows_without_identity_are_counted_where_they_are_the_background(tmp
         "positive": int((outside & rows["label"]).sum()),
         "negative": int((outside & ~rows["label"]).sum()),
     }
+
+
+def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path, rows):
+    rows["cluster"] = np.arange(900) % 6
+    rows["score/champion"][::7] += 0.1
+    policy = policy_of({**FLOOR, "floor": 0.6}, MARGIN)
+    verdicts = {}
+    for population in ({}, {"population": "these_rows"}):
+        evidence = evidence_of(
+            tmp_path, rows, choices={"background": "outside_subgroup"} | population
+        )
+        verdicts[len(population)] = build_verdict(
+            report_of(rows), policy, evidence, {"champion": CHAMPION}, n_candidates=1, today=TODAY
+        )
+    assert {one["outcome"] for one in verdicts[0]["results"]} == {"insufficient"}
+    assert verdicts[0]["worsened"] == []
+    assert [one["outcome"] for one in verdicts[1]["results"]] == ["pass", "fail"]
+    worse = {one["metric"]: one for one in verdicts[1]["worsened"]}
+    assert worse["bpsn_auc"]["worse_by"] == worse["bpsn_auc"]["worse_by_at_least"] > 0

@@ -1,0 +1,54 @@
+"""Rows that are the whole list in question: values decide."""
+
+import pytest
+
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
+from tests.bias_metrics.gate.test_gate import TODAY, cell, change, content
+
+SAMPLED = {"n_clusters": 3, "row_std_error": 0.1}
+
+
+def test_a_number_of_a_list_has_no_error_and_an_undefined_one_stays_undefined():
+    undefined = {"value": None, "reason": "no positives"}
+    report = {
+        "n": 3,
+        "auc": cell(0.9, 0.8, 0.95, **SAMPLED),
+        "subgroups": {"gay": {"a": undefined}},
+    }
+    assert without_sampling_error(report) == {
+        "n": 3,
+        "auc": {"value": 0.9, "std_error": 0.0, "low": 0.9, "high": 0.9},
+        "subgroups": {"gay": {"a": undefined}},
+    }
+
+
+def test_a_difference_on_a_list_has_the_exact_change_of_its_size():
+    found = without_sampling_error(change(-0.3, 0.1, -0.5, 0.2, gap=True) | {"p_value": 0.1})
+    assert (found["low"], found["high"]) == (-0.4, -0.4)
+    assert found["size_low"] == found["size_high"] == pytest.approx(0.2)
+    assert "p_value" not in found
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(0.8, "pass"), (0.7999, "fail")])
+def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
+    rule = Rule("bpsn_auc", "each", floor=0.8)
+    report = content(cell(value, 0.1, 0.99, n_clusters=3))
+    sampled, listed = (
+        decide(
+            {evidence_needed([rule])[0]: Evidence(report, is_sample=is_sample)}, [rule], today=TODAY
+        )
+        for is_sample in (True, False)
+    )
+    assert sampled.outcome == "insufficient"
+    assert listed.outcome == outcome
+    assert "bpsn_auc of muslim on these rows is" in listed.results[0].sentence
+    assert listed.results[0].mode == "estimate"
+
+
+def test_on_a_list_too_few_rows_are_still_too_few():
+    rule = Rule("bpsn_auc", "each", floor=0.8, min_negatives=500)
+    evidence = {evidence_needed([rule])[0]: Evidence(content(cell(0.9)), is_sample=False)}
+    assert decide(evidence, [rule], today=TODAY).outcome == "insufficient"
