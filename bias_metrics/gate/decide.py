@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Literal
 
-from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
-from bias_metrics.gate.rules import AGGREGATE, WORST, Kind, Rule, Waiver
-from bias_metrics.gate.targets import Target, targets_of
+from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.placing import judge_all, rolled
+from bias_metrics.gate.results import Check
+from bias_metrics.gate.rules import AGGREGATE, WORST, Rule, Waiver
+from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
-from bias_metrics.gate.wording import label, sentence
 from bias_metrics.suggestion import did_you_mean
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
@@ -117,26 +117,21 @@ class _Judge:
         found = self.evidence[rule.slice, rule.level]
         if not found.is_sample:
             rule = replace(rule, mode="estimate", min_clusters=1)
+        covered: tuple[str, ...] = ()
+        if rule.scope == AGGREGATE:
+            found, covered = rolled(rule, found)
         targets = list(targets_of(found.report, rule, found.background))
         for kind, limit in rule.checks:
-            for target in targets:
-                if kind in RIVALS and getattr(found, kind) is None:
-                    yield self._waived(self._without_rival(rule, kind, limit, target))
-                else:
-                    content = getattr(found, kind) if kind in RIVALS else found.report
-                    of = "" if found.is_sample else " on these rows"
-                    yield self._waived(_against(rule, kind, limit, target, content, of))
-
-    def _without_rival(self, rule: Rule, kind: Kind, limit: float, target: Target) -> RuleResult:
-        skipped = kind == "champion" and self.allow_first
-        return _result(
-            rule,
-            kind,
-            limit,
-            target,
-            outcome="skipped" if skipped else "insufficient",
-            sentence=f"{label(rule, target.scope, target.group)}: no {kind} to compare with.",
-        )
+            content = found.content(kind)
+            if content is None:
+                skipped = kind == "champion" and self.allow_first
+                for target in targets:
+                    nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
+                    yield self._waived(nothing)
+                continue
+            check = Check(rule, kind, limit, content, "" if found.is_sample else " on these rows")
+            for result in judge_all(check, targets, found, covered):
+                yield self._waived(result)
 
     def _waived(self, result: RuleResult) -> RuleResult:
         if result.outcome == "insufficient":
@@ -145,101 +140,6 @@ class _Judge:
                     by = f"{one.decided_by} until {one.expires.isoformat()}: {one.reason}"
                     return replace(result, waived_by=by)
         return result
-
-
-def _against(
-    rule: Rule, kind: Kind, limit: float, target: Target, content: Mapping[str, Any], of: str
-) -> RuleResult:
-    """Compare a number of a report, or of a comparison, with a limit; `of` says of which rows."""
-    group, number, cell = _number(rule, kind, target, content)
-    rival = cell["second"] if kind in RIVALS else None
-    value = cell["first"] if kind in RIVALS else cell["value"]
-    name = label(rule, target.scope, group) + of
-    lack, bound = target.lack_of_support(rule, content), None
-    outcome: Outcome
-    if lack is not None:
-        outcome, text = "insufficient", f"{name}: not enough evidence: {lack}."
-    elif number.value is None:
-        outcome = "insufficient" if target.scope == AGGREGATE else "error"
-        text = f"{name} is undefined: {number.reason or 'no reason given'}."
-    else:
-        outcome, bound = judge(number, kind, rule, limit)
-        if bound is None:
-            text = f"{name} has no usable interval: {number.reason or 'it is not a finite number'}."
-        else:
-            text = sentence(rule, kind, name, group, value, rival, number, limit, outcome)
-    return _result(
-        rule,
-        kind,
-        limit,
-        target,
-        group=group,
-        value=value,
-        rival=rival,
-        low=number.low,
-        high=number.high,
-        bound=bound,
-        n_clusters=cell.get("n_clusters"),
-        outcome=outcome,
-        sentence=text,
-        **_thresholds(rule, kind, content),
-    )
-
-
-def _thresholds(rule: Rule, kind: Kind, content: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers behind the name of a rule's threshold."""
-    if rule.threshold is None:
-        return {}
-    found = content["thresholds"][rule.threshold]
-    if kind not in RIVALS:
-        return {"at": found["threshold"]}
-    return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))
-
-
-def _number(
-    rule: Rule, kind: Kind, target: Target, content: Mapping[str, Any]
-) -> tuple[str | None, Measured, Mapping[str, Any]]:
-    """Return a number's group, the number as a rule sees it, and its cell."""
-    if not target.members:
-        cell = target.cell(content)
-        return target.group, measured(cell, kind, is_gap=rule.is_gap), cell
-    cells = {str(one.group): one.cell(content) for one in target.members}
-    numbers = {name: measured(cell, kind, is_gap=rule.is_gap) for name, cell in cells.items()}
-    name, number = worst_of(numbers, worse_is_up=rule.is_gap)
-    return name, number, cells[name]
-
-
-def _result(
-    rule: Rule,
-    kind: Kind,
-    limit: float,
-    target: Target,
-    *,
-    outcome: Outcome | Literal["skipped"],
-    sentence: str,
-    group: str | None = None,
-    **numbers: Any,
-) -> RuleResult:
-    group = group or target.group
-    own = next((one.own for one in target.members if one.group == group), target.own)
-    return RuleResult(
-        rule=rule.name,
-        kind=kind,
-        metric=rule.metric,
-        threshold=rule.threshold,
-        scope=target.scope,
-        group=group,
-        slice=rule.slice,
-        mode=rule.mode,
-        confidence=rule.confidence,
-        limit=limit,
-        n_positive=own["positive"],
-        n_negative=own["negative"],
-        action=rule.action,
-        outcome=outcome,
-        sentence=sentence,
-        **numbers,
-    )
 
 
 def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from bias_metrics._core.tables import Row, Table, Tabular
-from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
 
 
@@ -29,6 +30,14 @@ class Evidence:
     is_sample : bool, default=True
         Whether rows are a sample of those in question. If not, values decide whatever a rule's
         mode, clusters need no support, and sentences say that they are about these rows.
+    hierarchy : Hierarchy, optional
+        Categories in which small subgroups are judged. Then `report` and comparisons have
+        `categories`, in the shape of `subgroups`.
+    alone : Evidence, optional
+        The same with the confidence at which all bounds of the small subgroups hold together.
+    rolled : mapping of (int, int) to Rolled
+        By the positives and negatives that a rule needs: aggregates over the subgroups that
+        have them, and over the categories of those that have not.
     """
 
     report: Mapping[str, Any]
@@ -36,6 +45,30 @@ class Evidence:
     reference: Mapping[str, Any] | None = None
     background: Mapping[str, int] | None = None
     is_sample: bool = True
+    hierarchy: Hierarchy | None = None
+    alone: Evidence | None = None
+    rolled: Mapping[tuple[int, int], Rolled] = field(default_factory=dict)
+
+    def content(self, kind: Kind) -> Mapping[str, Any] | None:
+        """Return what a kind of limit is compared with: the report, or a comparison."""
+        found: Mapping[str, Any] | None = getattr(self, kind) if kind in RIVALS else self.report
+        return found
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """Aggregates over subgroups with support, and categories of the others.
+
+    Attributes
+    ----------
+    groups : tuple of str
+        The subgroups and categories.
+    evidence : Evidence
+        The report and comparisons with these aggregates.
+    """
+
+    groups: tuple[str, ...]
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -49,9 +82,9 @@ class RuleResult(Tabular):
     kind : {"floor", "ceiling", "champion", "reference"}
         What the number was compared with.
     metric, scope : str
-        The number; `scope` is `overall`, `aggregate`, `worst` or `subgroup`.
+        The number; `scope` is `overall`, `aggregate`, `worst`, `subgroup` or `category`.
     group, slice : str or None
-        The subgroup (for `worst`: the worst one) and the slice.
+        The subgroup (for `worst`: the worst one) or category, and the slice.
     mode : {"proven", "estimate"}
         What decides: a bound or the value.
     value, rival : float or None
@@ -79,6 +112,11 @@ class RuleResult(Tabular):
         Who waived it, and why.
     sentence : str
         The result in words.
+    judged_in : str or None
+        The category in which a subgroup is judged that has too few rows to be judged alone. Its
+        own result is `skipped`, or `fail` if it is shown to be worse.
+    instead_of : tuple of str
+        The subgroups that are judged in this category; for an aggregate, what it covers.
     """
 
     rule: str
@@ -105,6 +143,8 @@ class RuleResult(Tabular):
     threshold: str | None = None
     at: float | None = None
     rival_at: float | None = None
+    judged_in: str | None = None
+    instead_of: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:
@@ -112,8 +152,12 @@ class RuleResult(Tabular):
         return self.action == "block" and self.waived_by is None and self.outcome != "skipped"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; those of a threshold only if there is one."""
-        found = asdict(self)
+        """Return plain values; those of a threshold or a category only if there is one."""
+        found = asdict(self) | {"instead_of": list(self.instead_of)}
+        if self.judged_in is None:
+            del found["judged_in"]
+        if not self.instead_of:
+            del found["instead_of"]
         if self.threshold is None:
             for key in ("threshold", "at", "rival_at"):
                 del found[key]

@@ -97,3 +97,12 @@ def _range(rule: Rule, number: Measured) -> str:
         return ""
     of = " of the size:" if rule.is_gap else ""
     return f" ({100 * rule.confidence:g} % bounds{of} {number.low:.4f} and {number.high:.4f})"
+
+
+def alone_sentence(kind: Kind, name: str, lack: str, place: str, limit: float, outcome: str) -> str:
+    """Say in words that a small group is judged in a category, and what is shown of it alone."""
+    against = f"worse than the {kind}'s" if kind in RIVALS else f"beyond the {kind} {limit:g}"
+    if outcome == "error":
+        return f"{name} is not a finite number."
+    shown = "it is shown" if outcome == "fail" else "it is not shown"
+    return f"{name}: {lack}, so it is judged in {place}. Alone {shown} to be {against}."

@@ -8,7 +8,7 @@ sets and scores that it was created from.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,38 +20,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import (
-    BiasComparison,
-    compare_bias,
-    compare_rate_gaps,
-    equal_error_range,
-    evaluate_bias,
-    rate_gaps,
-)
+from bias_metrics import equal_error_range
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey
-from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.gating.measured_rows import Measuring, Rows, with_categories
 from biasgate.tasks.records import Bound, Choices
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some rows of the evidence, as arrays."""
-
-    labels: npt.NDArray[np.bool_]
-    members: PackedMasks
-    clusters: npt.NDArray[Any] | None
-    scores: dict[str, npt.NDArray[np.floating]]
 
 
 class EvidenceRecord(TypedDict):
@@ -115,6 +100,8 @@ class EvidenceFile:
         self,
         keys: Iterable[EvidenceKey],
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+        hierarchy: Hierarchy | None = None,
+        rules: Sequence[Rule] = (),
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need.
 
@@ -124,6 +111,10 @@ class EvidenceFile:
             Slices and two-sided confidences.
         thresholds : mapping of str to mapping of str to float
             By name and role: thresholds for rules on error rates.
+        hierarchy : Hierarchy, optional
+            Categories in which small groups are judged.
+        rules : sequence of Rule
+            Which decide, given a hierarchy, what is a small group.
 
         Returns
         -------
@@ -135,51 +126,28 @@ class EvidenceFile:
         InputError
             If the set has no such slice, or the slice lacks a class.
         """
-        return {key: self._measure(*key, thresholds) for key in keys}
+        found = {}
+        for slice_, confidence in keys:
+            measuring = self._measuring(slice_, thresholds)
+            one = measuring.evidence(confidence)
+            if hierarchy is not None and self._is_sample:
+                own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
+                one = with_categories(measuring, one, confidence, hierarchy, own)
+            found[slice_, confidence] = one
+        return found
 
-    def _measure(
-        self, slice_: str | None, confidence: float, thresholds: Mapping[str, Mapping[str, float]]
-    ) -> Evidence:
+    def _measuring(
+        self, slice_: str | None, thresholds: Mapping[str, Mapping[str, float]]
+    ) -> Measuring:
         rows = self._rows(slice_)
-        shared = _shared_background(rows.labels, rows.members, self._background)
-        rivals = [name for name in rows.scores if name != "candidate"]
-        options = self._options(rows, confidence)
-        compared = {name: self._compare(rows, name, confidence) for name in rivals}
-        first = next((one.first for one in compared.values()), None)
-        if first is None:
-            first = evaluate_bias(rows.labels, rows.scores["candidate"], rows.members, **options)
-        report = first.to_dict()
-        differences = {name: one.to_dict() for name, one in compared.items()}
-        del options["power_mean_groups"]
-        for name, of_role in thresholds.items():
-            at = of_role["candidate"]
-            spans = {role: self._span(name, role, confidence) for role in of_role}
-            gaps = rate_gaps(
-                rows.labels,
-                rows.scores["candidate"],
-                rows.members,
-                threshold=at,
-                threshold_range=spans["candidate"],
-                **options,
-            )
-            report.setdefault("thresholds", {})[name] = gaps.to_dict()
-            for role in of_role.keys() & set(rivals):
-                change = compare_rate_gaps(
-                    rows.labels,
-                    rows.scores["candidate"],
-                    rows.scores[role],
-                    rows.members,
-                    threshold_a=at,
-                    threshold_b=of_role[role],
-                    threshold_range_a=spans["candidate"],
-                    threshold_range_b=spans[role],
-                    **options,
-                )
-                differences[role].setdefault("thresholds", {})[name] = change.to_dict()
-        if not self._is_sample:
-            report = without_sampling_error(report)
-            differences = without_sampling_error(differences)
-        return Evidence(report, background=shared, is_sample=self._is_sample, **differences)
+        return Measuring(
+            rows=rows,
+            power_mean_groups=self.record["power_mean_groups"],
+            background=self._background,
+            is_sample=self._is_sample,
+            thresholds=thresholds,
+            span=self._span,
+        )
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
         """Return the uncertainty of a threshold that is estimated from all rows."""
@@ -188,36 +156,22 @@ class EvidenceFile:
         labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
         return equal_error_range(labels, scores, confidence=confidence, clusters=clusters)
 
-    @property
-    def _clusters(self) -> npt.NDArray[Any] | None:
-        return self.column("cluster") if "cluster" in self._table.column_names else None
-
-    def compare(self, rival: str, confidence: float) -> dict[str, Any]:
-        """Compare the candidate with a rival on all rows."""
-        found = self._compare(self._rows(None), rival, confidence).to_dict()
-        return found if self._is_sample else without_sampling_error(found)
+    def compare(self, rival: str, alpha: float) -> dict[str, Any]:
+        """Compare the candidate with a rival on all rows, so that all bounds hold together."""
+        return self._measuring(None, {}).compare_jointly(rival, alpha)
 
     @property
     def _is_sample(self) -> bool:
         """Whether verdicts are about more rows than these."""
         return self.record["choices"].get("population") != "these_rows"
 
-    def _compare(self, rows: _Rows, rival: str, confidence: float) -> BiasComparison:
-        scores = rows.scores["candidate"], rows.scores[rival]
-        options = self._options(rows, confidence)
-        return compare_bias(rows.labels, *scores, rows.members, **options)
+    @property
+    def _clusters(self) -> npt.NDArray[Any] | None:
+        return self.column("cluster") if "cluster" in self._table.column_names else None
 
     @property
     def _background(self) -> str:
         return str(self.record["choices"]["background"])
-
-    def _options(self, rows: _Rows, confidence: float) -> dict[str, Any]:
-        return {
-            "power_mean_groups": self.record["power_mean_groups"],
-            "confidence": confidence,
-            "clusters": rows.clusters,
-            "background": self._background,
-        }
 
     @cached_property
     def _members(self) -> PackedMasks:
@@ -225,9 +179,9 @@ class EvidenceFile:
         masks = ((name.removeprefix(IDENTITY), self.column(name)) for name in names)
         return PackedMasks.of(masks, self._table.num_rows)
 
-    def _rows(self, slice_: str | None) -> _Rows:
+    def _rows(self, slice_: str | None) -> Rows:
         rows = self._rows_of(slice_)
-        return _Rows(
+        return Rows(
             labels=self.column("label")[rows],
             members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
             clusters=None if self._clusters is None else self._clusters[rows],
@@ -248,16 +202,3 @@ class EvidenceFile:
             msg = f"slice {slice_!r} must have rows of both classes; it has {labels.size} rows."
             raise InputError(msg)
         return rows
-
-
-def _shared_background(
-    labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
-) -> dict[str, int] | None:
-    """Count the rows of a background that all identities share; None if each has its own."""
-    if background != "no_identity":
-        return None
-    outside = ~members.any()
-    return {
-        "positive": int((outside & labels).sum()),
-        "negative": int((outside & ~labels).sum()),
-    }

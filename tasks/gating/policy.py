@@ -16,6 +16,7 @@ from pydantic import (
 
 from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics.gate.objective import Metric
+from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import (
     Action,
     Mode,
@@ -38,7 +39,7 @@ Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
 Promote = Literal["newer", "better", "never"]
 # Keys that were added later: at their defaults they do not change the digest.
-_ADDED = {"promote": "newer", "objective": "final_score"}
+_ADDED = {"promote": "newer", "objective": "final_score", "roll_up": None}
 
 
 class RuleSettings(Settings):
@@ -165,6 +166,9 @@ class Policy(Settings):
         One-sided confidence of rules without their own.
     correction : {"none", "bonferroni"}
         Whether several candidates on one set share the rate of false passes.
+    roll_up : "civil_comments" or dict of str to list of str, optional
+        Categories in which identities are judged that have too few rows for a rule: those of
+        Borkan et al. (2019), or your own. Default: such identities are insufficient.
     rules : list of RuleSettings
         At least one of them blocking.
     waivers : list of WaiverSettings
@@ -180,6 +184,9 @@ class Policy(Settings):
     report_only: bool = False
     confidence: Confidence = 0.95
     correction: Literal["none", "bonferroni"] = "none"
+    roll_up: (
+        Literal["civil_comments"] | dict[Name, Annotated[list[Name], Field(min_length=1)]] | None
+    ) = None
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
     waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
 
@@ -201,6 +208,20 @@ class Policy(Settings):
             )
             raise ValueError(msg)
         return self
+
+    @field_validator("roll_up")
+    @classmethod
+    def _is_a_hierarchy(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            Hierarchy({name: tuple(names) for name, names in value.items()})
+        return value
+
+    @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The categories in which small identities are judged."""
+        if self.roll_up is None or isinstance(self.roll_up, str):
+            return None if self.roll_up is None else CIVIL_COMMENTS
+        return Hierarchy({name: tuple(names) for name, names in self.roll_up.items()})
 
     @property
     def digest(self) -> str:

@@ -15,7 +15,7 @@ import bias_metrics
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
-from bias_metrics.report.worsening import joint_confidence, worsened
+from bias_metrics.report.worsening import ALPHA, worsened
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
@@ -41,11 +41,12 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 # Keys that verdicts of earlier schemas lack, or computed in another way.
 _CHANGED_IN = {
     3: ("objective", "worsened"),
     4: ("schema_version", "required_sets", "ledger", "registered_policy"),
+    5: ("schema_version", "worsened"),
 }
 _ROUNDING = 1e-9
 
@@ -102,7 +103,7 @@ def build_verdict(
         confidence = policy.objective_confidence(n_candidates)
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
-        measured = evidence.measure(needed, thresholds)
+        measured = evidence.measure(needed, thresholds, policy.hierarchy, rules)
         _refuse_other_numbers(report, measured[all_rows].report)
         decision = decide(
             measured,
@@ -142,7 +143,7 @@ def build_verdict(
         "outcome": decision.outcome,
         "results": cast("list[Result]", decision.to_dict()["results"]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
-        "worsened": _worsened(evidence, report),
+        "worsened": _worsened(evidence),
         "required_sets": context["required_sets"],
         "ledger": context["ledger"],
         "registered_policy": context["registered_policy"],
@@ -237,12 +238,11 @@ def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
-def _worsened(evidence: EvidenceFile, report: Report) -> list[Worsened]:
+def _worsened(evidence: EvidenceFile) -> list[Worsened]:
     """Return the numbers shown to be worse than the champion's, over all cells together."""
     if "champion" not in evidence.record["scores"]:
         return []
-    level = joint_confidence(len(report["bias"]["subgroups"]))
-    return cast("list[Worsened]", worsened(evidence.compare("champion", level)))
+    return cast("list[Worsened]", worsened(evidence.compare("champion", ALPHA)))
 
 
 @task(name="decide", task_run_name="decide {measured.folder!m}")

@@ -74,6 +74,8 @@ class Result(TypedDict):
     threshold: NotRequired[str]
     at: NotRequired[float | None]
     rival_at: NotRequired[float | None]
+    judged_in: NotRequired[str]
+    instead_of: NotRequired[list[str]]
 
 
 class ObjectiveRecord(TypedDict):
@@ -128,7 +130,7 @@ class Context(TypedDict):
 
 
 class Verdict(TypedDict):
-    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 4).
+    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 5).
 
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says

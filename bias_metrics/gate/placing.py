@@ -1,0 +1,130 @@
+"""Where each group is judged: alone, or in the first category above it with enough rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from bias_metrics.gate.results import Check
+from bias_metrics.gate.rules import WORST, Rule
+from bias_metrics.gate.targets import SUBGROUP, Target, category_target, targets_of
+from bias_metrics.gate.verdict import Evidence, RuleResult
+
+
+@dataclass
+class _Places:
+    """What is judged, the groups that each stands for, and the small groups.
+
+    A small group comes with the category that it is judged in, and what it lacks.
+    """
+
+    judged: dict[str | None, Target] = field(default_factory=dict)
+    instead_of: dict[str | None, tuple[str, ...]] = field(default_factory=dict)
+    small: list[tuple[Target, str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, check: Check, targets: Iterable[Target], found: Evidence) -> _Places:
+        """Place every target."""
+        places = cls()
+        for target in targets:
+            lack, place, note = check.lack(target), None, ""
+            if lack is not None and target.scope == SUBGROUP:
+                place, note = _place(check, target, found)
+            if lack is None or place is None:
+                places.judged[target.group] = replace(target, note=note)
+                continue
+            places.judged[place.group] = place
+            known = places.instead_of.get(place.group, ())
+            places.instead_of[place.group] = (*known, str(target.group))
+            places.small.append((target, str(place.group), lack))
+        return places
+
+
+def judge_all(
+    check: Check, targets: Iterable[Target], found: Evidence, covered: tuple[str, ...]
+) -> Iterator[RuleResult]:
+    """Judge every target; small groups in categories, if the evidence has them.
+
+    `covered` names what an aggregate covers instead of the set's own groups, if anything.
+    """
+    targets = list(targets)
+    members = [one for target in targets for one in target.members]
+    places = _Places.of(check, members or targets, found)
+    if targets and targets[0].scope == WORST:
+        judged = replace(targets[0], members=tuple(places.judged.values()))
+        yield check.judge(
+            judged, tuple(name for names in places.instead_of.values() for name in names)
+        )
+    else:
+        for name, target in places.judged.items():
+            yield check.judge(target, places.instead_of.get(name, covered))
+    for target, place, lack in places.small:
+        content = None if found.alone is None else found.alone.content(check.kind)
+        yield check.judge_alone(target, place, lack, content)
+
+
+def _place(check: Check, target: Target, found: Evidence) -> tuple[Target | None, str]:
+    """Return the first category above with enough rows, or what they lack."""
+    lacks = []
+    known = found.report.get("categories", {})
+    above = [] if found.hierarchy is None else found.hierarchy.above(str(target.group))
+    for name in above:
+        if name in known:
+            place = category_target(found.report, check.rule, name, found.background)
+            lack = check.lack(place)
+            if lack is None:
+                return place, ""
+            lacks.append(f"{name} has {lack}")
+    return None, f"; nor in a category: {', '.join(lacks)}" if lacks else ""
+
+
+def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
+    """Return the subgroups that some of the rules judge in a category.
+
+    Parameters
+    ----------
+    rules : sequence of Rule
+        The rules on this evidence.
+    found : Evidence
+        With categories.
+
+    Returns
+    -------
+    list of str
+        In the order of the report.
+    """
+    names: set[str] = set()
+    for rule in rules:
+        for kind, limit in rule.checks:
+            content = found.content(kind)
+            if content is not None:
+                targets = list(targets_of(found.report, rule, found.background))
+                members = [one for target in targets for one in target.members]
+                check = Check(rule, kind, limit, content)
+                places = _Places.of(check, members or targets, found)
+                names |= {str(target.group) for target, _, _ in places.small}
+    return [name for name in found.report["subgroups"] if name in names]
+
+
+def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
+    """Return what an aggregate covers: groups with support, and categories of the others.
+
+    A group without any category of support stays, and so the aggregate lacks evidence.
+    """
+    each = replace(
+        rule,
+        metric="subgroup_auc",
+        scope=tuple(groups),
+        floor=0.5,
+        margin=None,
+        reference_margin=None,
+    )
+    check = Check(each, "floor", 0.5, found.report)
+    places = _Places.of(check, targets_of(found.report, each, found.background), found)
+    return tuple(str(name) for name in places.judged)
+
+
+def rolled(rule: Rule, found: Evidence) -> tuple[Evidence, tuple[str, ...]]:
+    """Return the evidence for a rule on an aggregate, and what it covers if that was replaced."""
+    known = found.rolled.get((rule.min_positives, rule.min_negatives))
+    return (found, ()) if known is None else (known.evidence, known.groups)

@@ -1,0 +1,178 @@
+"""One number of a report or comparison against one limit, as a result in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
+from bias_metrics.gate.rules import AGGREGATE, Kind, Rule
+from bias_metrics.gate.targets import Target
+from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.gate.wording import alone_sentence, label, sentence
+
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit of a rule, and where the numbers are found.
+
+    Attributes
+    ----------
+    rule : Rule
+        The rule.
+    kind : str
+        What numbers are compared with.
+    limit : float
+        Floor, ceiling or margin.
+    content : mapping
+        A report; against a rival a comparison.
+    of : str
+        Of which rows sentences say that they are; default of comments like these.
+    """
+
+    rule: Rule
+    kind: Kind
+    limit: float
+    content: Content
+    of: str = ""
+
+    def lack(self, target: Target) -> str | None:
+        """Say which rows or clusters are too few; None if there are enough."""
+        return target.lack_of_support(self.rule, self.content)
+
+    def judge(self, target: Target, instead_of: tuple[str, ...] = ()) -> RuleResult:
+        """Compare a number with the limit; `instead_of` names the groups it stands for."""
+        group, number, cell = self._number(target, self.content)
+        name = label(self.rule, target.scope, group) + self.of
+        lack, bound = self.lack(target), None
+        outcome: Outcome
+        if lack is not None:
+            outcome, text = "insufficient", f"{name}: not enough evidence: {lack}."
+        elif number.value is None:
+            outcome = "insufficient" if target.scope == AGGREGATE else "error"
+            text = f"{name} is undefined: {number.reason or 'no reason given'}."
+        else:
+            outcome, bound = judge(number, self.kind, self.rule, self.limit)
+            if bound is None:
+                why = number.reason or "it is not a finite number"
+                text = f"{name} has no usable interval: {why}."
+            else:
+                ends = cell["first" if self.kind in RIVALS else "value"], cell.get("second")
+                text = sentence(
+                    self.rule, self.kind, name, group, *ends, number, self.limit, outcome
+                )
+        return self._result(
+            target,
+            self.content,
+            (group, number, cell),
+            outcome=outcome,
+            bound=bound,
+            sentence=text,
+            instead_of=instead_of,
+        )
+
+    def judge_alone(
+        self, target: Target, place: str, lack: str, content: Content | None
+    ) -> RuleResult:
+        """Judge a group that is judged in a category: it fails if it is shown to be worse.
+
+        Worse than the rival at all, or on the bad side of a floor or ceiling, at the confidence
+        of `content`. Otherwise it is `skipped`: it has no evidence of its own.
+        """
+        content = content or self.content
+        group, number, cell = self._number(target, content)
+        rule = replace(self.rule, mode="proven")
+        outcome: Outcome | Literal["skipped"] = "skipped"
+        bound = None
+        if number.value is not None:
+            found, bound = judge(number, self.kind, rule, self.limit)
+            if self.kind in RIVALS and bound is not None:
+                bound = number.low if rule.is_gap else number.high
+                worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
+                found = "fail" if worse else "insufficient"
+            outcome = found if found in {"fail", "error"} else "skipped"
+        name = label(self.rule, target.scope, group) + self.of
+        return self._result(
+            target,
+            content,
+            (group, number, cell),
+            outcome=outcome,
+            bound=bound,
+            sentence=alone_sentence(self.kind, name, lack, place, self.limit, outcome),
+            judged_in=place,
+        )
+
+    def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
+        """Say that there is nothing to compare with."""
+        return self._result(
+            target,
+            {},
+            None,
+            outcome="skipped" if skipped else "insufficient",
+            sentence=(
+                f"{label(self.rule, target.scope, target.group)}: no {self.kind} to compare with."
+            ),
+        )
+
+    def _number(
+        self, target: Target, content: Content
+    ) -> tuple[str | None, Measured, Mapping[str, Any]]:
+        """Return a number's group, the number as the rule sees it, and its cell."""
+        is_gap = self.rule.is_gap
+        if not target.members:
+            cell = target.cell(content)
+            return target.group, measured(cell, self.kind, is_gap=is_gap), cell
+        cells = {str(one.group): one.cell(content) for one in target.members}
+        numbers = {name: measured(cell, self.kind, is_gap=is_gap) for name, cell in cells.items()}
+        name, number = worst_of(numbers, worse_is_up=is_gap)
+        return name, number, cells[name]
+
+    def _result(
+        self,
+        target: Target,
+        content: Content,
+        number: tuple[str | None, Measured, Mapping[str, Any]] | None,
+        **known: Any,
+    ) -> RuleResult:
+        group = target.group
+        if number is not None:
+            group, found, cell = number
+            against = self.kind in RIVALS
+            known |= {
+                "value": cell["first"] if against else cell["value"],
+                "rival": cell["second"] if against else None,
+                "low": found.low,
+                "high": found.high,
+                "n_clusters": cell.get("n_clusters"),
+                **self._thresholds(content),
+            }
+        own = next((one.own for one in target.members if one.group == group), target.own)
+        rule = self.rule
+        return RuleResult(
+            rule=rule.name,
+            kind=self.kind,
+            metric=rule.metric,
+            threshold=rule.threshold,
+            scope=target.scope,
+            group=group or target.group,
+            slice=rule.slice,
+            mode=rule.mode,
+            confidence=rule.confidence,
+            limit=self.limit,
+            n_positive=own["positive"],
+            n_negative=own["negative"],
+            action=rule.action,
+            **known,
+        )
+
+    def _thresholds(self, content: Content) -> dict[str, float]:
+        """Return the numbers behind the name of the rule's threshold."""
+        if self.rule.threshold is None:
+            return {}
+        found = content["thresholds"][self.rule.threshold]
+        if self.kind not in RIVALS:
+            return {"at": found["threshold"]}
+        return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))

@@ -1,0 +1,139 @@
+"""One confidence for many numbers, so that all their intervals hold together.
+
+Bonferroni's level divides the error by the number of intervals as if they had nothing to do with
+each other. The numbers of one set do: the five cells of a subgroup compare the same rows, and
+subgroups overlap. Their correlations follow from their influence functions, and the largest of
+correlated normal deviates is smaller than Bonferroni allows for.
+
+References
+----------
+Hothorn, Bretz and Westfall (2008), Biometrical Journal 50 (max-t from a joint covariance).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.clusters import Clustering
+from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.report.request import ranked_members
+from bias_metrics.report.uncertainty import Spread
+
+MOST_NUMBERS = 50_000_000
+_DRAWS, _SEED = 20_000, 20081
+_NORMAL = NormalDist()
+
+
+def bonferroni_level(n: int, alpha: float) -> float:
+    """Return the two-sided confidence whose one-sided error is `alpha` divided by `n`.
+
+    Examples
+    --------
+    >>> bonferroni_level(5, 0.05)
+    0.98
+    """
+    return 1 - 2 * alpha / max(n, 1)
+
+
+def joint_level(
+    y_true: BoolArray,
+    scores: Sequence[FloatArray],
+    subgroups: Mapping[str, BoolArray],
+    of: Iterable[str],
+    *,
+    alpha: float = 0.05,
+    clusters: npt.ArrayLike | None = None,
+    background: str = "outside_subgroup",
+) -> float:
+    """Return the confidence of each interval with which all of them hold on one side together.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive (toxic) class.
+    scores : one or two float arrays of shape (n,)
+        One model's scores, for its cells; two models', for the differences of their cells.
+    subgroups : mapping of str to bool array of shape (n,)
+        All subgroups.
+    of : iterable of str
+        The subgroups whose five cells form the family.
+    alpha : float, default=0.05
+        Chance that any one-sided bound of the family is wrong.
+    clusters, background
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    float
+        A two-sided confidence for `evaluate_bias` or `compare_bias`; never below
+        `1 - 2 * alpha`, nor above Bonferroni's. It is Bonferroni's where rows times cells are more
+        than 50 million, so that correlations would take long to compute.
+    """
+    names = list(of)
+    most = bonferroni_level(len(names) * len(SUBGROUP_METRICS), alpha)
+    if y_true.size * len(names) * len(SUBGROUP_METRICS) > MOST_NUMBERS:
+        return most
+    codes = check_clusters(clusters, y_true.size)
+    moves = [_Moves(rank_rows(y_true, one), subgroups, codes, background) for one in scores]
+    rows = []
+    for name in names:
+        for metric in SUBGROUP_METRICS:
+            each = [one.of(name, metric) for one in moves]
+            if any(one is None for one in each):
+                continue
+            apart = each[0] if len(each) == 1 else each[0] - each[1]
+            size = math.sqrt(float(np.dot(apart, apart)))
+            if size > 0:
+                rows.append((apart / size).astype(np.float32))
+    if not rows:
+        return 1 - 2 * alpha
+    stacked = np.stack(rows)
+    correlations = np.asarray(stacked @ stacked.T, dtype=np.float64)
+    return min(max(_level(correlations, alpha), 1 - 2 * alpha), most)
+
+
+class _Moves:
+    """How each row, or cluster, of one model moves each cell."""
+
+    def __init__(
+        self,
+        ranked: RankedRows,
+        subgroups: Mapping[str, BoolArray],
+        codes: Any,
+        background: str,
+    ) -> None:
+        self._ranked = ranked
+        self._members: Mapping[str, Members] = ranked_members(ranked, subgroups, background)
+        self._clustering = None if codes is None else Clustering.of(ranked, codes)
+        self._spread = Spread(ranked, 0.95)
+
+    def of(self, name: str, metric: str) -> Any:
+        """Return the influences on a cell; None if a compared class has fewer than two rows."""
+        members = self._members[name]
+        compared = members.compared[metric]
+        if min(compared.n_base, compared.searched.n) < 2:
+            return None
+        if self._clustering is not None:
+            return self._clustering.sums(metric, compared, members).each
+        return self._spread.of_auc(metric, compared, members).by_row(self._ranked)
+
+
+def _level(correlations: npt.NDArray[np.float64], alpha: float) -> float:
+    """Return the two-sided confidence at the quantile of the largest of correlated deviates."""
+    values, vectors = np.linalg.eigh(correlations)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(_SEED).standard_normal((_DRAWS, values.size))
+    largest = (draws @ root.T).max(axis=1)
+    # Two Monte Carlo errors up, so that the seed never makes the bounds too tight.
+    share = 1 - alpha + 2 * math.sqrt(alpha * (1 - alpha) / _DRAWS)
+    point = float(np.quantile(largest, min(share, 1.0)))
+    return 2 * _NORMAL.cdf(point) - 1

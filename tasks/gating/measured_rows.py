@@ -1,0 +1,281 @@
+"""What rules need, measured on some rows of the evidence; with categories of small groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics import (
+    BiasComparison,
+    compare_bias,
+    compare_rate_gaps,
+    evaluate_bias,
+    rate_gaps,
+)
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.placing import covered_groups, small_groups
+from bias_metrics.gate.results import Check
+from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.gate.rules import AGGREGATE, Rule
+from bias_metrics.gate.targets import targets_of
+from bias_metrics.gate.verdict import Evidence, Rolled
+from bias_metrics.metrics import SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.report.jointly import bonferroni_level, joint_level
+
+CANDIDATE = "candidate"
+Span = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of the evidence, as arrays."""
+
+    labels: npt.NDArray[np.bool_]
+    members: PackedMasks
+    clusters: npt.NDArray[Any] | None
+    scores: dict[str, npt.NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Rows, and how they are measured.
+
+    Attributes
+    ----------
+    rows : Rows
+        The rows.
+    power_mean_groups : list of str or None
+        The identities in the power means; None for all.
+    background : str
+        What identities are compared with.
+    is_sample : bool
+        Whether verdicts are about more rows than these.
+    thresholds : mapping of str to mapping of str to float
+        By name and role: thresholds for rules on error rates.
+    span : callable
+        From a threshold's name, role and confidence to its uncertainty.
+    """
+
+    rows: Rows
+    power_mean_groups: Sequence[str] | None
+    background: str
+    is_sample: bool
+    thresholds: Mapping[str, Mapping[str, float]]
+    span: Callable[[str, str, float], Span]
+
+    @property
+    def rivals(self) -> list[str]:
+        """Roles of the models that the candidate is compared with."""
+        return [name for name in self.rows.scores if name != CANDIDATE]
+
+    def evidence(
+        self,
+        confidence: float,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        groups: Sequence[str] | None = None,
+    ) -> Evidence:
+        """Measure everything with two-sided intervals of a confidence.
+
+        Parameters
+        ----------
+        confidence : float
+            Of each interval.
+        categories : mapping of str to sequence of str, optional
+            Identities that are measured together as well.
+        groups : sequence of str, optional
+            What the power means cover; default `power_mean_groups`.
+        """
+        members = self._with(categories or {})
+        covered = groups or self.power_mean_groups or list(self.rows.members)
+        rows, options = self.rows, self._options(confidence)
+        means = {"power_mean_groups": covered}
+        compared = {name: self._compare(name, members, options | means) for name in self.rivals}
+        first = next((one.first for one in compared.values()), None)
+        if first is None:
+            scores = rows.scores[CANDIDATE]
+            first = evaluate_bias(rows.labels, scores, members, **(options | means))
+        report = first.to_dict()
+        differences = {name: one.to_dict() for name, one in compared.items()}
+        for name in self.thresholds:
+            self._add_errors(name, members, report, differences, options)
+        if not self.is_sample:
+            report = without_sampling_error(report)
+            differences = without_sampling_error(differences)
+        if categories:
+            for content in (report, *differences.values()):
+                _set_apart(content, set(categories))
+        return Evidence(
+            report,
+            background=_shared_background(rows.labels, rows.members, self.background),
+            is_sample=self.is_sample,
+            champion=differences.get("champion"),
+            reference=differences.get("reference"),
+        )
+
+    def compare_jointly(self, rival: str, alpha: float) -> dict[str, Any]:
+        """Compare the candidate with a rival so that all one-sided bounds hold together."""
+        level = self.joint_level((rival,), list(self.rows.members), alpha)
+        means = {"power_mean_groups": self.power_mean_groups}
+        found = self._compare(rival, self.rows.members, self._options(level) | means).to_dict()
+        return found if self.is_sample else without_sampling_error(found)
+
+    def joint_level(self, roles: Sequence[str], of: Sequence[str], alpha: float) -> float:
+        """Return the confidence at which all bounds of some identities hold together.
+
+        `roles` are those that the candidate is compared with; its own for its own numbers.
+        Bonferroni's if error rates are among the numbers.
+        """
+        if self.thresholds:
+            n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
+            return bonferroni_level(len(of) * n, alpha)
+        scores = self.rows.scores
+        families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
+        return max(
+            joint_level(
+                self.rows.labels,
+                family,
+                self.rows.members,
+                of,
+                alpha=alpha,
+                clusters=self.rows.clusters,
+                background=self.background,
+            )
+            for family in families
+        )
+
+    def _with(self, categories: Mapping[str, Sequence[str]]) -> PackedMasks:
+        """Return the members of identities and categories."""
+        members = self.rows.members
+        if not categories:
+            return members
+        joined = {
+            category: np.logical_or.reduce([members[name] for name in names])
+            for category, names in categories.items()
+        }
+        return PackedMasks.of([*members.items(), *joined.items()], members.n_rows)
+
+    def _options(self, confidence: float) -> dict[str, Any]:
+        return {
+            "confidence": confidence,
+            "clusters": self.rows.clusters,
+            "background": self.background,
+        }
+
+    def _compare(
+        self, rival: str, members: PackedMasks, options: Mapping[str, Any]
+    ) -> BiasComparison:
+        scores = self.rows.scores[CANDIDATE], self.rows.scores[rival]
+        return compare_bias(self.rows.labels, *scores, members, **options)
+
+    def _add_errors(
+        self,
+        name: str,
+        members: PackedMasks,
+        report: dict[str, Any],
+        differences: dict[str, dict[str, Any]],
+        options: Mapping[str, Any],
+    ) -> None:
+        """Add the gaps in error rates at a threshold to a report and to comparisons."""
+        rows, of_role = self.rows, self.thresholds[name]
+        at = of_role[CANDIDATE]
+        spans = {role: self.span(name, role, options["confidence"]) for role in of_role}
+        gaps = rate_gaps(
+            rows.labels,
+            rows.scores[CANDIDATE],
+            members,
+            threshold=at,
+            threshold_range=spans[CANDIDATE],
+            **options,
+        )
+        report.setdefault("thresholds", {})[name] = gaps.to_dict()
+        for role in of_role.keys() & set(self.rivals):
+            change = compare_rate_gaps(
+                rows.labels,
+                rows.scores[CANDIDATE],
+                rows.scores[role],
+                members,
+                threshold_a=at,
+                threshold_b=of_role[role],
+                threshold_range_a=spans[CANDIDATE],
+                threshold_range_b=spans[role],
+                **options,
+            )
+            differences[role].setdefault("thresholds", {})[name] = change.to_dict()
+
+
+def with_categories(
+    measuring: Measuring,
+    found: Evidence,
+    confidence: float,
+    hierarchy: Hierarchy,
+    rules: Sequence[Rule],
+) -> Evidence:
+    """Return evidence in which small groups can be judged in categories.
+
+    Parameters
+    ----------
+    measuring : Measuring
+        The rows.
+    found : Evidence
+        What was measured without categories.
+    confidence : float
+        Two-sided, of each interval.
+    hierarchy : Hierarchy
+        The categories.
+    rules : sequence of Rule
+        The rules that it is for.
+
+    Returns
+    -------
+    Evidence
+        `found` itself if no group is too small for a rule.
+    """
+    identities = list(measuring.rows.members)
+    categories = hierarchy.joined(identities)
+    if not categories or not any(_lacks(one, found) for one in rules):
+        return found
+    found = replace(measuring.evidence(confidence, categories), hierarchy=hierarchy)
+    small = small_groups(rules, found)
+    alone, rolled = None, {}
+    if small:
+        level = measuring.joint_level((CANDIDATE, *measuring.rivals), small, (1 - confidence) / 2)
+        alone = measuring.evidence(level)
+    for rule in rules:
+        support = rule.min_positives, rule.min_negatives
+        if rule.scope == AGGREGATE and support not in rolled:
+            groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
+            own = measuring.evidence(confidence, categories, groups)
+            rolled[support] = Rolled(groups, own)
+    return replace(found, alone=alone, rolled=rolled)
+
+
+def _lacks(rule: Rule, found: Evidence) -> bool:
+    """Say whether a group is too small for a rule."""
+    kind, limit = next(iter(rule.checks))
+    check = Check(rule, kind, limit, found.content(kind) or found.report)
+    return any(check.lack(one) for one in targets_of(found.report, rule, found.background))
+
+
+def _set_apart(content: dict[str, Any], categories: set[str]) -> None:
+    """Move categories from the subgroups to their own key."""
+    for place in (content, *content.get("thresholds", {}).values()):
+        subgroups = place["subgroups"]
+        place["categories"] = {name: subgroups.pop(name) for name in categories & set(subgroups)}
+
+
+def _shared_background(
+    labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
+) -> dict[str, int] | None:
+    """Count the rows of a background that all identities share; None if each has its own."""
+    if background != "no_identity":
+        return None
+    outside = ~members.any()
+    return {
+        "positive": int((outside & labels).sum()),
+        "negative": int((outside & ~labels).sum()),
+    }
