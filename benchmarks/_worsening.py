@@ -16,7 +16,8 @@ import numpy as np
 from benchmarks._operating import allowed_error
 from benchmarks._situations import gap_shift_of
 from bias_metrics import compare_bias
-from bias_metrics.report.worsening import ALPHA, joint_confidence, worsened
+from bias_metrics.report.jointly import joint_level
+from bias_metrics.report.worsening import ALPHA, worsened
 
 DRAWS = 2000
 Shift = tuple[float, float]
@@ -97,7 +98,7 @@ def sample(
 
 def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     labels, first, second, members = sample(change, rng)
-    level = joint_confidence(len(members))
+    level = joint_level(labels, (first, second), members, members, alpha=ALPHA)
     found = worsened(compare_bias(labels, first, second, members, confidence=level).to_dict())
     return any(change.grew in {None, one["metric"]} for one in found)
 

@@ -11,32 +11,6 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 ALPHA = 0.05
 
 
-def joint_confidence(n_subgroups: int, alpha: float = ALPHA) -> float:
-    """Return the two-sided confidence at which to compare, so that `worsened` rarely errs.
-
-    The error is divided among all cells (Bonferroni). It is one-sided: `worsened` lists no
-    cells that got better.
-
-    Parameters
-    ----------
-    n_subgroups : int
-        Number of subgroups compared; each has five metrics.
-    alpha : float, default=0.05
-        Chance that anything is listed when nothing got worse.
-
-    Returns
-    -------
-    float
-        In (0, 1); above `1 - 2 * alpha`.
-
-    Examples
-    --------
-    >>> round(joint_confidence(24), 5)
-    0.99917
-    """
-    return 1 - 2 * alpha / (len(SUBGROUP_METRICS) * max(n_subgroups, 1))
-
-
 def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the cells in which the first model is shown to be worse than the second.
 
@@ -46,7 +20,8 @@ def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
     Parameters
     ----------
     comparison : mapping
-        `compare_bias(...).to_dict()` with the `confidence` of `joint_confidence`.
+        `compare_bias(...).to_dict()` with the `confidence` of `joint_level`, so that
+        all bounds hold together.
 
     Returns
     -------

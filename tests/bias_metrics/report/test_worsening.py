@@ -3,7 +3,7 @@
 import pytest
 
 from bias_metrics import compare_bias
-from bias_metrics.report.worsening import joint_confidence, worsened
+from bias_metrics.report.worsening import worsened
 
 simulated = pytest.importorskip("benchmarks._worsening")
 CHANGES = {one.name: one for one in simulated.CHANGES}
@@ -53,12 +53,6 @@ def test_what_has_no_interval_is_not_listed():
     lacking = cell(0.7, 0.9, None, None)
     undefined = dict.fromkeys(("first", "second", "value", "low", "high"))
     assert worsened(compared(bpsn_auc=lacking, positive_aeg=undefined)) == []
-
-
-def test_the_error_is_shared_out_to_all_cells():
-    assert joint_confidence(1) == pytest.approx(1 - 2 * 0.05 / 5)
-    assert joint_confidence(24) == pytest.approx(1 - 2 * 0.05 / 120)
-    assert joint_confidence(0) == joint_confidence(1)
 
 
 def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_listed():

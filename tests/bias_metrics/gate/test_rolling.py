@@ -1,0 +1,208 @@
+"""Groups that are too small to be judged alone: where they are judged, and what can still fail."""
+
+from dataclasses import replace
+
+import pytest
+
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.placing import covered_groups, small_groups
+from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
+from bias_metrics.gate.rules import Rule, Waiver
+from bias_metrics.gate.verdict import Evidence, Rolled
+from tests.bias_metrics.gate.test_gate import GAPS, TODAY, cell, change, content
+
+RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
+FLOOR = Rule("bpsn_auc", "each", floor=0.8, min_negatives=25)
+GOOD, BAD, UNCLEAR = cell(0.9, 0.85, 0.95), cell(0.6, 0.5, 0.7), cell(0.6, 0.3, 0.95)
+UNDEFINED = {"value": None, "reason": "no negatives"}
+
+
+def report(categories=(), **subgroups):
+    """A report of groups, each with its cell and its number of rows of each class."""
+    found = content(GOOD, groups=())
+    for key, cells in (("subgroups", subgroups), ("categories", dict(categories))):
+        found[key] = {
+            name: {"n": 2 * n, "n_positive": n}
+            | dict.fromkeys(("bpsn_auc", "subgroup_auc", *GAPS), one)
+            for name, (one, n) in cells.items()
+        }
+    return found
+
+
+def judged(found, rule=FLOOR, **options):
+    key = evidence_needed([rule])[0]
+    return decide({key: replace(found, hierarchy=RELIGIONS)}, [rule], today=TODAY, **options)
+
+
+def by_group(verdict):
+    return {one.group: one for one in verdict.results}
+
+
+CATEGORIES = {"religion": (GOOD, 100), "any": (GOOD, 400)}
+
+
+def test_a_small_group_is_judged_in_its_category_and_both_are_named():
+    verdict = judged(Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(GOOD, 95))))
+    found = by_group(verdict)
+    assert verdict.outcome == "pass"
+    assert {name: (one.scope, one.outcome) for name, one in found.items()} == {
+        "religion": ("category", "pass"),
+        "muslim": ("subgroup", "pass"),
+        "hindu": ("subgroup", "skipped"),
+    }
+    assert found["religion"].instead_of == ("hindu",)
+    assert found["hindu"].judged_in == "religion"
+    assert found["hindu"].sentence == (
+        "bpsn_auc of hindu: 5 negatives where 25 are needed, so it is judged in religion. "
+        "Alone it is not shown to be beyond the floor 0.8."
+    )
+    assert found["hindu"].to_dict()["judged_in"] == "religion"
+    assert found["religion"].to_dict()["instead_of"] == ["hindu"]
+    assert not {"judged_in", "instead_of"} & set(found["muslim"].to_dict())
+
+
+def test_without_categories_a_small_group_is_insufficient():
+    found = Evidence(report(hindu=(GOOD, 5), muslim=(GOOD, 95)))
+    key = evidence_needed([FLOOR])[0]
+    assert decide({key: found}, [FLOOR], today=TODAY).outcome == "insufficient"
+
+
+@pytest.mark.parametrize("outcome", ["fail", "insufficient"])
+def test_the_category_is_judged_like_any_group(outcome):
+    bad = {"religion": (BAD if outcome == "fail" else UNCLEAR, 100)}
+    assert judged(Evidence(report(bad, hindu=(GOOD, 5)))).outcome == outcome
+
+
+def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passes():
+    verdict = judged(Evidence(report(CATEGORIES, hindu=(BAD, 5))))
+    hindu = by_group(verdict)["hindu"]
+    assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
+    assert hindu.sentence.endswith("Alone it is shown to be beyond the floor 0.8.")
+
+
+def test_the_value_of_a_small_group_never_decides():
+    rule = replace(FLOOR, mode="estimate")
+    assert judged(Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5))), rule).outcome == "pass"
+
+
+def test_alone_the_bounds_that_hold_together_decide():
+    found = report(CATEGORIES, hindu=(BAD, 5))
+    wider = Evidence(report(hindu=(UNCLEAR, 5)))
+    assert judged(Evidence(found, alone=wider)).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"), [(-0.3, -0.01, "fail"), (-0.3, 0.01, "skipped")]
+)
+@pytest.mark.parametrize("metric", ["bpsn_auc", "negative_aeg"])
+def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, high, outcome):
+    gap = metric in GAPS
+    ends = (-high, -low) if gap else (low, high)
+    equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
+    small = change(0.3, 0.2, *ends, gap=gap) if gap else change(0.7, 0.9, *ends)
+    rule = Rule(metric, "each", margin=0.5, min_negatives=25)
+    champion = report({"religion": (equal, 100)}, hindu=(small, 5))
+    found = Evidence(report({"religion": (GOOD, 100)}, hindu=(GOOD, 5)), champion)
+    hindu = by_group(judged(found, rule))["hindu"]
+    assert hindu.outcome == outcome
+    assert ("Alone it is shown" in hindu.sentence) == (outcome == "fail")
+    assert "worse than the champion's" in hindu.sentence
+
+
+def test_a_group_without_rows_is_judged_in_its_category():
+    verdict = judged(Evidence(report(CATEGORIES, hindu=(UNDEFINED, 0))))
+    assert verdict.outcome == "pass"
+    assert by_group(verdict)["hindu"].outcome == "skipped"
+
+
+def test_a_number_that_is_not_finite_is_an_error_alone_too():
+    infinite = cell(float("inf"), 0.5, 0.9)
+    verdict = judged(Evidence(report(CATEGORIES, hindu=(infinite, 5))))
+    assert verdict.outcome == "error"
+    assert "not a finite number" in by_group(verdict)["hindu"].sentence
+
+
+def test_a_category_without_support_leads_to_the_one_above():
+    few = {"religion": (GOOD, 10), "any": (GOOD, 400)}
+    found = by_group(judged(Evidence(report(few, hindu=(GOOD, 5)))))
+    assert found["hindu"].judged_in == "any"
+    assert set(found) == {"hindu", "any"}
+
+
+def test_where_no_category_has_support_the_group_is_insufficient_and_says_so():
+    few = {"religion": (GOOD, 10)}
+    verdict = judged(Evidence(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
+    found = by_group(verdict)
+    assert verdict.outcome == "insufficient"
+    assert found["hindu"].sentence.endswith(
+        "5 negatives where 25 are needed; nor in a category: "
+        "religion has 10 negatives where 25 are needed."
+    )
+    assert found["other"].sentence.endswith("not enough evidence: 5 negatives where 25 are needed.")
+
+
+def test_the_worst_is_sought_among_large_groups_and_categories():
+    rule = replace(FLOOR, scope="worst")
+    found = Evidence(report(CATEGORIES, hindu=(UNCLEAR, 5), muslim=(cell(0.85, 0.81, 0.9), 95)))
+    worst, hindu = judged(found, rule).results
+    assert (worst.scope, worst.group, worst.outcome) == ("worst", "muslim", "pass")
+    assert worst.instead_of == ("hindu",)
+    assert (hindu.group, hindu.judged_in, hindu.outcome) == ("hindu", "religion", "skipped")
+
+
+def test_an_aggregate_covers_categories_instead_of_small_groups():
+    rule = Rule("final_score", "aggregate", floor=0.8, min_positives=25, min_negatives=25)
+    plain = report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
+    found = Evidence(plain, hierarchy=RELIGIONS)
+    assert covered_groups(rule, found, ["hindu", "muslim"]) == ("religion", "muslim")
+    plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
+    assert (
+        judged(found, rule)
+        .results[0]
+        .sentence.endswith("hindu has 5 positives where 25 are needed.")
+    )
+    own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
+    rolled = {(25, 25): Rolled(("religion", "muslim"), Evidence(own))}
+    result = judged(replace(found, rolled=rolled), rule).results[0]
+    assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
+
+
+def test_small_groups_are_those_of_any_rule_and_limit():
+    found = Evidence(
+        report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)), hierarchy=RELIGIONS
+    )
+    more = Rule("bpsn_auc", "worst", floor=0.8, margin=0.1, min_negatives=50)
+    assert small_groups([FLOOR], found) == ["hindu"]
+    assert small_groups([FLOOR, more], found) == ["hindu", "muslim"]
+
+
+def test_a_waiver_of_a_category_excuses_its_missing_evidence():
+    waiver = Waiver(FLOOR.name, "religion", "few", "Ada", TODAY)
+    found = Evidence(report({"religion": (UNCLEAR, 100)}, hindu=(GOOD, 5), gay=(GOOD, 50)))
+    assert judged(found, waivers=[waiver]).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [
+        ({"a": ("x",), "b": ("x",)}, "must have each name in one category; x is in two"),
+        ({"a": ()}, "must have categories with names; a has none"),
+        ({"a": ("b",), "b": ("a",)}, "must not go in circles; a is within itself"),
+    ],
+)
+def test_a_hierarchy_that_is_none_is_refused(categories, message):
+    with pytest.raises(ValueError, match=message):
+        Hierarchy(categories)
+
+
+def test_a_category_that_is_called_like_an_identity_is_left_out():
+    assert RELIGIONS.joined(["religion", "hindu"]) == {"any": ("religion",)}
+    assert RELIGIONS.joined(["deaf"]) == {}
+
+
+def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
+    assert list(CIVIL_COMMENTS.above("bisexual")) == ["sexual_orientation", "any_identity"]
+    assert list(CIVIL_COMMENTS.above("hindu")) == ["religion", "any_identity"]
+    joined = CIVIL_COMMENTS.joined(["hindu", "muslim", "black"])
+    assert joined["religion"] == ("muslim", "hindu")
+    assert set(joined["any_identity"]) == {"hindu", "muslim", "black"}

@@ -1,0 +1,67 @@
+"""The confidence at which many bounds hold together."""
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from bias_metrics.report import jointly
+from bias_metrics.report.jointly import bonferroni_level, joint_level
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(4)
+    labels = rng.random(600) < 0.4
+    masks = {name: rng.random(600) < 0.3 for name in ("a", "b")}
+    first, second = (rng.standard_normal(600) + 1.5 * labels for _ in range(2))
+    return labels, first, second, masks
+
+
+def one_sided(level):
+    return (1 - level) / 2
+
+
+def test_of_cells_that_share_rows_each_gets_more_than_bonferroni_gives(rows):
+    labels, first, second, masks = rows
+    for scores in ((first,), (first, second)):
+        found = joint_level(labels, scores, masks, ["a", "b"])
+        assert 0.05 / 10 < one_sided(found) < 0.05 / 5
+
+
+def test_groups_that_are_the_same_count_once(rows):
+    labels, first, second, masks = rows
+    one = joint_level(labels, (first, second), masks, ["a"])
+    same = dict.fromkeys("abcdef", masks["a"])
+    assert joint_level(labels, (first, second), same, list(same)) == pytest.approx(one, abs=2e-3)
+
+
+def test_independent_numbers_share_the_error_as_sidak_says():
+    found = jointly._level(np.eye(8), 0.05)
+    exact = 2 * 0.95 ** (1 / 8) - 1
+    assert one_sided(found) == pytest.approx(one_sided(exact), rel=0.1)
+    assert found > exact  # two Monte Carlo errors to the safe side
+    assert NormalDist().inv_cdf(1 - one_sided(found)) < 2.6
+
+
+def test_identical_models_and_groups_without_rows_need_no_correction(rows):
+    labels, first, _, masks = rows
+    empty = {"none": np.zeros(600, dtype=bool)}
+    assert joint_level(labels, (first, first), masks, ["a"]) == pytest.approx(0.9)
+    assert joint_level(labels, (first,), empty, ["none"]) == pytest.approx(0.9)
+
+
+def test_with_clusters_the_sums_of_each_cluster_count(rows):
+    labels, first, second, masks = rows
+    clusters = np.arange(600) // 4
+    found = joint_level(labels, (first, second), masks, ["a", "b"], clusters=clusters)
+    assert 0.005 < one_sided(found) < 0.01
+    alone = joint_level(labels, (first, second), masks, ["a", "b"], clusters=np.arange(600))
+    plain = joint_level(labels, (first, second), masks, ["a", "b"])
+    assert alone == pytest.approx(plain, abs=1e-3)
+
+
+def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
+    labels, first, _, masks = rows
+    monkeypatch.setattr(jointly, "MOST_NUMBERS", 100)
+    assert joint_level(labels, (first,), masks, ["a", "b"]) == bonferroni_level(10, 0.05)
