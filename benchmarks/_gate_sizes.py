@@ -6,14 +6,14 @@ data, where some have no rows at all. Scores are normal, so that population valu
 every AUC is .93 and every gap 0 unless a situation says otherwise, and the two models' scores
 have a correlation of .9 within each class.
 
-    BIASGATE_REAL_DATA=FOLDER python -m benchmarks._gate_sizes [DRAWS [SIZE ...]]
+    BIASGATE_REAL_DATA=FOLDER python -m benchmarks._gate_sizes --help
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -148,9 +148,17 @@ def sample(situation: Situation, n_rows: int, n_identities: int, rng: np.random.
     return Rows(labels, masks, clusters, {"candidate": candidate, "champion": champion})
 
 
-def outcome(policy: Policy, rows: Rows) -> str:
-    """Judge as an evaluation does."""
-    rules = policy.decision_rules()
+def before(policy: Policy) -> Policy:
+    """Return the policy as it was before groups were rolled up: 25 rows of each class needed."""
+    content = policy.model_dump(mode="json") | {"roll_up": None}
+    for rule in content["rules"]:
+        least = 25 if rule["scope"] == "each" else 2
+        rule |= {"min_positives": least, "min_negatives": least}
+    return Policy.model_validate(content)
+
+
+def outcomes(policy: Policy, rows: Rows) -> tuple[str, str]:
+    """Judge as an evaluation does: by the policy as it was before, and as it is."""
     measuring = Measuring(
         rows=rows,
         power_mean_groups=None,
@@ -159,51 +167,76 @@ def outcome(policy: Policy, rows: Rows) -> str:
         thresholds={},
         span=lambda *_: None,
     )
-    evidence = {}
-    for key in evidence_needed(rules):
-        found = measuring.evidence(key[1])
-        if policy.hierarchy is not None:
-            found = with_categories(measuring, found, key[1], policy.hierarchy, rules)
-        evidence[key] = found
-    return decide(evidence, rules, today=TODAY, allow_first=True).outcome
+    rules = policy.decision_rules()
+    [key] = evidence_needed(rules)
+    plain = measuring.evidence(key[1])
+    assert policy.hierarchy is not None
+    rolled = with_categories(measuring, plain, key[1], policy.hierarchy, rules)
+    pairs = (plain, before(policy).decision_rules()), (rolled, rules)
+    first, second = (
+        decide({key: found}, of, today=TODAY, allow_first=True).outcome for found, of in pairs
+    )
+    return first, second
 
 
 def simulate(
-    situation: Situation, n_rows: int, n_identities: int, draws: int, policies: dict[str, Policy]
-) -> dict[str, Counter[str]]:
-    """Return how often each policy gave each outcome."""
+    situation: Situation, n_rows: int, n_identities: int, draws: int, policy: Policy
+) -> tuple[Counter[str], Counter[str]]:
+    """Return how often the policy gave each outcome, before and now."""
     rng = np.random.default_rng(zlib.crc32(f"{situation.name} {n_rows} {n_identities}".encode()))
-    found: dict[str, Counter[str]] = {name: Counter() for name in policies}
+    found: tuple[Counter[str], Counter[str]] = Counter(), Counter()
     for _ in range(draws):
         rows = sample(situation, n_rows, n_identities, rng)
-        for name, policy in policies.items():
-            found[name][outcome(policy, rows)] += 1
+        for counts, one in zip(found, outcomes(policy, rows), strict=True):
+            counts[one] += 1
     return found
 
 
-def lines(draws: int, sizes: tuple[int, ...], more: dict[str, Policy]) -> Iterator[str]:
-    """Yield the table as it is computed; `more` are policies to compare with, by name."""
-    yield "| identities | rows | situation | policy | passes | fails | insufficient |"
-    yield "|--:|--:|---|---|--:|--:|--:|"
-    for n_identities in (9, 24):
+def line(situation: Situation, policy: str, n_identities: int, n_rows: int, draws: int) -> str:
+    """Return one line of the table: pass, fail and insufficient in percent, before and now."""
+    found = simulate(situation, n_rows, n_identities, draws, read_policy(policy, Path()))
+    shares = [
+        " / ".join(f"{100 * of[kind] / draws:.0f}" for kind in ("pass", "fail", "insufficient"))
+        for of in found
+    ]
+    asked = "" if situation.passes is None else f"at most {situation.passes:.0%} pass"
+    return (
+        f"| {policy} | {situation.name} | {n_identities} | {n_rows:,} | {draws} | "
+        f"{shares[0]} | {shares[1]} | {asked} |"
+    )
+
+
+def cases(
+    names: str, identities: tuple[int, ...], sizes: tuple[int, ...]
+) -> Iterator[tuple[Situation, str, int, int]]:
+    """Yield the cases whose situation has one of some words in its name."""
+    for n_identities in identities:
         for situation in SITUATIONS:
-            for n_rows in sizes:
-                policies = {name: read_policy(name, Path()) for name in situation.policies}
-                policies |= {name: one for name, one in more.items() if one.name in policies}
-                if situation.group == HINDU and n_identities == 9:
-                    continue
-                found = simulate(situation, n_rows, n_identities, draws, policies)
-                for name, counts in found.items():
-                    shares = " | ".join(
-                        f"{counts[kind] / draws:.0%}" for kind in ("pass", "fail", "insufficient")
-                    )
-                    yield (
-                        f"| {n_identities} | {n_rows:,} | {situation.name} | {name} | {shares} |"
-                    )
+            if not any(word in situation.name for word in names.split(",")):
+                continue
+            if situation.group == HINDU and n_identities == len(real_rows()[1]):
+                continue
+            for policy in situation.policies:
+                yield from ((situation, policy, n_identities, n_rows) for n_rows in sizes)
+
+
+HEAD = """\
+| policy | situation | identities | rows | samples | before | now | required |
+|---|---|--:|--:|--:|---|---|---|"""
+
+
+def main() -> None:
+    """Print the table as it is computed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--situations", default="", help="words in their names, with commas")
+    parser.add_argument("--identities", type=int, nargs="+", default=[9, 24])
+    parser.add_argument("--rows", type=int, nargs="+", default=list(SIZES))
+    given = parser.parse_args()
+    print(HEAD, flush=True)
+    for case in cases(given.situations, tuple(given.identities), tuple(given.rows)):
+        print(line(*case, given.draws), flush=True)
 
 
 if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    chosen = tuple(map(int, sys.argv[2:])) or SIZES
-    for line in lines(number, chosen, {}):
-        print(line, flush=True)
+    main()

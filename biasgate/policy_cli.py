@@ -1,4 +1,4 @@
-"""`biasgate policy`: check a policy, explain it in words, suggest one from a model's numbers."""
+"""`biasgate policy`: check, explain, suggest and plan policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from biasgate.options import DEFAULT_STORE, Store
 from biasgate.registry_cli import registry
 from biasgate.telling import errors_told
 
-app = typer.Typer(name="policy", help="Check, explain and suggest policies.", no_args_is_help=True)
+app = typer.Typer(
+    name="policy", help="Check, explain, suggest and plan policies.", no_args_is_help=True
+)
 File = Annotated[
     str,
     typer.Argument(
@@ -88,3 +90,61 @@ def suggest(
         from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 
         typer.echo(suggested_policy(advise(evidence), name), nl=False)
+
+
+@app.command()
+def plan(
+    file: File,
+    evidence: Annotated[
+        Path | None,
+        typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
+    ] = None,
+    shares: Annotated[
+        Path | None,
+        typer.Option(
+            help="Before anything is labelled: YAML file of how common identities and toxic "
+            "comments are, or civil_comments."
+        ),
+    ] = None,
+    power: Annotated[float, typer.Option(min=0.5, max=0.99, help="Wanted chance to pass.")] = 0.8,
+    auc: Annotated[
+        float, typer.Option(min=0.51, max=0.999, help="Assumed AUC where none was measured.")
+    ] = 0.9,
+    correlation: Annotated[
+        float,
+        typer.Option(
+            min=0, max=0.999, help="Assumed correlation of the two models' AUCs; else measured."
+        ),
+    ] = 0.8,
+    design_effect: Annotated[
+        float, typer.Option(min=1, help="With --shares: how many times clusters widen variances.")
+    ] = 1.0,
+    per_night: Annotated[
+        int | None, typer.Option(min=1, help="Comments that are labelled a night.")
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Plan how many comments a policy needs: in all, and of each identity and class."""
+    with errors_told(verbose=False):
+        from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.gating.plan_inputs import (  # noqa: PLC0415
+            comments_of_evidence,
+            comments_of_shares,
+        )
+        from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_planned import plan_policy, told  # noqa: PLC0415
+
+        policy = read_policy(file, Path())
+        if (evidence is None) == (shares is None):
+            msg = "give either the folder of an evaluation, or `--shares`; got both or neither."
+            raise InputError(msg)
+        if evidence is not None:
+            comments = comments_of_evidence(evidence, policy, correlation=correlation, auc=auc)
+        elif shares is not None:
+            comments = comments_of_shares(
+                shares, policy, auc=auc, correlation=correlation, design_effect=design_effect
+            )
+        found = plan_policy(policy, comments, power=power, per_night=per_night)
+        lines = [json.dumps(found.to_dict(), indent=2)] if as_json else told(found)
+        typer.echo("\n".join(lines))

@@ -116,7 +116,8 @@ class _Judge:
         """Yield one result per number and limit."""
         found = self.evidence[rule.slice, rule.level]
         if not found.is_sample:
-            rule = replace(rule, mode="estimate", min_clusters=1)
+            least = dict.fromkeys(("min_positives", "min_negatives", "min_clusters"), 1)
+            rule = replace(rule, mode="estimate", **least)
         covered: tuple[str, ...] = ()
         if rule.scope == AGGREGATE:
             found, covered = rolled(rule, found)

@@ -29,7 +29,7 @@ class Evidence:
         the one without identities; default each subgroup's own, all rows outside it.
     is_sample : bool, default=True
         Whether rows are a sample of those in question. If not, values decide whatever a rule's
-        mode, clusters need no support, and sentences say that they are about these rows.
+        mode, no support is needed, and sentences say that they are about these rows.
     hierarchy : Hierarchy, optional
         Categories in which small subgroups are judged. Then `report` and comparisons have
         `categories`, in the shape of `subgroups`.

@@ -136,6 +136,15 @@ class EvidenceFile:
             found[slice_, confidence] = one
         return found
 
+    @property
+    def identities(self) -> list[str]:
+        """The measured identities."""
+        return list(self._members)
+
+    def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
+        """Measure all rows, and identities joined into categories as well."""
+        return self._measuring(None, {}).evidence(confidence, categories)
+
     def _measuring(
         self, slice_: str | None, thresholds: Mapping[str, Mapping[str, float]]
     ) -> Measuring:

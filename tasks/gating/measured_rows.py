@@ -17,6 +17,7 @@ from bias_metrics import (
     rate_gaps,
 )
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.results import Check
@@ -116,6 +117,14 @@ class Measuring:
             champion=differences.get("champion"),
             reference=differences.get("reference"),
         )
+
+    def only(self, identities: Sequence[str]) -> Measuring:
+        """Return the same for some identities, unless their background depends on all of them."""
+        if self.background != "outside_subgroup":
+            return self
+        members = self.rows.members
+        few = PackedMasks.of(((name, members[name]) for name in identities), members.n_rows)
+        return replace(self, rows=replace(self.rows, members=few), power_mean_groups=None)
 
     def compare_jointly(self, rival: str, alpha: float) -> dict[str, Any]:
         """Compare the candidate with a rival so that all one-sided bounds hold together."""
@@ -243,8 +252,9 @@ def with_categories(
     small = small_groups(rules, found)
     alone, rolled = None, {}
     if small:
-        level = measuring.joint_level((CANDIDATE, *measuring.rivals), small, (1 - confidence) / 2)
-        alone = measuring.evidence(level)
+        roles = _compared_with(rules, measuring.rivals)
+        level = measuring.joint_level(roles, small, (1 - confidence) / 2)
+        alone = measuring.only(small).evidence(level)
     for rule in rules:
         support = rule.min_positives, rule.min_negatives
         if rule.scope == AGGREGATE and support not in rolled:
@@ -252,6 +262,13 @@ def with_categories(
             own = measuring.evidence(confidence, categories, groups)
             rolled[support] = Rolled(groups, own)
     return replace(found, alone=alone, rolled=rolled)
+
+
+def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
+    """Return the roles that numbers are compared with; the candidate's for limits of its own."""
+    kinds = dict.fromkeys(kind for rule in rules for kind, _ in rule.checks)
+    own = [CANDIDATE] if any(kind not in RIVALS for kind in kinds) else []
+    return own + [role for role in rivals if role in kinds]
 
 
 def _lacks(rule: Rule, found: Evidence) -> bool:

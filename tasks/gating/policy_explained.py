@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from bias_metrics.metrics import CLASSES, METRICS, THRESHOLDS
 from biasgate.tasks.gating.policy import Policy
@@ -169,6 +170,10 @@ def _succession(policy: Policy) -> str:
     )
 
 
+def _categories(hierarchy: Hierarchy) -> str:
+    return "; ".join(f"{name} ({', '.join(of)})" for name, of in hierarchy.categories.items())
+
+
 def _consequences(policy: Policy) -> Iterator[str]:
     if policy.report_only:
         yield "Reports only: `champion` never moves, and no command fails."
@@ -179,6 +184,14 @@ def _consequences(policy: Policy) -> Iterator[str]:
             "evidence, which blocks as well."
         )
         yield _succession(policy)
+    if policy.hierarchy is not None:
+        yield (
+            "An identity with too few comments for a rule is judged in the first category above it "
+            "that has enough (`roll_up`). Alone it fails if it is shown to be worse than the "
+            "champion's at all, or on the wrong side of a limit, at the same confidence for all "
+            "such identities together; otherwise it does not count."
+        )
+        yield f"Categories: {_categories(policy.hierarchy)}."
     then = "are skipped (`allow_first: true`)"
     if not policy.allow_first:
         then = (

@@ -48,7 +48,9 @@ def test_on_a_list_the_value_decides_however_few_its_clusters(value, outcome):
     assert listed.results[0].mode == "estimate"
 
 
-def test_on_a_list_too_few_rows_are_still_too_few():
+def test_on_a_list_no_number_of_rows_is_too_few_but_an_undefined_number_is_an_error():
     rule = Rule("bpsn_auc", "each", floor=0.8, min_negatives=500)
-    evidence = {evidence_needed([rule])[0]: Evidence(content(cell(0.9)), is_sample=False)}
-    assert decide(evidence, [rule], today=TODAY).outcome == "insufficient"
+    key = evidence_needed([rule])[0]
+    for found, outcome in ((cell(0.9), "pass"), ({"value": None, "reason": "none"}, "error")):
+        evidence = {key: Evidence(content(found), is_sample=False)}
+        assert decide(evidence, [rule], today=TODAY).outcome == outcome

@@ -164,11 +164,41 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
 def test_the_defaults_leave_the_digests_of_policies_as_they_were():
     plain = policy(RULE)
     content = plain.model_dump(mode="json")
+    added = {"promote", "objective", "roll_up"}
     assert plain.digest == json_digest(
-        {key: value for key, value in content.items() if key not in {"promote", "objective"}}
+        {key: value for key, value in content.items() if key not in added}
     )
-    others = [policy(RULE, promote="better"), policy(RULE, objective="auc"), plain]
-    assert len({one.digest for one in others}) == 3
+    others = [
+        policy(RULE, promote="better"),
+        policy(RULE, objective="auc"),
+        policy(RULE, roll_up="civil_comments"),
+        plain,
+    ]
+    assert len({one.digest for one in others}) == 4
+
+
+def test_where_small_identities_are_judged_is_told_in_words():
+    text = "\n".join(explain_policy(policy(RULE, roll_up={"religion": ["hindu", "muslim"]})))
+    assert "is judged in the first category above it that has enough (`roll_up`)" in text
+    assert "Categories: religion (hindu, muslim)." in text
+    assert "Categories" not in "\n".join(explain_policy(policy(RULE)))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{a: [b], b: [a]}", "`roll_up` must not go in circles"),
+        ("{a: [x], b: [x]}", "x is in two"),
+        ("jigsaw", "roll_up"),
+    ],
+)
+def test_categories_that_are_none_are_refused(tmp_path, value, message):
+    file = tmp_path / "own.yaml"
+    rule = "{metric: auc, scope: overall, floor: 0.5}"
+    file.write_text(f"version: 1\nname: p\nroll_up: {value}\nrules: [{rule}]", "utf-8")
+    result = command("check", file)
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,9 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
 @pytest.mark.parametrize(
     ("name", "digest"),
     [
-        ("default", "9b24b667764a556ba3b7866fe709c63c747c40315d713500a68f29b0b32079d9"),
-        ("no-worse", "0e330a78457e5c3101b8901a40465ec04b9a5882dd366b5a114e5e3da42b5f12"),
-        ("report-only", "d5669872a1551a105bf0836c067dbad73caf97ff2e931997b434cc8506df30bc"),
+        ("default", "02c59aa9ff7fcd80248b2f8d9883f4ee362f8329f2c809acc48b1344655f9b20"),
+        ("no-worse", "7d40679868b07520c49b7aa86e5a4b06dbce39285d1784e3ad543d43ea050abe"),
+        ("report-only", "d8093feefd4f90a803802173925f67d0feff4746acf1f6a4b522ff9a8dc79131"),
         ("strict", "f708f3cf90ee71197ebac21d3b63a548f22ecfc641d3a5ab4ccb8c082b4be24a"),
     ],
 )

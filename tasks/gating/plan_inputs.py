@@ -1,0 +1,200 @@
+"""What a plan is made from: shares that somebody states, or an evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from bias_metrics.gate.planning import Counts, Guess, standard_error
+from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_planned import Comments, Mentions
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+SHIPPED = Path(__file__).parent / "prevalences"
+_CONFIDENCE = 0.9
+
+
+class MentionShares(Settings):
+    """One identity of a file of shares.
+
+    Attributes
+    ----------
+    share : float
+        Share of all comments that mention it.
+    toxic : float
+        Share of those that are toxic.
+    auc : float, optional
+        Its assumed AUCs. Default: the one for all.
+    """
+
+    share: Share
+    toxic: Share
+    auc: Annotated[float, Field(gt=0.5, lt=1)] | None = None
+
+
+class Shares(Settings):
+    """A file of shares: how common identities and toxic comments are.
+
+    Attributes
+    ----------
+    toxic : float
+        Share of all comments that are toxic.
+    identities : dict of str to MentionShares
+        By name.
+    """
+
+    toxic: Share
+    identities: Annotated[dict[Name, MentionShares], Field(min_length=1)]
+
+
+def comments_of_shares(
+    path: Path, policy: Policy, *, auc: float, correlation: float, design_effect: float
+) -> Comments:
+    """Return what a plan needs from stated shares.
+
+    Parameters
+    ----------
+    path : Path
+        A YAML file of `Shares`, or `civil_comments` for the shares of Civil Comments.
+    policy : Policy
+        For its categories.
+    auc, correlation, design_effect : float
+        What is assumed of every identity: see `Guess`.
+
+    Returns
+    -------
+    Comments
+        Nothing is labelled. The identities of a category are taken as not overlapping.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist or a value is wrong.
+    """
+    shipped = SHIPPED / f"{path.name}.yaml"
+    path = shipped if not path.exists() and shipped.exists() else path
+    if not path.is_file():
+        msg = f"`--shares` must be a file, or civil_comments; {path} does not exist."
+        raise InputError(msg)
+    shares = read_settings(path, Shares)
+    identities = {}
+    for name, one in shares.identities.items():
+        guess = Guess(auc=one.auc or auc, correlation=correlation, inflation=design_effect)
+        identities[name] = Mentions(one.share * one.toxic, one.share * (1 - one.toxic), guess)
+    guess = Guess(auc=auc, correlation=correlation, inflation=design_effect)
+    categories = {
+        name: Mentions(
+            sum(identities[one].toxic for one in members),
+            sum(identities[one].harmless for one in members),
+            guess,
+        )
+        for name, members in _joined(policy.hierarchy, list(identities)).items()
+    }
+    return Comments(shares.toxic, identities, categories, guess)
+
+
+def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc: float) -> Comments:
+    """Return what a plan needs from an evaluation: counts, values, errors, and how models agree.
+
+    Parameters
+    ----------
+    path : Path
+        An `evidence.parquet`, or the folder of results that holds it.
+    policy : Policy
+        For its categories.
+    correlation : float
+        Of the two models' estimates, if there was no champion.
+    auc : float
+        What is assumed of identities that have no numbers yet.
+
+    Returns
+    -------
+    Comments
+        Errors are those measured, so they allow for clusters if the set has any.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    """
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
+        raise InputError(msg)
+    evidence = EvidenceFile(file)
+    identities = evidence.identities
+    joined = _joined(policy.hierarchy, identities)
+    found = evidence.measure_with(_CONFIDENCE, joined)
+    report, champion = found.report, found.champion
+    overall = report["overall"]
+    everyone = overall["n_positive"], overall["n"] - overall["n_positive"]
+    cells = {**report["subgroups"], **report.get("categories", {})}
+    changes = {}
+    if champion is not None:
+        changes = {**champion["subgroups"], **champion.get("categories", {})}
+    agreed = list(_correlations(cells, changes))
+    factors = {name: list(_inflations(one, everyone)) for name, one in cells.items()}
+    every = [one for of_group in factors.values() for one in of_group]
+
+    def mentions(name: str) -> Mentions:
+        one = cells[name]
+        own = one["n_positive"], one["n"] - one["n_positive"]
+        values = {
+            metric: one[metric]["value"]
+            for metric in SUBGROUP_METRICS
+            if one[metric]["value"] is not None
+        }
+        guess = Guess(
+            values=values,
+            auc=auc,
+            correlation=median(agreed) if agreed else correlation,
+            inflation=median(factors[name] or every or [1.0]),
+        )
+        return Mentions(own[0] / overall["n"], own[1] / overall["n"], guess, own)
+
+    value = overall["auc"]["value"]
+    return Comments(
+        everyone[0] / overall["n"],
+        {name: mentions(name) for name in identities},
+        {name: mentions(name) for name in joined},
+        Guess(auc=value, correlation=median(agreed) if agreed else correlation),
+        everyone,
+    )
+
+
+def _joined(hierarchy: Hierarchy | None, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    return {} if hierarchy is None else hierarchy.joined(names)
+
+
+def _correlations(cells: Mapping[str, Any], changes: Mapping[str, Any]) -> Iterator[float]:
+    """Yield how closely two models' estimates agree, in cells with errors of their own."""
+    for name, change in changes.items():
+        for metric in AUCS:
+            error, apart = cells[name][metric].get("std_error"), change[metric].get("std_error")
+            if error and apart is not None:
+                yield min(max(1 - (apart / error) ** 2 / 2, 0.0), 0.999)
+
+
+def _inflations(cells: Mapping[str, Any], everyone: tuple[int, int]) -> Iterator[float]:
+    """Yield how many times larger variances are than those of normal, independent rows."""
+    own = cells["n_positive"], cells["n"] - cells["n_positive"]
+    outside = everyone[0] - own[0], everyone[1] - own[1]
+    if min(*own, *outside) < 2:
+        return
+    for metric in AUCS:
+        cell = cells[metric]
+        if cell.get("std_error") and 0 < cell["value"] < 1:
+            plain = standard_error(metric, cell["value"], Counts(*own, *outside))
+            if math.isfinite(plain) and plain > 0:
+                yield (cell["std_error"] / plain) ** 2

@@ -1,0 +1,159 @@
+"""Small identities in a verdict that is made from an evidence file, and made again from it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias
+from bias_metrics.report.jointly import bonferroni_level
+from biasgate.tasks.gating.verdict import build_verdict
+from tests.tasks.gating.test_gating import CHAMPION, TODAY, evidence_of, policy_of
+
+N = 3_000
+BPSN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.1, "min_negatives": 50}
+FLOORS = {"metric": "subgroup_auc", "scope": "each", "floor": 0.7, "min_positives": 40}
+FINAL = {
+    "metric": "final_score",
+    "scope": "aggregate",
+    "floor": 0.7,
+    "min_positives": 40,
+    "min_negatives": 40,
+}
+ROLL_UP = {"religion": ["hindu", "muslim", "other_religion"]}
+
+
+def made(shift=0.0, **more):
+    """Rows with two religions, of which one is small and one has no rows at all."""
+    rng = np.random.default_rng(2)
+    label = rng.random(N) < 0.4
+    groups = {"hindu": rng.random(N) < 0.012, "muslim": rng.random(N) < 0.2}
+    groups["other_religion"] = np.zeros(N, dtype=bool)
+    base = 2 * label + rng.standard_normal(N)
+    candidate = base + 0.3 * rng.standard_normal(N) + shift * (groups["hindu"] & ~label)
+    return {
+        "id": pa.array([str(one) for one in range(N)]),
+        "label": label,
+        **{f"identity/{name}": mask for name, mask in groups.items()},
+        "score/candidate": candidate,
+        "score/champion": base + 0.3 * rng.standard_normal(N),
+        **more,
+    }
+
+
+def verdict_of(folder, columns, policy, choices=None):
+    evidence = evidence_of(
+        folder,
+        columns,
+        power_mean_groups=None,
+        choices={"background": "outside_subgroup"} | (choices or {}),
+    )
+    members = {name: columns[f"identity/{name}"] for name in ROLL_UP["religion"]}
+    bias = evaluate_bias(
+        columns["label"],
+        columns["score/candidate"],
+        members,
+        background=(choices or {}).get("background", "outside_subgroup"),
+    )
+    report = {
+        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
+        "candidate": {"name": "c", "digest": "d2"},
+        "bias": bias.to_dict(),
+        "thresholds": {"given": {"threshold": 1.0}},
+    }
+    rivals = {"champion": CHAMPION | {"threshold": 1.0}}
+    return build_verdict(report, policy, evidence, rivals, n_candidates=1, today=TODAY)
+
+
+def by_group(verdict, metric="bpsn_auc"):
+    return {one["group"]: one for one in verdict["results"] if one["metric"] == metric}
+
+
+def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(tmp_path):
+    rows = made()
+    verdict = verdict_of(tmp_path, rows, policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP))
+    assert verdict["outcome"] == "pass"
+    found = by_group(verdict)
+    assert found["religion"]["instead_of"] == ["hindu", "other_religion"]
+    assert found["hindu"]["judged_in"] == found["other_religion"]["judged_in"] == "religion"
+    religion = rows["identity/hindu"] | rows["identity/muslim"]
+    alone = compare_bias(
+        rows["label"],
+        rows["score/candidate"],
+        rows["score/champion"],
+        {"religion": religion},
+        confidence=0.9,
+    ).to_dict()["subgroups"]["religion"]["bpsn_auc"]
+    assert (found["religion"]["low"], found["religion"]["high"]) == (alone["low"], alone["high"])
+    assert by_group(verdict, "final_score")[None]["instead_of"] == ["religion", "muslim"]
+    assert "judged_in" not in found["muslim"]
+
+
+def test_without_categories_the_same_rows_are_insufficient(tmp_path):
+    assert verdict_of(tmp_path, made(), policy_of(BPSN))["outcome"] == "insufficient"
+
+
+def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp_path):
+    rows = made()
+    verdict = verdict_of(tmp_path, rows, policy_of(FINAL, roll_up=ROLL_UP))
+    religion = rows["identity/hindu"] | rows["identity/muslim"]
+    groups = {"religion": religion, "muslim": rows["identity/muslim"]}
+    own = evaluate_bias(rows["label"], rows["score/candidate"], groups, confidence=0.9)
+    [one] = verdict["results"]
+    assert one["value"] == pytest.approx(own.final_score.value, abs=1e-12)
+    assert one["low"] == pytest.approx(own.final_score.low, abs=1e-12)
+
+
+def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(tmp_path):
+    verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP))
+    found = by_group(verdict)
+    assert (verdict["outcome"], found["religion"]["outcome"]) == ("fail", "pass")
+    assert found["hindu"]["outcome"] == "fail"
+    assert found["hindu"]["high"] < 0
+    assert found["hindu"]["confidence"] == 0.95
+
+
+def test_with_a_background_of_no_identity_the_small_ones_are_compared_with_it(tmp_path):
+    choices = {"background": "no_identity"}
+    verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP), choices)
+    assert by_group(verdict)["hindu"]["outcome"] == "fail"
+
+
+def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
+    rows = made(cluster=np.arange(N) // 10)
+    few = BPSN | {"min_negatives": 2, "min_clusters": 40}
+    verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
+    found = by_group(verdict)
+    assert found["hindu"]["judged_in"] == "religion"
+    assert "clusters where 40 are needed" in found["hindu"]["sentence"]
+    assert found["religion"]["n_clusters"] >= 40
+
+
+def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path):
+    rows = made()
+    rule = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "margin": 0.2}
+    policy = policy_of(rule | {"min_negatives": 50}, roll_up=ROLL_UP)
+    found = by_group(verdict_of(tmp_path, rows, policy), "fpr_gap")
+    religion = {"religion": rows["identity/hindu"] | rows["identity/muslim"]}
+    both = rows["score/candidate"], rows["score/champion"]
+    options = {"threshold_a": 1.0, "threshold_b": 1.0}
+    alone, hindu = (
+        compare_rate_gaps(rows["label"], *both, groups, **options, confidence=confidence).to_dict()[
+            "subgroups"
+        ]
+        for groups, confidence in (
+            (religion, 0.9),
+            ({"hindu": rows["identity/hindu"]}, bonferroni_level(2 * 7, 0.05)),
+        )
+    )
+    assert found["religion"]["value"] == alone["religion"]["fpr_gap"]["first"]
+    assert found["religion"]["high"] == alone["religion"]["fpr_gap"]["size_high"]
+    assert found["hindu"]["high"] == hindu["hindu"]["fpr_gap"]["size_high"]
+
+
+def test_a_set_without_identities_of_the_categories_is_judged_as_before(tmp_path):
+    rolled = policy_of(BPSN, roll_up={"race": ["black", "white"]})
+    plain = verdict_of(tmp_path, made(), policy_of(BPSN))
+    again = verdict_of(tmp_path, made(), rolled)
+    assert again["results"] == plain["results"]
+    enough = policy_of(BPSN | {"scope": ["muslim"]}, roll_up=ROLL_UP)
+    assert by_group(verdict_of(tmp_path, made(), enough)).keys() == {"muslim"}
