@@ -5,6 +5,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from support.gate_cells import GAPS, TODAY, cell, change, content
 
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed, worst
@@ -18,34 +19,8 @@ from bias_metrics.gate.rules import (
 )
 from bias_metrics.gate.verdict import Evidence
 
-TODAY = date(2026, 11, 21)
-GAPS = ("positive_aeg", "negative_aeg")
 LIMIT = 0.3
 SCOPES = ("overall", "aggregate", "each", "worst", "muslim")
-
-
-def cell(value, low=None, high=None, **more):
-    """A metric of a report."""
-    reason = {} if low is not None else {"reason": "no interval"}
-    return {"value": value, "std_error": 0.01, "low": low, "high": high} | reason | more
-
-
-def change(first, second, low, high, *, gap=False):
-    """A metric of a comparison; of a gap the bounds are those of its size."""
-    ends = {"size_low": low, "size_high": high} if gap else {"low": low, "high": high}
-    return {"first": first, "second": second, "value": first - second} | ends
-
-
-def content(of, *, n_positive=100, n=200, groups=("muslim",)):
-    """A report or comparison in which every metric has one value."""
-    counts = {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
-    cells = counts | dict.fromkeys(SUBGROUP_METRICS, of)
-    return {
-        "overall": {"n": 1000, "n_positive": 500, "auc": of},
-        "subgroups": dict.fromkeys(groups, cells),
-        "power_mean": dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
-        "final_score": of,
-    }
 
 
 def judge(rules, report, champion=None, reference=None, **options):

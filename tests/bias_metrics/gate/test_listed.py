@@ -1,12 +1,12 @@
 """Rows that are the whole list in question: values decide."""
 
 import pytest
+from support.gate_cells import TODAY, cell, change, content
 
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
-from tests.bias_metrics.gate.test_gate import TODAY, cell, change, content
 
 SAMPLED = {"n_clusters": 3, "row_std_error": 0.1}
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from support.gate_cells import GAPS, TODAY, cell, change, content
 
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule, Waiver
 from bias_metrics.gate.verdict import Evidence, Rolled
-from tests.bias_metrics.gate.test_gate import GAPS, TODAY, cell, change, content
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
 FLOOR = Rule("bpsn_auc", "each", floor=0.8, min_negatives=25)

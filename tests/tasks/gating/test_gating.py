@@ -1,22 +1,16 @@
 """Verdicts from evidence files that the library makes from a few hundred rows."""
 
-from datetime import date
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import refuse_unknown_names
 from biasgate.tasks.gating.verdict import build_verdict
-
-TODAY = date(2026, 11, 21)
-CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}
 
 
 @pytest.fixture
@@ -34,19 +28,6 @@ def rows():
     }
 
 
-def evidence_of(folder, columns, **record):
-    """Write rows as evidence."""
-    roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
-    known = {
-        "set_digest": "s",
-        "choices": {"background": "outside_subgroup"},
-        "power_mean_groups": ["gay"],
-        "scores": {role: f"digest of {role}" for role in roles},
-    }
-    pq.write_table(evidence_table(columns, known | record), folder / FILE)
-    return EvidenceFile(folder / FILE)
-
-
 def report_of(columns, **bias):
     measured = evaluate_bias(
         columns["label"],
@@ -59,11 +40,6 @@ def report_of(columns, **bias):
         "candidate": {"name": "c", "digest": "d2"},
         "bias": measured.to_dict() | bias,
     }
-
-
-def policy_of(*rules, **options):
-    known = {"version": 1, "name": "p", "allow_first": True, "rules": list(rules)}
-    return Policy.model_validate(known | options)
 
 
 def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):

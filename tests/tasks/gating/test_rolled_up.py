@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 
 from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias
 from bias_metrics.report.jointly import bonferroni_level
 from biasgate.tasks.gating.verdict import build_verdict
-from tests.tasks.gating.test_gating import CHAMPION, TODAY, evidence_of, policy_of
 
 N = 3_000
 BPSN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.1, "min_negatives": 50}
