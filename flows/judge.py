@@ -81,7 +81,8 @@ def judge_candidate(
     - describe the registered version by its model cards
     """
     verdicts = [judge_on_set(one, rivals, context, evaluation, run) for one in measured]
-    describe_version(measured[0].candidate, measured, run.workplace)
+    model, policy = evaluation.registered_model, evaluation.policy
+    describe_version(measured[0].candidate, measured, model, policy, run.workplace)
     return verdicts
 
 
