@@ -106,7 +106,12 @@ def parse_json(content: bytes | str, what: str) -> Any:
 
 
 def check(
-    content: Any, kind: TypeAdapter[Checked], what: str, *, may_miss: Collection[str] | None = ()
+    content: Any,
+    kind: TypeAdapter[Checked],
+    what: str,
+    *,
+    rule: str = "as biasgate writes it",
+    may_miss: Collection[str] | None = (),
 ) -> Checked:
     """Return a document unchanged if it has the keys and types that are read of it.
 
@@ -118,6 +123,8 @@ def check(
         Its form; other keys are left as they are.
     what : str
         What it is, for the message.
+    rule : str, optional
+        What it must be, for the message.
     may_miss : collection of str, optional
         Keys at the top that may be missing; None for any key anywhere.
 
@@ -135,7 +142,7 @@ def check(
             if not (missing and known):
                 place = ".".join(map(str, one["loc"])) or "it"
                 problem = f"{printable(place)[:_SHOWN]}: {printable(one['msg'])[:_SHOWN]}"
-                msg = f"{what} must be as biasgate writes it; {problem}."
+                msg = f"{what} must be {rule}; {problem}."
                 raise InputError(msg) from None
     found: Checked = content
     return found

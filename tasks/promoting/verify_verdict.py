@@ -220,7 +220,8 @@ def _attested(
         content = _attestation(gateway, run_id)
         envelope = Envelope.of_dict(content, f"the attestation on {name}")
         statement = read_statement(envelope, f"the attestation on {name}")
-        signed_at = annotations_of(statement).get("signedAt", "")
+        said = annotations_of(statement)
+        signed_at = said["signedAt"] if said is not None else ""
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         vouched_for = verdict_digest(verdict) in vouched

@@ -141,7 +141,7 @@ class Envelope:
         InputError
             If it is none.
         """
-        found = check(content, _ENVELOPES, where)
+        found = check(content, _ENVELOPES, where, rule="a DSSE envelope")
         payload = _decoded(found["payload"], where)
         return cls(payload, found["payloadType"], signatures_of(found["signatures"], where))
 
