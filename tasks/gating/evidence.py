@@ -7,7 +7,6 @@ sets and scores that it was created from.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +33,7 @@ from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.common.untrusted import parse_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
 from biasgate.tasks.records import Bound, Choices
 
@@ -83,7 +83,11 @@ class EvidenceFile:
     @cached_property
     def record(self) -> EvidenceRecord:
         """The origin of the rows."""
-        found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[RECORD])
+        known = pq.read_schema(self.path).metadata or {}
+        if RECORD not in known:
+            msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
+            raise InputError(msg)
+        found: EvidenceRecord = parse_json(known[RECORD], "the origin of the evidence")
         return found
 
     @cached_property

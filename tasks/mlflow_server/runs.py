@@ -8,7 +8,6 @@ thread. A run is searched by its key before it is created, so that tasks can be 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
@@ -22,6 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import flush_all
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import files_at
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
@@ -266,9 +266,17 @@ class Gateway(Registry):
         return uri
 
     def read_json(self, run_id: str, name: str) -> Any:
-        """Read one JSON file of a run's artifacts."""
+        """Read one JSON file of a run's artifacts.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none in a local store.
+        InputError
+            If there is none on a server, or it is not plain JSON in a regular file.
+        """
         with self.run_files(run_id, [name]) as folder:
-            return json.loads((folder / name).read_text("utf-8"))
+            return read_json(folder / name, f"{name} of run {run_id}")
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table for the run page."""
