@@ -247,17 +247,26 @@ class Gateway(Registry):
         InputError
             If there is no such run, or its files are missing.
         """
+        with files_at(self.artifacts_of(run_id), self.uri, self.work, names) as folder:
+            yield folder
+
+    def artifacts_of(self, run_id: str) -> str:
+        """Return the URI of a run's artifacts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run.
+        """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
-            uri = str(self.client.get_run(run_id).info.artifact_uri)
+            return str(self.client.get_run(run_id).info.artifact_uri)
         except MlflowException as error:
             if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
-        with files_at(uri, self.uri, self.work, names) as folder:
-            yield folder
 
     def read_json(self, run_id: str, name: str) -> Any:
         """Read one JSON file of a run's artifacts.
