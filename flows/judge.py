@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.gating.evidence_writing import gather_evidence
-from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.pinned import look_at_ledger

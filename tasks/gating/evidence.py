@@ -31,6 +31,7 @@ from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
+from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
@@ -92,11 +93,12 @@ class EvidenceFile:
 
     @cached_property
     def _table(self) -> pa.Table:
-        return pq.read_table(self.path)
+        with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
+            return file.read()
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column."""
-        return np.asarray(self._table[name].to_numpy())
+        return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the columns with a prefix, by the rest of their names."""

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.own_folders import own_folder
@@ -37,6 +39,8 @@ def work_folder(parent: Path | None) -> Iterator[Path]:
 
 def local_folder(uri: str) -> Path | None:
     """Return the folder at a URI of this machine's files; None for any other URI."""
+    if uri.startswith("file:///") and os.name == "posix":  # as below, without importing MLflow
+        return Path(url2pathname(urlsplit(uri).path))
     from mlflow.utils.file_utils import local_file_uri_to_path  # noqa: PLC0415
     from mlflow.utils.uri import is_local_uri  # noqa: PLC0415
 

@@ -233,7 +233,7 @@ class Gateway(Registry):
 
     def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
         """Upload a folder's files; in a local store they survive a power cut."""
-        self._artifacts_of(run_id)
+        self.artifacts_of(run_id)
         self.client.log_artifacts(run_id, str(folder), path)
         if self.artifacts is not None and any(folder.iterdir()):
             with self.run_files(run_id) as kept:
@@ -248,11 +248,17 @@ class Gateway(Registry):
         InputError
             If there is no such run, or its files are missing.
         """
-        with files_at(self._artifacts_of(run_id), self.uri, self.work, names) as folder:
+        with files_at(self.artifacts_of(run_id), self.uri, self.work, names) as folder:
             yield folder
 
-    def _artifacts_of(self, run_id: str) -> str:
-        """Return where a run's artifacts are, if that host may have the server's credentials."""
+    def artifacts_of(self, run_id: str) -> str:
+        """Return the URI of a run's artifacts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run, or that host must not get the server's credentials.
+        """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -280,7 +286,7 @@ class Gateway(Registry):
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table for the run page."""
-        self._artifacts_of(run_id)
+        self.artifacts_of(run_id)
         self.client.log_table(run_id, dict(rows), file)
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
