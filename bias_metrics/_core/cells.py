@@ -176,8 +176,9 @@ def lacks(**counts: int) -> str | None:
 def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> MetricValue:
     if min(placed.n, runs.n) < 2:
         return MetricValue(value, "fewer than 2 rows in a class")
-    std_error = math.sqrt(delong_variance(placed, runs))
-    low, high = auc_interval(value, std_error, placed.n, runs.n, z)
+    variance, freedom = delong_variance(placed, runs)
+    std_error = math.sqrt(variance)
+    low, high = auc_interval(value, std_error, placed.n, runs.n, z, freedom=freedom)
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 

@@ -197,7 +197,7 @@ def _number(
     rule: Rule, kind: Kind, target: Target, content: Mapping[str, Any]
 ) -> tuple[str | None, Measured, Mapping[str, Any]]:
     """Return a number's group, the number as a rule sees it, and its cell."""
-    if not target.members:
+    if target.scope != WORST:
         cell = target.cell(content)
         return target.group, measured(cell, kind, is_gap=rule.is_gap), cell
     cells = {str(one.group): one.cell(content) for one in target.members}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,8 @@ class Target:
     own, background : mapping
         Rows by class: of the subgroup and of its background, or of all.
     members : tuple of Target
-        For `worst`: the subgroups among which it is the worst.
+        For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
+        covers.
     """
 
     scope: str
@@ -47,10 +48,19 @@ class Target:
         return cell
 
     def lack_of_support(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
-        """Say which rows or clusters are too few for the rule; None if there are enough."""
-        if self.members:
-            lacks = ((one.group, one.lack_of_support(rule, content)) for one in self.members)
-            return next((f"{group} has {lack}" for group, lack in lacks if lack), None)
+        """Say which rows or clusters are too few for the rule; None if there are enough.
+
+        The worst of several subgroups, and an aggregate of them, need support in each one.
+        """
+        for one in self.members:
+            if lack := one.lack_of_rows(rule) or one.lack_of_clusters(rule, content):
+                return f"{one.group} has {lack}"
+        if self.scope == WORST:
+            return None
+        return self.lack_of_rows(rule) or self.lack_of_clusters(rule, content)
+
+    def lack_of_rows(self, rule: Rule) -> str | None:
+        """Say which rows are too few."""
         of_own, of_background = (
             METRICS[rule.metric].classes if self.scope == "subgroup" else (CLASSES, ())
         )
@@ -60,7 +70,11 @@ class Target:
             for name in classes:
                 if counts[name] < needed[name]:
                     return f"{counts[name]} {side}{name}s where {needed[name]} are needed"
-        n_clusters = self.cell(content).get("n_clusters")
+        return None
+
+    def lack_of_clusters(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
+        """Say that clusters are too few; an aggregate has as many as its weakest subgroup."""
+        n_clusters = self.cell(content).get("n_clusters") if self.path else None
         if n_clusters is not None and n_clusters < rule.min_clusters:
             return f"{n_clusters} clusters where {rule.min_clusters} are needed"
         return None
@@ -82,22 +96,33 @@ def targets_of(
     elif rule.scope == AGGREGATE:
         whole = METRICS[rule.metric].compares is None
         path = (rule.metric,) if whole else ("power_mean", rule.metric)
-        yield Target(AGGREGATE, None, path, everyone, everyone)
+        rows = _rows_of(report, report["power_mean"]["groups"], shared_background)
+        covered = tuple(Target("subgroup", name, (), *counts) for name, counts in rows.items())
+        yield Target(AGGREGATE, None, path, everyone, everyone, covered)
     else:
         subgroups = report["subgroups"]
         all_of_them = rule.scope in {EACH, WORST}
         names = tuple(subgroups) if all_of_them else _known(rule.named_groups, subgroups)
-        found = []
-        for name in names:
-            own = _counts(subgroups[name])
-            outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
-            background = shared_background or outside
-            at = () if rule.threshold is None else ("thresholds", rule.threshold)
-            place = (*at, "subgroups", name, rule.metric)
-            found.append(Target("subgroup", name, place, own, background))
+        at = () if rule.threshold is None else ("thresholds", rule.threshold)
+        found = [
+            Target("subgroup", name, (*at, "subgroups", name, rule.metric), *counts)
+            for name, counts in _rows_of(report, names, shared_background).items()
+        ]
         if rule.scope == WORST and found:
             found = [Target(WORST, None, (), everyone, everyone, tuple(found))]
         yield from found
+
+
+def _rows_of(
+    report: Mapping[str, Any], names: Sequence[str], shared_background: Counts | None
+) -> dict[str, tuple[Counts, Counts]]:
+    """Return the rows of each subgroup and of its background, by class."""
+    everyone, found = _counts(report["overall"]), {}
+    for name in names:
+        own = _counts(report["subgroups"][name])
+        outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
+        found[name] = own, shared_background or outside
+    return found
 
 
 def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, ...]:

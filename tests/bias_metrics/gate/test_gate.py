@@ -43,7 +43,8 @@ def content(of, *, n_positive=100, n=200, groups=("muslim",)):
     return {
         "overall": {"n": 1000, "n_positive": 500, "auc": of},
         "subgroups": dict.fromkeys(groups, cells),
-        "power_mean": dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
+        "power_mean": {"groups": list(groups)}
+        | dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
         "final_score": of,
     }
 
@@ -248,6 +249,25 @@ def test_a_bound_that_is_no_number_is_an_error(end):
 def test_an_undefined_aggregate_is_insufficient():
     rule = Rule("final_score", "aggregate", floor=0.8)
     assert judge([rule], content(cell(None))).outcome == "insufficient"
+
+
+@pytest.mark.parametrize(
+    ("metric", "lack"),
+    [
+        ("final_score", "gay has 3 positives where 25 are needed"),
+        ("subgroup_auc", "gay has 3 positives where 25 are needed"),
+        ("bnsp_auc", "gay has 3 positives where 25 are needed"),
+        ("bpsn_auc", None),
+    ],
+)
+def test_an_aggregate_needs_support_in_every_subgroup_that_it_covers(metric, lack):
+    report = content(cell(0.99, 0.98, 0.995), groups=("muslim", "gay"))
+    report["subgroups"]["gay"] = report["subgroups"]["gay"] | {"n": 203, "n_positive": 3}
+    rule = Rule(metric, "aggregate", floor=0.8, min_positives=25, min_negatives=25)
+    (result,) = judge([rule], report).results
+    assert (lack or "shown to be at least") in result.sentence
+    report["power_mean"]["groups"] = ["muslim"]
+    assert judge([rule], report).outcome == "pass"
 
 
 def test_the_worst_subgroup_is_bounded_by_every_subgroups_bounds():
