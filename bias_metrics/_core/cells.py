@@ -109,19 +109,17 @@ class Comparison:
         base = self.base if self.excluded is None else self.base.without(self.excluded)
         return WeightedPair(base, self.searched)
 
-    def measure(self, confidence: float | None) -> MetricValue:
-        """Return the AUC, with its interval where `confidence` is given."""
+    def measure(self, z: float | None) -> MetricValue:
+        """Return the AUC, with its interval where `z` is given."""
         if lack := self.lack():
             return undefined(lack)
         if self.base.weight is not None:
-            return _of_weighted(self.weighted, confidence, flip=self.flip)
+            return _of_weighted(self.weighted, z, flip=self.flip)
         runs, placed = self.runs, self.placed
         pairs = placed.n * runs.n
         wins = placed.doubled_wins(runs)
         value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
-        if confidence is None:
-            return MetricValue(value)
-        return _with_interval(value, placed, runs, quantile(confidence))
+        return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
 
 
 def comparisons(
@@ -169,11 +167,9 @@ def overall_comparison(everyone: SortedClasses) -> Comparison:
 
 def measure_cells(compared: Mapping[str, Comparison], confidence: float | None = None) -> Cells:
     """Compute the five metrics of one subgroup; undefined cells carry their reason."""
+    z = None if confidence is None else quantile(confidence)
     return Cells(
-        **{
-            name: _centred(one.measure(confidence), METRICS[name].centre)
-            for name, one in compared.items()
-        }
+        **{name: _centred(one.measure(z), METRICS[name].centre) for name, one in compared.items()}
     )
 
 
@@ -181,12 +177,11 @@ def pair_auc(
     negative: SortedScores, positive: SortedScores, confidence: float | None = None
 ) -> MetricValue:
     """Compute AUC(negative, positive) = P(positive > negative) + P(equal) / 2."""
+    z = None if confidence is None else quantile(confidence)
     # Fewer searches: the smaller class is searched in the larger one.
     if positive.n <= negative.n:
-        return Comparison(negative, None, positive, "negatives", "positives").measure(confidence)
-    return Comparison(positive, None, negative, "positives", "negatives", flip=True).measure(
-        confidence
-    )
+        return Comparison(negative, None, positive, "negatives", "positives").measure(z)
+    return Comparison(positive, None, negative, "positives", "negatives", flip=True).measure(z)
 
 
 def lacks(**counts: int) -> str | None:
@@ -203,15 +198,15 @@ def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> Metric
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 
-def _of_weighted(pair: WeightedPair, confidence: float | None, *, flip: bool) -> MetricValue:
+def _of_weighted(pair: WeightedPair, z: float | None, *, flip: bool) -> MetricValue:
     value = pair.value(flip=flip)
-    if confidence is None:
+    if z is None:
         return MetricValue(value)
     if lack := pair.lack():
         return MetricValue(value, lack)
     std_error, freedom = pair.error
-    stretched = quantile(confidence, freedom) / quantile(confidence) * std_error
-    low, high = auc_interval(value, stretched, *pair.sizes, quantile(confidence))
+    stretched = quantile(math.erf(z / math.sqrt(2)), freedom) / z * std_error
+    low, high = auc_interval(value, stretched, *pair.sizes, z)
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 

@@ -143,7 +143,7 @@ def _of_weighted(bias: BiasReport) -> Explained:
             "subgroups": subgroups,
         },
         "thresholds": {},
-        "look_first": look_first(bias_record(bias), subgroups),
+        "look_first": look_first(bias_record(bias), subgroups, diagnosed=False),
     }
 
 
@@ -156,7 +156,11 @@ def _affordable(bias: BiasReport) -> int:
 
 
 def look_first(
-    bias: Bias, diagnoses: Mapping[str, DiagnosisRecord], *, clustered: bool = False
+    bias: Bias,
+    diagnoses: Mapping[str, DiagnosisRecord],
+    *,
+    clustered: bool = False,
+    diagnosed: bool = True,
 ) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
@@ -168,6 +172,8 @@ def look_first(
         The diagnosis of each identity.
     clustered : bool, default=False
         Whether rows belong to clusters, which the diagnoses do not take into account.
+    diagnosed : bool, default=True
+        Whether there are diagnoses.
 
     Returns
     -------
@@ -188,7 +194,7 @@ def look_first(
     found = diagnoses[first]
     number = f"{metric} {value:.3f}"
     told = f"The lowest AUC is {number} of {first}."
-    if found["evidence"]:
+    if diagnosed:
         told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
