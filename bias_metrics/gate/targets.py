@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,11 @@ from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]
+_ROUNDING = 1e-9  # equal weights are worth their number of rows
+
+
+class _Effective(dict[str, int]):
+    """Rows of equal weight that weighted rows are worth."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class Target:
     path : tuple of str
         The keys under which the number is found.
     own, background : mapping
-        Rows by class: of the subgroup and of its background, or of all.
+        Rows by class: of the subgroup and of its background, or of all. With sampling weights,
+        how many rows of equal weight they are worth.
     members : tuple of Target
         For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
         covers.
@@ -69,7 +76,8 @@ class Target:
         for side, counts, classes in sides:
             for name in classes:
                 if counts[name] < needed[name]:
-                    return f"{counts[name]} {side}{name}s where {needed[name]} are needed"
+                    what = f"effective {side}" if isinstance(counts, _Effective) else side
+                    return f"{counts[name]} {what}{name}s where {needed[name]} are needed"
         return None
 
     def lack_of_clusters(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
@@ -121,7 +129,8 @@ def _rows_of(
     for name in names:
         own = _counts(report["subgroups"][name])
         outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
-        found[name] = own, shared_background or outside
+        effective = _effective(report["subgroups"][name], "background_")
+        found[name] = own, effective or shared_background or outside
     return found
 
 
@@ -137,4 +146,13 @@ def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, .
 
 
 def _counts(rows: Mapping[str, Any]) -> Counts:
-    return {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}
+    """Return the rows by class; with sampling weights, how many equal ones they are worth."""
+    known = {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}
+    return _effective(rows) or known
+
+
+def _effective(rows: Mapping[str, Any], of: str = "") -> Counts | None:
+    if "effective" not in rows:
+        return None
+    known = {name: rows["effective"][of + name] for name in CLASSES}
+    return _Effective({name: math.floor(one + _ROUNDING) for name, one in known.items()})

@@ -1,7 +1,8 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
 `evidence.parquet` holds every measured row: its id, its label, its identities and slices, its
-cluster, and the scores of the candidate and its rivals. It holds no text. Its metadata name the
+cluster, its sampling weight, and the scores of the candidate and its rivals. A row that stands for
+several identical rows is in it as often. It holds no text. Its metadata name the
 sets and scores that it was created from.
 """
 
@@ -35,7 +36,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
 from biasgate.tasks.records import Bound, Choices
 
 FILE = "evidence.parquet"
@@ -51,6 +52,7 @@ class _Rows:
     labels: npt.NDArray[np.bool_]
     members: PackedMasks
     clusters: npt.NDArray[Any] | None
+    weights: npt.NDArray[np.float64] | None
     scores: dict[str, npt.NDArray[np.floating]]
 
 
@@ -155,7 +157,7 @@ class EvidenceFile:
             first = evaluate_bias(rows.labels, rows.scores["candidate"], rows.members, **options)
         report = first.to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
-        del options["power_mean_groups"]
+        del options["power_mean_groups"], options["sample_weight"]
         for name, of_role in thresholds.items():
             at = of_role["candidate"]
             spans = {role: self._span(name, role, confidence) for role in of_role}
@@ -212,6 +214,7 @@ class EvidenceFile:
             "power_mean_groups": self.record["power_mean_groups"],
             "confidence": confidence,
             "clusters": rows.clusters,
+            "sample_weight": rows.weights,
             "background": self._background,
         }
 
@@ -227,6 +230,7 @@ class EvidenceFile:
             labels=self.column("label")[rows],
             members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
             clusters=None if self._clusters is None else self._clusters[rows],
+            weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},
         )
 
