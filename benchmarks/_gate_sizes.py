@@ -145,7 +145,7 @@ def sample(situation: Situation, n_rows: int, n_identities: int, rng: np.random.
     candidate = base + own[0] + moved + situation.better * labels
     champion = base + own[1] + (moved if situation.both else 0.0)
     masks = PackedMasks.of(members.items(), n_rows)
-    return Rows(labels, masks, clusters, {"candidate": candidate, "champion": champion})
+    return Rows(labels, masks, clusters, None, {"candidate": candidate, "champion": champion})
 
 
 def before(policy: Policy) -> Policy:

@@ -1,10 +1,11 @@
-"""For deploy scripts, before they load a model: `require_champion` and `open_champion`."""
+"""For deploy scripts, before they load a model."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,9 +103,58 @@ def open_champion(
         raise
 
 
+def require_attestation(
+    file: str | Path,
+    folder: str | Path,
+    model: str,
+    *,
+    version: str | None = None,
+    policy_digest: str | None = None,
+    evaluation_sets: Mapping[str, str] | None = None,
+) -> None:
+    """Check the files of a folder against signed attestations; raise an error if they do not hold.
+
+    Needs neither registry nor network, only the public keys that are trusted here. As
+    `biasgate verify --attestation`.
+
+    Parameters
+    ----------
+    file : str or Path
+        As `biasgate attest` writes it.
+    folder : str or Path
+        The model's files, as they are to be deployed.
+    model : str
+        The registered model that must be attested.
+    version : str, optional
+        Its version. Default: any that passed. Nothing here says whether it was blocked or replaced
+        since: `require_champion` does.
+    policy_digest : str, optional
+        The policy that must have judged it, as `biasgate policy check` prints its digest. Default:
+        any that a trusted key signed, also a lenient one.
+    evaluation_sets : mapping of str to str, optional
+        The required sets by name, each with the digest of its rows or an empty text. Default: any.
+
+    Raises
+    ------
+    ValueError
+        If an attestation is not signed by a trusted key, did not pass, is of another model, policy
+        or set, or of other files. The text says what does not hold.
+    """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.promoting.attestation import verify_attestation  # noqa: PLC0415
+    from biasgate.tasks.promoting.pins import Pins  # noqa: PLC0415
+
+    pins = Pins(model, version, policy_digest, evaluation_sets)
+    findings = verify_attestation(Path(file), Path(folder), pins)
+    wrong = [f"{one.what}: {one.sentence}" for one in findings if not one.holds]
+    if wrong:
+        raise InputError(f"{folder} must not be deployed.\n  " + "\n  ".join(wrong))
+
+
 def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:
     """Return the registry, and the store if there is one."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
@@ -118,5 +168,5 @@ def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gatew
         raise InputError(msg)
     if not uri:
         require_store(folder)
-    gateway = Gateway.at(uri) if uri else Gateway.of_store(folder)
+    gateway = Gateway.at(uri) if uri else for_reading(Gateway.of_store(folder))
     return gateway, folder if folder.is_dir() else None

@@ -35,7 +35,7 @@ def check(file: File) -> None:
         policy = read_policy(file, Path())
         for warning in warn_of_policy(policy, datetime.now(UTC).date()):
             typer.echo(f"warning: {warning}")
-        typer.echo(f"policy {policy.name}: {len(policy.rules)} rules, digest {policy.digest[:12]}")
+        typer.echo(f"policy {policy.name}: {len(policy.rules)} rules, digest {policy.digest}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
@@ -33,20 +34,31 @@ _SENTENCES = 8
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console that does not cut tables if the output is not a terminal."""
-    found = Console(stderr=stderr, highlight=False)
+    found = Console(stderr=stderr, highlight=False, emoji=False)
     if found.is_terminal or "COLUMNS" in os.environ:
         return found
-    return Console(stderr=stderr, highlight=False, width=_WIDTH)
+    return Console(stderr=stderr, highlight=False, emoji=False, width=_WIDTH)
+
+
+def shown(text: str, *, keep: str = "") -> str:
+    """Return a text of others for the console: neither control characters nor markup work."""
+    return escape(printable(text, keep=keep))
 
 
 def print_error(text: str) -> None:
     """Print an error on standard error, with secrets masked."""
-    console(stderr=True).print(f"[bold red]error[/]: {escape(masked(text))}", soft_wrap=True)
+    text = shown(masked(text), keep="\n")
+    console(stderr=True).print(f"[bold red]error[/]: {text}", soft_wrap=True)
 
 
 def print_step(text: str) -> None:
     """Print a started or finished step on standard error."""
-    console(stderr=True).print(f"  [dim]{escape(text)}[/]", soft_wrap=True)
+    console(stderr=True).print(f"  [dim]{shown(text)}[/]", soft_wrap=True)
+
+
+def print_sentence(text: str) -> None:
+    """Print a result in words, which may name what others wrote."""
+    console().print(shown(text), soft_wrap=True)
 
 
 def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -> None:
@@ -67,27 +79,27 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
         report = reports[names]
         print_table(out, report, verdict, _COLOURS)
         for warning in report["warnings"]:
-            out.print(f"[yellow]warning[/]: {escape(warning)}", soft_wrap=True)
+            out.print(f"[yellow]warning[/]: {shown(warning)}", soft_wrap=True)
         for line in explained(report):
-            out.print(escape(line), soft_wrap=True)
+            out.print(shown(line), soft_wrap=True)
         _print_verdict(out, verdict)
     for decision in summary["decisions"]:
         colour = "cyan" if decision["report_only"] else _COLOURS[decision["outcome"]]
         word = word_of(decision).text
-        name, sentence = escape(decision["candidate"]), escape(decision["sentence"])
+        name, sentence = shown(decision["candidate"]), shown(decision["sentence"])
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
 
 def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
     """Print the promotions of a model, latest first."""
     out = console()
-    out.print(f"[bold]champion of {escape(model)}[/] (times in UTC)")
+    out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
     for one in entries:
-        when = one["opened"][:19].replace("T", " ")
+        when = shown(one["opened"][:19].replace("T", " "))
         out.print(f"\n[bold]{one['number']}[/]  {when}  {one['action']}: ", end="")
-        out.print(escape(_moved(one)))
+        out.print(shown(_moved(one)))
         for what in (f"{one['state']}: {one['note']}", f"why: {one['reason']}"):
-            out.print(Padding(escape(what), (0, 0, 0, 3)))
+            out.print(Padding(shown(what), (0, 0, 0, 3)))
 
 
 def _moved(entry: HistoryEntry) -> str:
@@ -106,7 +118,7 @@ def print_findings(findings: Sequence[Any]) -> None:
     out = console()
     for one in findings:
         word = "[green]holds[/]" if one.holds else "[bold red]DOES NOT HOLD[/]"
-        out.print(f"{word}  {escape(one.what)}: {escape(one.sentence)}", soft_wrap=True)
+        out.print(f"{word}  {shown(one.what)}: {shown(one.sentence)}", soft_wrap=True)
 
 
 def explained(report: Report) -> list[str]:
@@ -131,10 +143,10 @@ def explained(report: Report) -> list[str]:
 def print_where_to_look(output: Path, store: Path) -> None:
     """Print where the results are and how to see them."""
     out = console()
-    out.print(f"\nReports and figures: {escape(str(output))}", soft_wrap=True)
+    out.print(f"\nReports and figures: {shown(str(output))}", soft_wrap=True)
     server = os.environ.get("MLFLOW_TRACKING_URI")
     where = masked(server) if server else f"{command()} ui --store {store}"
-    out.print(f"Runs in MLflow:      {escape(where)}", soft_wrap=True)
+    out.print(f"Runs in MLflow:      {shown(where)}", soft_wrap=True)
 
 
 def print_next_steps(output: Path) -> None:
@@ -149,7 +161,7 @@ def print_next_steps(output: Path) -> None:
     out = console()
     out.print("\nWhat to do next:")
     for verb, what in steps.items():
-        out.print(f"  {verb:8} {escape(what)}", soft_wrap=True)
+        out.print(f"  {verb:8} {shown(what)}", soft_wrap=True)
 
 
 def command() -> str:
@@ -186,7 +198,7 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
 
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
-    policy = escape(verdict["policy"]["name"])
+    policy = shown(verdict["policy"]["name"])
     n_skipped = len(verdict["results"]) - len(judged)
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     if not against:
@@ -195,7 +207,7 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
     out.print(f"Policy {policy}: {len(against)} of {len(judged)} checks did not pass{skipped}:")
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
-        out.print(f"  [{_COLOURS[kind]}]{kind}[/] {escape(one['sentence'])}", soft_wrap=True)
+        out.print(f"  [{_COLOURS[kind]}]{kind}[/] {shown(one['sentence'])}", soft_wrap=True)
     if len(against) > _SENTENCES:
         out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")
     out.print("")

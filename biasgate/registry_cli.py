@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
-from biasgate.printing import print_error, print_findings, print_history
+from biasgate.printing import print_error, print_findings, print_history, print_sentence
 from biasgate.tasks.common.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say
 
@@ -38,7 +38,7 @@ def promote(
         from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
 
         decision = promote_version(model, version, reason, gateway)
-        typer.echo(decision["sentence"])
+        print_sentence(decision["sentence"])
         raise typer.Exit(word_of(decision).exit_code)
 
 
@@ -49,7 +49,7 @@ def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
         decision = roll_back(model, reason, gateway)
-        typer.echo(decision["sentence"])
+        print_sentence(decision["sentence"])
         raise typer.Exit(word_of(decision).exit_code)
 
 
@@ -60,7 +60,7 @@ def history(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """List the promotions and rollbacks of a model, latest first."""
-    with registry(store, quiet=as_json) as gateway:
+    with registry(store, quiet=as_json, reading=True) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
         entries = past(model, gateway)
@@ -87,7 +87,7 @@ def reset(
     with registry(store) as gateway:
         from biasgate.tasks.promoting.reset import reset as set_anew  # noqa: PLC0415
 
-        typer.echo(set_anew(model, version, reason, gateway)["sentence"])
+        print_sentence(set_anew(model, version, reason, gateway)["sentence"])
 
 
 @app.command()
@@ -100,11 +100,11 @@ def attest(
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Write a version's signed attestations to a file, to verify it where there is no registry."""
-    with registry(store) as gateway:
+    with registry(store, reading=True) as gateway:
         from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
 
         found, n_lines = write_attestation(model, version, output, gateway)
-        typer.echo(f"{output}: {n_lines} signed attestations of {found.uri}")
+        print_sentence(f"{output}: {n_lines} signed attestations of {found.uri}")
 
 
 @app.command()
@@ -121,20 +121,40 @@ def verify(
         Path | None,
         typer.Option("--model", help="With --attestation: the folder of the model's files."),
     ] = None,
+    policy_digest: Annotated[
+        str | None,
+        typer.Option(
+            help="With --attestation: the policy that must have judged, by the digest that "
+            "`biasgate policy check` prints.",
+            metavar="DIGEST",
+        ),
+    ] = None,
+    evaluation_set: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --attestation: a required set, alone or with the digest of its rows; once "
+            "for each. There must be no others.",
+            metavar="NAME[=DIGEST]",
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Recompute the verdicts of a version from their evidence, and check that they still hold.
 
     With --attestation and --model: check the files of a folder against signed attestations, with
-    nothing but the public keys that are trusted here.
+    nothing but the public keys that are trusted here. Pin what they must be of: MODEL, VERSION,
+    --policy-digest and --evaluation-set. What is not pinned may be anything that a trusted key
+    signed.
 
     Exit codes: 0 everything holds, 3 something does not.
     """
-    if attestation is not None or folder is not None or model is None:
-        findings = _verify_offline(attestation, folder, model)
+    pins = {"policy_digest": policy_digest, "sets": _sets(evaluation_set)}
+    asked = (attestation, folder, policy_digest, evaluation_set)
+    if model is None or any(one is not None and one != [] for one in asked):
+        findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
-        with registry(store, quiet=as_json) as gateway:
+        with registry(store, quiet=as_json, reading=True) as gateway:
             from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
 
             findings = check(model, version, gateway, store)
@@ -145,29 +165,40 @@ def verify(
     raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
 
 
-def _verify_offline(
-    attestation: Path | None, folder: Path | None, model: str | None
-) -> list[Finding]:
+def _sets(named: list[str] | None) -> dict[str, str] | None:
+    if not named:
+        return None
+    return {name: digest for name, _, digest in (one.partition("=") for one in named)}
+
+
+def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) -> list[Finding]:
     with errors_told(verbose=False):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
 
-        if attestation is None or folder is None or model is not None:
+        if attestation is None or folder is None:
             msg = (
-                "`biasgate verify` must be given either MODEL, or --attestation FILE and --model "
-                "FOLDER."
+                "`biasgate verify` must be given MODEL, or --attestation FILE and --model FOLDER; "
+                "--policy-digest and --evaluation-set are for an attestation."
             )
             raise InputError(msg)
         from biasgate.tasks.promoting.attestation import verify_attestation  # noqa: PLC0415
+        from biasgate.tasks.promoting.pins import Pins  # noqa: PLC0415
 
-        return verify_attestation(attestation, folder)
+        return verify_attestation(attestation, folder, Pins(**pins))
 
 
 @contextmanager
-def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator[Any]:
-    """Yield the gateway of an existing store; exit as for a block if verification fails."""
+def registry(
+    store: Path, *, quiet: bool = False, new: bool = False, reading: bool = False
+) -> Iterator[Any]:
+    """Yield the gateway of an existing store; exit as for a block if verification fails.
+
+    One that is only for reading need not import MLflow.
+    """
     with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
         from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
         from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
@@ -176,7 +207,8 @@ def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator
             require_store(store)
         try:
             with temporary_files():
-                yield Gateway.of_store(store)
+                gateway = Gateway.of_store(store)
+                yield for_reading(gateway) if reading else gateway
         except NotVerifiedError as error:
             print_error(str(error))
             raise typer.Exit(BLOCKED) from error

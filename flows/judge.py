@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.gating.evidence_writing import gather_evidence
-from biasgate.tasks.gating.verdict import decide_candidate
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.pinned import look_at_ledger
@@ -81,7 +81,8 @@ def judge_candidate(
     - describe the registered version by its model cards
     """
     verdicts = [judge_on_set(one, rivals, context, evaluation, run) for one in measured]
-    describe_version(measured[0].candidate, measured, run.workplace)
+    model, policy = evaluation.registered_model, evaluation.policy
+    describe_version(measured[0].candidate, measured, model, policy, run.workplace)
     return verdicts
 
 

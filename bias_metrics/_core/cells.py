@@ -16,13 +16,18 @@ from functools import cached_property
 
 from bias_metrics._core.intervals import auc_interval, quantile
 from bias_metrics._core.placements import Placed, Runs, delong_variance, place, runs_of
-from bias_metrics._core.ranks import SortedClasses, SortedScores, doubled_wins
+from bias_metrics._core.ranks import SortedClasses, SortedScores
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class, Pair
-
-# Below this share of its class's weight, subtraction would cost the background its last digits.
-_OUTWEIGHED = 1e-3
-WEIGHTED = "no interval for weighted rows"
+from bias_metrics._core.weighted import WeightedPair
+from bias_metrics.metrics import (
+    CLASSES,
+    METRICS,
+    PAIRS,
+    SUBGROUP_METRICS,
+    Class,
+    Pair,
+    subgroup_metric,
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,12 @@ class Comparison:
         """Number of y."""
         return self.base.n - (0 if self.excluded is None else self.excluded.n)
 
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many rows of equal weight y and x are worth."""
+        is_weighted = self.base.weight is not None
+        return self.weighted.sizes if is_weighted else (self.n_base, self.searched.n)
+
     def lack(self) -> str | None:
         """Say which class is empty."""
         return lacks(**{self.base_name: self.n_base, self.searched_name: self.searched.n})
@@ -89,31 +100,26 @@ class Comparison:
             return self.among_all.without(self.runs.among_themselves())
         return self.among_all.without(place(self.excluded.scores, self.runs))
 
+    @property
+    def weighted(self) -> WeightedPair:
+        """The weighted rows of y and x.
+
+        They are not kept: they take as much memory as all rows.
+        """
+        base = self.base if self.excluded is None else self.base.without(self.excluded)
+        return WeightedPair(base, self.searched)
+
     def measure(self, z: float | None) -> MetricValue:
         """Return the AUC, with its interval where `z` is given."""
         if lack := self.lack():
             return undefined(lack)
-        if self.base.cumulative_weight is not None:
-            return MetricValue(self._weighted(), None if z is None else WEIGHTED)
+        if self.base.weight is not None:
+            return _of_weighted(self.weighted, z, flip=self.flip)
         runs, placed = self.runs, self.placed
         pairs = placed.n * runs.n
         wins = placed.doubled_wins(runs)
         value = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
         return MetricValue(value) if z is None else _with_interval(value, placed, runs, z)
-
-    def _weighted(self) -> float:
-        base, excluded = self.base, self.excluded
-        if excluded is not None and base.total - excluded.total < _OUTWEIGHED * base.total:
-            base, excluded = base.without(excluded), None
-        wins = doubled_wins(base, self.searched)
-        total = base.total
-        if excluded is not None:
-            wins -= doubled_wins(excluded, self.searched)
-            total -= excluded.total
-        pairs = total * self.searched.total
-        # Sums of fractional weights may exceed the range by a rounding error.
-        share = (2 * pairs - wins if self.flip else wins) / (2 * pairs)
-        return min(max(share, 0.0), 1.0)
 
 
 def comparisons(
@@ -141,6 +147,17 @@ def _comparison(
         f"subgroup_{pair.x}s",
         flip=pair.flip,
     )
+
+
+def effective_rows(compared: Mapping[str, Comparison]) -> dict[str, float] | None:
+    """Return how many rows of equal weight each compared class is worth; None without weights."""
+    found = {}
+    for name in CLASSES:
+        comparison = compared[subgroup_metric(name, name)]
+        if comparison.base.weight is None:
+            return None
+        found[f"background_{name}"], found[name] = comparison.sizes
+    return found
 
 
 def overall_comparison(everyone: SortedClasses) -> Comparison:
@@ -176,8 +193,21 @@ def lacks(**counts: int) -> str | None:
 def _with_interval(value: float, placed: Placed, runs: Runs, z: float) -> MetricValue:
     if min(placed.n, runs.n) < 2:
         return MetricValue(value, "fewer than 2 rows in a class")
-    std_error = math.sqrt(delong_variance(placed, runs))
-    low, high = auc_interval(value, std_error, placed.n, runs.n, z)
+    variance, freedom = delong_variance(placed, runs)
+    std_error = math.sqrt(variance)
+    low, high = auc_interval(value, std_error, placed.n, runs.n, z, freedom=freedom)
+    return MetricValue(value, std_error=std_error, low=low, high=high)
+
+
+def _of_weighted(pair: WeightedPair, z: float | None, *, flip: bool) -> MetricValue:
+    value = pair.value(flip=flip)
+    if z is None:
+        return MetricValue(value)
+    if lack := pair.lack():
+        return MetricValue(value, lack)
+    std_error, freedom = pair.error
+    stretched = quantile(math.erf(z / math.sqrt(2)), freedom) / z * std_error
+    low, high = auc_interval(value, stretched, *pair.sizes, z)
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 

@@ -32,10 +32,12 @@ from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number
-from bias_metrics._core.placements import Floats, inner
+from bias_metrics._core.placements import Floats, inner, squares_of
+from bias_metrics._core.weighted import unshrunk
 from bias_metrics.metrics import PAIRS
 
 Codes = npt.NDArray[np.intp]
+Both = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,18 @@ class ClusterSums:
         Clusters with rows of each compared class.
     effective : float
         The effective number of clusters, of the class with the smaller one.
+    least : tuple of float
+        How many independent rows each compared class is worth at least: its clusters or, if rows
+        have weights, the effective number of these.
+    alone : bool, default=False
+        Whether each row is a cluster of its own: weighted rows without clusters.
     """
 
     each: Floats
     clusters: tuple[int, int]
     effective: float
+    least: tuple[float, float]
+    alone: bool = False
 
     @property
     def n_clusters(self) -> int:
@@ -66,10 +75,14 @@ class ClusterSums:
         """The standard error that allows for correlation within clusters."""
         return math.sqrt(inner(self.each, self.each))
 
+    def error(self) -> tuple[float, float]:
+        """Return the standard error and its degrees of freedom."""
+        return self.std_error, self.freedom
+
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        return max(self.effective - 1, 1.0)
+        return squares_of([self.each])[1] if self.alone else max(self.effective - 1, 1.0)
 
     def times(self, weight: float) -> ClusterSums:
         """Return the influences on `weight` times the number."""
@@ -79,9 +92,9 @@ class ClusterSums:
         """Return the influences on the sum of two numbers, with the evidence of the weaker."""
         fewer = min(self.clusters, other.clusters, key=min)
         each, effective = self.each + other.each, min(self.effective, other.effective)
-        return ClusterSums(each, fewer, effective)
+        return replace(self, each=each, clusters=fewer, effective=effective)
 
-    def worth(self, sizes: tuple[int, int], row_error: float) -> tuple[float, float]:
+    def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
         """Return how many independent rows two classes of clustered rows are worth.
 
         Their numbers are divided by the design effect: how many times larger the variance is than
@@ -89,10 +102,10 @@ class ClusterSums:
         and no more if all pairs are alike, so that there is no variance to compare.
         """
         if row_error == 0:
-            return self.clusters
+            return self.least
         effect = max((self.std_error / row_error) ** 2, 1.0)
         base, searched = (
-            max(n / effect, clusters) for n, clusters in zip(sizes, self.clusters, strict=True)
+            max(n / effect, clusters) for n, clusters in zip(sizes, self.least, strict=True)
         )
         return base, searched
 
@@ -109,21 +122,26 @@ class Clustering:
         Number of clusters.
     overall : Comparison
         What the overall AUC compares.
+    alone : bool
+        Whether each row is a cluster of its own.
     """
 
     codes: Mapping[bool, Codes]
     n: int
     overall: Comparison
+    alone: bool
 
     @classmethod
-    def of(cls, ranked: RankedRows, codes: Codes) -> Clustering:
-        """Put codes 0, 1, ... of the rows in score order."""
-        in_order = {}
+    def of(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
+        """Put codes 0, 1, ... of the rows in score order; None: each row is a cluster."""
+        in_order, alone = {}, codes is None
+        codes = np.arange(ranked.y_true.size) if codes is None else codes
         for label in (True, False):
             rows = np.flatnonzero(ranked.y_true == label)
             in_order[label] = np.empty(rows.size, dtype=np.intp)
             in_order[label][ranked.position[rows]] = codes[rows]
-        return cls(in_order, int(codes.max(initial=-1)) + 1, overall_comparison(ranked.everyone))
+        n = int(codes.max(initial=-1)) + 1
+        return cls(in_order, n, overall_comparison(ranked.everyone), alone)
 
     @cached_property
     def _rows(self) -> dict[bool, Floats]:
@@ -134,6 +152,8 @@ class Clustering:
 
         `members` is None for the overall AUC.
         """
+        if comparison.base.weight is not None:
+            return self._weighted_sums(metric, comparison, members)
         x_positive, y_positive = CLASSES[metric]
         found = Deviations.of(comparison)
         inside = members is not None and PAIRS[metric].inside
@@ -146,11 +166,24 @@ class Clustering:
             excluded = self._codes_of(members.excluded, positive=y_positive)
             y_sums -= self._count(excluded, found.of_excluded())
             y_rows = y_rows - self._count(excluded)
-        each = _unshrunk(x_sums, x_rows) - _unshrunk(y_sums, y_rows)
-        classes = y_rows, x_rows
-        base, searched = (int(np.count_nonzero(rows)) for rows in classes)
-        effective = min(map(effective_number, classes))
-        return ClusterSums(-each if comparison.flip else each, (base, searched), effective)
+        return _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+
+    def _weighted_sums(
+        self, metric: str, comparison: Comparison, members: Members | None
+    ) -> ClusterSums:
+        x_positive, y_positive = CLASSES[metric]
+        pair = comparison.weighted
+        inside = members is not None and PAIRS[metric].inside
+        in_x = self._codes_of(members, positive=x_positive)
+        in_y = self._codes_of(members if inside else None, positive=y_positive)
+        if members is not None and not inside:
+            in_y = np.delete(in_y, members.excluded.of_class(positive=y_positive).position)
+        known = list(zip((in_y, in_x), pair.weights, pair.deviations, strict=True))
+        y_sums, x_sums = (self._count(codes, weight * of) for codes, weight, of in known)
+        y_rows, x_rows = (self._count(codes, weight) for codes, weight, _ in known)
+        found = _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+        y_worth, x_worth = map(effective_number, (y_rows, x_rows))
+        return replace(found, least=(y_worth, x_worth), alone=self.alone)
 
     def _codes_of(self, members: Members | None, *, positive: bool) -> Codes:
         codes = self.codes[positive]
@@ -160,7 +193,10 @@ class Clustering:
         return np.bincount(codes, weights, self.n).astype(np.float64, copy=False)
 
 
-def _unshrunk(sums: Floats, rows: Floats) -> Floats:
-    """Return the influences of one class's clusters; a cluster with all its rows has none."""
-    n = rows.sum()
-    return np.asarray(sums / (n * np.sqrt(np.maximum(1 - rows / n, 1 / n))))
+def _sums(sums: Both, rows: Both, *, flip: bool) -> ClusterSums:
+    """Return the clusters' influences, given those on y and x and the rows, or weight, of each."""
+    of_y, of_x = (unshrunk(*both) for both in zip(sums, rows, strict=True))
+    base, searched = (int(np.count_nonzero(one)) for one in rows)
+    effective = min(map(effective_number, rows))
+    each = of_y - of_x if flip else of_x - of_y
+    return ClusterSums(each, (base, searched), effective, (base, searched))

@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Comparison, comparisons
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.placements import BLOCK, Floats, deviations_of, steps_of
-from bias_metrics._core.ranks import SortedClasses, SortedScores
+from bias_metrics._core.placements import BLOCK, Floats, deviations_of, squares_of, steps_of
+from bias_metrics._core.ranks import SortedClasses, SortedScores, weighted_scores
 from bias_metrics.metrics import PAIRS
 
 
@@ -45,6 +45,11 @@ class RankedRows:
     y_true: BoolArray
     position: npt.NDArray[np.int32]
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the rows have weights."""
+        return self.everyone.positive.weight is not None
+
     def members(self, rows: npt.NDArray[np.intp], excluded: Members | None = None) -> Members:
         """Return a subgroup's rows by class, in score order.
 
@@ -62,9 +67,7 @@ class RankedRows:
         position = self.position[rows]
         order = np.argsort(position)
         places = position[order]
-        return ClassMembers(
-            SortedScores(scores.scores[places]), rows[order].astype(np.int32), places
-        )
+        return ClassMembers(scores.taken(places), rows[order].astype(np.int32), places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +123,20 @@ class Members:
         return self.positive if positive else self.negative
 
 
-def rank_rows(y_true: BoolArray, y_score: FloatArray) -> RankedRows:
-    """Sort all rows by class, keeping the place of each."""
-    order = np.argsort(y_score)
+def rank_rows(
+    y_true: BoolArray, y_score: FloatArray, weights: FloatArray | None = None
+) -> RankedRows:
+    """Sort all rows by class, keeping the place of each; weights must be above 0."""
+    order = np.argsort(y_score) if weights is None else np.lexsort((weights, y_score))
     labels = y_true[order]
     position = np.empty(y_true.size, dtype=np.int32)
     classes = []
     for of_class in (labels, ~labels):
         rows = order[of_class]
-        classes.append(SortedScores(y_score[rows]))
+        scores = y_score[rows]
+        classes.append(
+            SortedScores(scores) if weights is None else weighted_scores(scores, weights[rows])
+        )
         position[rows] = np.arange(rows.size, dtype=np.int32)
     return RankedRows(SortedClasses(*classes), y_true, position)
 
@@ -227,6 +235,11 @@ class Influence:
     def by_class(self) -> tuple[Floats, Floats]:
         """Return the influence of the positives and the negatives, in score order."""
         return self._values[True][:-1], self._values[False][:-1]
+
+    def error(self) -> tuple[float, float]:
+        """Return the standard error and its degrees of freedom, for independent rows."""
+        squares, freedom = squares_of(self.by_class())
+        return math.sqrt(squares), freedom
 
     def settle(self) -> None:
         """Sum the differences; call it after the last `add_auc` and before reading anything."""

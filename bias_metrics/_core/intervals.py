@@ -1,11 +1,18 @@
 """Confidence intervals: the rules for one AUC, and the quantiles behind them.
 
 An AUC's interval is symmetric around the estimate on the logit scale, with DeLong's standard
-error. That error is itself an estimate, and a poor one if it rests on few errors of the model:
-for an AUC of .99 and 200 positives the lower bound is above the truth in 9 of 100 samples
-instead of 5, and at an AUC of 1 the interval has zero width. So with fewer than `FEW_ERRORS`
-errors in the smaller class, or without a usable standard error, we take its union with
-Newcombe's method 5. If rows come in clusters, we always do.
+error. That error is itself an estimate, and its degrees of freedom say how good a one: Student's
+quantile allows for it. With fewer than `FEW_ERRORS` errors of the model in the smaller class, that
+is not enough:
+
+- with fewer than `FIRM` degrees of freedom, or without a usable standard error, we take the union
+  with Newcombe's method 5, which needs no estimated error;
+- with fewer than `LOOSE`, a few rows decide almost alone how large the error is, as where most
+  toxic comments score far above all harmless ones and a few do not. The sample may have too few of
+  these. So we also take the union with Newcombe's interval for as many rows of the other class as
+  the smaller one has: near an AUC of 1 it is close to that of a share of rows.
+
+If rows come in clusters, we always take the union with Newcombe's.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from bias_metrics._core.placements import inner
 from bias_metrics._core.student import student_quantile, student_tails
 
 FEW_ERRORS = 20
+FIRM, LOOSE = 40, 8
 MIN_CLUSTERS = 20
 _BISECTIONS = 60
 
@@ -65,6 +73,7 @@ def auc_interval(
     n_positive: float,
     z: float,
     *,
+    freedom: float | None = None,
     clustered: bool = False,
 ) -> tuple[float, float]:
     """Return the confidence interval of one AUC.
@@ -80,6 +89,8 @@ def auc_interval(
         are worth.
     z : float
         Quantile, from `quantile`.
+    freedom : float, optional
+        Degrees of freedom of `std_error`, if `z` is normal and does not allow for them.
     clustered : bool, default=False
         Whether rows come in clusters.
 
@@ -91,15 +102,52 @@ def auc_interval(
     References
     ----------
     DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44. Newcombe (2006), Statistics in
-    Medicine 25, method 5.
+    Medicine 25, method 5. The rules for few degrees of freedom are ours.
     """
-    on_edge = value in {0.0, 1.0}
-    low, high = (value, value) if on_edge else logit_interval(value, std_error, z)
-    few = clustered or few_errors(value, n_negative, n_positive)
-    if on_edge or std_error == 0 or few:
-        wide_low, wide_high = newcombe_interval(value, n_negative, n_positive, z)
+    low = high = value
+    if 0 < value < 1:
+        reach = z if freedom is None else _stretched(z, max(freedom, LOOSE))
+        low, high = logit_interval(value, std_error, reach)
+    for sizes in _cautious_sizes(value, std_error, n_negative, n_positive, freedom, clustered):
+        wide_low, wide_high = newcombe_interval(value, *sizes, z)
         low, high = min(low, wide_low), max(high, wide_high)
     return low, high
+
+
+def least_interval(
+    value: float, std_error: float, n_negative: float, n_positive: float, z: float, freedom: float
+) -> tuple[float, float] | None:
+    """Return the ends that an interval must reach whatever its method; None if any will do."""
+    sizes = _cautious_sizes(value, std_error, n_negative, n_positive, freedom, clustered=False)
+    ends = [newcombe_interval(value, *one, z) for one in sizes]
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
+
+
+def _cautious_sizes(
+    value: float,
+    std_error: float,
+    n_negative: float,
+    n_positive: float,
+    freedom: float | None,
+    clustered: bool,  # noqa: FBT001
+) -> list[tuple[float, float]]:
+    """Return the class sizes for which Newcombe's interval must be within the AUC's."""
+    sizes = (n_negative, n_positive)
+    if clustered:
+        return [sizes]
+    unusable = value in {0.0, 1.0} or std_error == 0
+    if not few_errors(value, *sizes):
+        return [sizes] if unusable else []
+    if freedom is None:
+        return [sizes]
+    if unusable or freedom < LOOSE:
+        return [sizes, (min(sizes), min(sizes))]
+    return [sizes] if freedom < FIRM else []
+
+
+def _stretched(z: float, freedom: float) -> float:
+    """Return Student's quantile at the confidence of a normal one."""
+    return quantile(math.erf(z / math.sqrt(2)), freedom)
 
 
 def logit_interval(value: float, std_error: float, z: float) -> tuple[float, float]:

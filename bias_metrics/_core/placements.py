@@ -137,14 +137,27 @@ def deviations_of(placed: Placed, runs: Runs) -> Floats:
     return np.asarray(shares - inner(runs.counts.astype(np.float64), shares) / runs.n)
 
 
-def delong_variance(placed: Placed, runs: Runs) -> float:
-    """Return DeLong's variance of P(x > y), for at least two x and two y."""
+def delong_variance(placed: Placed, runs: Runs) -> tuple[float, float]:
+    """Return DeLong's variance of P(x > y), and its degrees of freedom.
+
+    There must be at least two x and two y. The variance is a sum of two estimated ones, and its
+    own variance follows from the fourth moments of the placements (Satterthwaite 1946).
+    """
     of_x = deviations_of(placed, runs)
     steps = steps_of(placed, runs)
-    of_y = steps.deviations()
-    spread_x = inner(runs.counts.astype(np.float64), of_x**2) / (runs.n * (runs.n - 1))
-    spread_y = inner(steps.counts, of_y**2) / (placed.n * (placed.n - 1))
-    return spread_x + spread_y
+    spread_x, error_x = _variance_of_mean(of_x, runs.counts.astype(np.float64), runs.n)
+    spread_y, error_y = _variance_of_mean(steps.deviations(), steps.counts, placed.n)
+    variance, error = spread_x + spread_y, error_x + error_y
+    return variance, 2 * variance**2 / error if error > 0 else math.inf
+
+
+def _variance_of_mean(deviations: Floats, counts: Floats, n: int) -> tuple[float, float]:
+    """Return the variance of a mean of `n` rows, and the variance of this estimate."""
+    squares = deviations**2
+    weighted = counts * squares
+    second, fourth = float(weighted.sum()) / n, inner(weighted, squares) / n
+    error = (fourth - second**2 * (n - 3) / (n - 1)) / n**3
+    return second / (n - 1), max(error, 0.0)
 
 
 def squares_of(parts: Iterable[Floats]) -> tuple[float, float]:

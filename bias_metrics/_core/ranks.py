@@ -23,7 +23,7 @@ class SortedScores:
     Attributes
     ----------
     scores : float array of shape (n,)
-        Ascending.
+        Ascending; weighted rows of the same score are in order of weight.
     cumulative_weight : float array of shape (n + 1,), or None
         `cumulative_weight[i]` is the weight of the first `i` scores; None when every row
         counts once.
@@ -47,19 +47,28 @@ class SortedScores:
             return self.n
         return float(self.cumulative_weight[-1])
 
+    def taken(self, places: npt.NDArray[np.integer]) -> SortedScores:
+        """Return the scores at some ascending places."""
+        scores = self.scores[places]
+        return (
+            SortedScores(scores)
+            if self.weight is None
+            else weighted_scores(scores, self.weight[places])
+        )
+
     def without(self, others: SortedScores) -> SortedScores:
         """Return the weighted rows that are left if `others`, which are among them, are removed.
 
         Rows of the same score and weight are interchangeable, so no row numbers are needed.
         """
-        rows, removed = (np.sort_complex(one.pairs) for one in (self, others))
+        rows, removed = self.pairs, others.pairs
         repeated = np.arange(removed.size) - np.searchsorted(removed, removed)
         left = np.delete(rows, np.searchsorted(rows, removed) + repeated)
-        return _weighted(left.real.astype(self.scores.dtype), left.imag)
+        return weighted_scores(left.real.astype(self.scores.dtype), left.imag)
 
     @property
     def pairs(self) -> npt.NDArray[np.complex128]:
-        """Score and weight of each row, which numpy sorts in this order."""
+        """Score and weight of each row, in ascending order."""
         assert self.weight is not None  # noqa: S101
         return np.asarray(self.scores + 1j * self.weight)
 
@@ -78,11 +87,12 @@ def sort_scores(y_score: FloatArray, sample_weight: FloatArray | None = None) ->
         return SortedScores(np.sort(y_score))
     present = sample_weight > 0
     y_score, sample_weight = y_score[present], sample_weight[present]
-    order = np.argsort(y_score)
-    return _weighted(y_score[order], sample_weight[order])
+    order = np.lexsort((sample_weight, y_score))
+    return weighted_scores(y_score[order], sample_weight[order])
 
 
-def _weighted(scores: FloatArray, weight: FloatArray) -> SortedScores:
+def weighted_scores(scores: FloatArray, weight: FloatArray) -> SortedScores:
+    """Return scores that are in order of score and, if tied, of weight."""
     return SortedScores(scores, np.concatenate(([0.0], np.cumsum(weight))), weight)
 
 
@@ -111,9 +121,9 @@ def doubled_wins(lower: SortedScores, upper: SortedScores) -> float:
     right = np.searchsorted(lower.scores, upper.scores, side="right")
     if lower.cumulative_weight is None or upper.cumulative_weight is None:
         return int(left.sum()) + int(right.sum())
-    weight = np.diff(upper.cumulative_weight)
+    assert upper.weight is not None  # noqa: S101
     below = lower.cumulative_weight[left] + lower.cumulative_weight[right]
-    return float(weight @ below)
+    return float(upper.weight @ below)
 
 
 def check_ranked(everyone: SortedClasses, own: SortedClasses) -> None:

@@ -34,7 +34,7 @@ def roc_auc(
     y_score : float array of shape (n,)
         Finite scores.
     sample_weight : float array of shape (n,), optional
-        At least 0; weighted rows have no interval.
+        At least 0; sampling weights, as in `evaluate_bias`.
     confidence : float, default=0.95
         Confidence of the interval.
 

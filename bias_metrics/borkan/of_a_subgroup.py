@@ -23,7 +23,7 @@ y_score : float array of shape (n,)
 in_subgroup : bool array of shape (n,)
     True for the subgroup's rows.
 sample_weight : float array of shape (n,), optional
-    At least 0; weighted rows have no interval.
+    At least 0; sampling weights, as in `evaluate_bias`.
 confidence : float, default=0.95
     Confidence of the interval.
 

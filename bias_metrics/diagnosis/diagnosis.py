@@ -42,7 +42,7 @@ class _Margins(NamedTuple):
     auc_margin: float
     spread_margin: float
     share_margin: float
-    max_half_width: float
+    equivalence_margin: float
 
 
 @aligned
@@ -56,7 +56,7 @@ def diagnose_bias(
     auc_margin: float = 0.04,
     spread_margin: float = 0.04,
     share_margin: float = 0.1,
-    max_half_width: float = 0.1,
+    equivalence_margin: float = 0.1,
     min_rows: int = 20,
     background: Background = "outside_subgroup",
 ) -> Diagnoses:
@@ -80,8 +80,9 @@ def diagnose_bias(
     - harmless higher, harmless lower, toxic higher, toxic lower: a shift of one class, while
       the other shows no clear difference; Table 2 has no letter for these;
     - other: some difference is clear, but none of the above applies;
-    - none: no difference is clear, and every interval is narrow enough to have shown one;
-    - no evidence: too few rows, or no difference is clear and an interval is too wide.
+    - none: no difference is clear, and every one is shown to be below `equivalence_margin`: its
+      whole interval lies within the margin (two one-sided tests, TOST);
+    - no evidence: too few rows, or no difference is clear but one may be that large.
 
     All intervals of all subgroups hold together with `confidence` (Bonferroni over eight per
     subgroup), so that without bias a pattern appears anywhere in at most 5 % of data sets.
@@ -109,9 +110,9 @@ def diagnose_bias(
         gap of normal scores is arctan(r) / pi - 1/4: .04 at r = 1.3, .10 at r = 2.
     share_margin : float, default=0.1
         From 0 to below 1/2; for the difference of the shares of positives.
-    max_half_width : float, default=0.1
-        From 0 to below 1/2. If no difference is clear and an interval is wider, the pattern is
-        "no evidence".
+    equivalence_margin : float, default=0.1
+        From 0 to below 1/2. The pattern is "none" only if the intervals of both AEGs, all drops
+        and both unsigned gaps exclude differences of this size; an AUC may be higher by more.
     min_rows : int, default=20
         At least 2. With fewer positives or negatives in subgroup or background, the pattern is
         "no evidence".
@@ -141,7 +142,8 @@ def diagnose_bias(
     ----------
     Borkan et al. (2019), Table 2 and Figure 2; the rules and margins are ours. Johnson and
     Killeen (1983), Annals of Probability 11 (L1 norm of the Brownian bridge). Newcombe
-    (1998), Statistics in Medicine 17.
+    (1998), Statistics in Medicine 17. Schuirmann (1987), Journal of Pharmacokinetics and
+    Biopharmaceutics 15 (TOST).
 
     Examples
     --------
@@ -157,7 +159,7 @@ def diagnose_bias(
     scores = check_scores("y_score", y_score, labels.size)
     masks = check_subgroups(subgroups, labels.size)
     level = 1 - (1 - check_confidence(confidence)) / (DECISIONS * max(len(masks), 1))
-    margins = _Margins(aeg_margin, auc_margin, spread_margin, share_margin, max_half_width)
+    margins = _Margins(aeg_margin, auc_margin, spread_margin, share_margin, equivalence_margin)
     for name, margin in margins._asdict().items():
         if not 0 <= margin < 0.5:
             msg = f"`{name}` must be at least 0 and below 0.5; got {margin}."
@@ -261,10 +263,10 @@ def _diagnose(
         apart=drops[f"{WITHIN}_drop"].high <= margins.auc_margin,
         skewed=skew.beyond(margins.share_margin) != 0,
     )
-    deciding = [*map(Range.of, gaps.values()), *drops.values(), *unsigned.values()]
-    width = max(one.half_width for one in deciding)
+    both_ways = [one.largest for one in map(Range.of, gaps.values())]
+    most = max(*both_ways, *(one.high for one in (*drops.values(), *unsigned.values())))
     pattern = findings.pattern()
-    if pattern == "none" and width > margins.max_half_width:
+    if pattern == "none" and most >= margins.equivalence_margin:
         pattern = "no evidence"
     ranges = {**drops, **unsigned, "share_difference": skew}
     return _say(
@@ -273,8 +275,8 @@ def _diagnose(
         {"background_auc": background, **aucs, **gaps}
         | {name: one.metric() for name, one in ranges.items()},
         findings=findings.in_words(),
-        unnoticed=width + max(margins.aeg_margin, margins.auc_margin, margins.spread_margin),
-        reason=f"with so few of them, chance alone makes differences up to {width:.2f}",
+        most=f"{most:.2f}",
+        reason=f"no difference is clear, but differences up to {most:.2f} are not ruled out",
         share=f"{share.value:.0%}",
         background_share=f"{background_share.value:.0%}",
     )

@@ -55,8 +55,8 @@ SENTENCES: Mapping[Pattern, str] = {
     "toxic higher": _ONE_SIDED,
     "toxic lower": _ONE_SIDED,
     "other": "Comments that mention {group} are treated differently: {findings}.",
-    "none": "No bias seen for comments that mention {group}; differences below {unnoticed:.2f} may "
-    "have gone unnoticed.",
+    "none": "No bias seen for comments that mention {group}: no difference is clear, and all are "
+    "shown to be at most {most}.",
     "no evidence": "Too little evidence to name a pattern of bias for comments that mention "
     "{group}: {reason}. Single metrics may still be shown to be bad.",
 }

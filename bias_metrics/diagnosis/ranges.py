@@ -36,9 +36,9 @@ class Range(NamedTuple):
         return MetricValue(self.value, low=self.low, high=self.high)
 
     @property
-    def half_width(self) -> float:
-        """Half the length of the interval."""
-        return (self.high - self.low) / 2
+    def largest(self) -> float:
+        """The largest size, whatever the sign, that the interval holds."""
+        return max(-self.low, self.high)
 
     def minus(self, other: Range) -> Range:
         """Return the difference of two estimates, independent or positively correlated."""

@@ -116,8 +116,7 @@ class _Judge:
         """Yield one result per number and limit."""
         found = self.evidence[rule.slice, rule.level]
         if not found.is_sample:
-            least = dict.fromkeys(("min_positives", "min_negatives", "min_clusters"), 1)
-            rule = replace(rule, mode="estimate", **least)
+            rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
         covered: tuple[str, ...] = ()
         if rule.scope == AGGREGATE:
             found, covered = rolled(rule, found)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import WORST, Rule
+from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
 from bias_metrics.gate.targets import SUBGROUP, Target, category_target, targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult
 
@@ -48,9 +48,9 @@ def judge_all(
     `covered` names what an aggregate covers instead of the set's own groups, if anything.
     """
     targets = list(targets)
-    members = [one for target in targets for one in target.members]
-    places = _Places.of(check, members or targets, found)
-    if targets and targets[0].scope == WORST:
+    worst = bool(targets) and targets[0].scope == WORST
+    places = _Places.of(check, targets[0].members if worst else targets, found)
+    if worst:
         judged = replace(targets[0], members=tuple(places.judged.values()))
         yield check.judge(
             judged, tuple(name for names in places.instead_of.values() for name in names)
@@ -99,9 +99,8 @@ def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
             content = found.content(kind)
             if content is not None:
                 targets = list(targets_of(found.report, rule, found.background))
-                members = [one for target in targets for one in target.members]
-                check = Check(rule, kind, limit, content)
-                places = _Places.of(check, members or targets, found)
+                each = targets[0].members if rule.scope == WORST and targets else targets
+                places = _Places.of(Check(rule, kind, limit, content), each, found)
                 names |= {str(target.group) for target, _, _ in places.small}
     return [name for name in found.report["subgroups"] if name in names]
 
@@ -111,13 +110,14 @@ def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[
 
     A group without any category of support stays, and so the aggregate lacks evidence.
     """
-    each = replace(
-        rule,
-        metric="subgroup_auc",
-        scope=tuple(groups),
+    metric = rule.metric if rule.metric in SUBGROUP_METRICS else "subgroup_auc"
+    each = Rule(
+        metric,
+        tuple(groups),
         floor=0.5,
-        margin=None,
-        reference_margin=None,
+        min_positives=rule.min_positives,
+        min_negatives=rule.min_negatives,
+        min_clusters=rule.min_clusters,
     )
     check = Check(each, "floor", 0.5, found.report)
     places = _Places.of(check, targets_of(found.report, each, found.background), found)
@@ -126,5 +126,5 @@ def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[
 
 def rolled(rule: Rule, found: Evidence) -> tuple[Evidence, tuple[str, ...]]:
     """Return the evidence for a rule on an aggregate, and what it covers if that was replaced."""
-    known = found.rolled.get((rule.min_positives, rule.min_negatives))
+    known = found.rolled.get(rule.name)
     return (found, ()) if known is None else (known.evidence, known.groups)

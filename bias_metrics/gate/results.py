@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
-from bias_metrics.gate.rules import AGGREGATE, Kind, Rule
+from bias_metrics.gate.rules import AGGREGATE, WORST, Kind, Rule
 from bias_metrics.gate.targets import Target
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.gate.wording import alone_sentence, label, sentence
@@ -122,7 +122,7 @@ class Check:
     ) -> tuple[str | None, Measured, Mapping[str, Any]]:
         """Return a number's group, the number as the rule sees it, and its cell."""
         is_gap = self.rule.is_gap
-        if not target.members:
+        if target.scope != WORST:
             cell = target.cell(content)
             return target.group, measured(cell, self.kind, is_gap=is_gap), cell
         cells = {str(one.group): one.cell(content) for one in target.members}

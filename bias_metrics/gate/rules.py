@@ -75,8 +75,9 @@ class Rule:
         One-sided confidence of the bound.
     min_positives, min_negatives, min_clusters : int
         Support: rows needed in each class that the metric compares, in the subgroup and in
-        the background, and clusters if rows come in clusters; with fewer the result is
-        `insufficient`, whatever the value.
+        the background (with sampling weights, rows of equal weight that they are worth), and
+        clusters if rows come in clusters; with fewer the result is `insufficient`, whatever the
+        value. An aggregate needs them in every subgroup it covers.
     action : {"block", "warn"}
         Whether the result counts for the verdict.
     id : str, optional

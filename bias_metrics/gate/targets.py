@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
@@ -12,7 +13,11 @@ from bias_metrics.suggestion import did_you_mean
 
 Counts = Mapping[str, int]
 SUBGROUP, CATEGORY = "subgroup", "category"
-ALONE = {SUBGROUP, CATEGORY}
+_ROUNDING = 1e-9  # equal weights are worth their number of rows
+
+
+class _Effective(dict[str, int]):
+    """Rows of equal weight that weighted rows are worth."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +33,11 @@ class Target:
     path : tuple of str
         The keys under which the number is found.
     own, background : mapping
-        Rows by class: of the subgroup and of its background, or of all.
+        Rows by class: of the subgroup and of its background, or of all. With sampling weights,
+        how many rows of equal weight they are worth.
     members : tuple of Target
-        For `worst`: the subgroups among which it is the worst.
-    covers : mapping of str to mapping
-        For `aggregate`: the rows by class of each subgroup that it covers.
+        For `worst`: the subgroups among which it is the worst. For `aggregate`: those that it
+        covers.
     note : str
         What to add where support is lacking.
     """
@@ -43,7 +48,6 @@ class Target:
     own: Counts
     background: Counts
     members: tuple[Target, ...] = ()
-    covers: Mapping[str, Counts] = field(default_factory=dict)
     note: str = ""
 
     def cell(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -55,28 +59,35 @@ class Target:
         return cell
 
     def lack_of_support(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
-        """Say which rows or clusters are too few for the rule; None if there are enough."""
-        lack = self._lack(rule, content)
+        """Say which rows or clusters are too few for the rule; None if there are enough.
+
+        The worst of several subgroups, and an aggregate of them, need support in each one.
+        """
+        for one in self.members:
+            if lack := one.lack_of_support(rule, content):
+                return f"{one.group} has {lack}"
+        if self.scope == WORST:
+            return None
+        lack = self.lack_of_rows(rule) or self.lack_of_clusters(rule, content)
         return None if lack is None else lack + self.note
 
-    def _lack(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
-        if self.members:
-            lacks = ((one.group, one.lack_of_support(rule, content)) for one in self.members)
-            return next((f"{group} has {lack}" for group, lack in lacks if lack), None)
+    def lack_of_rows(self, rule: Rule) -> str | None:
+        """Say which rows are too few."""
         of_own, of_background = (
-            METRICS[rule.metric].classes if self.scope in ALONE else (CLASSES, ())
+            METRICS[rule.metric].classes if self.scope in {SUBGROUP, CATEGORY} else (CLASSES, ())
         )
         needed = {"positive": rule.min_positives, "negative": rule.min_negatives}
         sides = (("", self.own, of_own), ("background ", self.background, of_background))
         for side, counts, classes in sides:
             for name in classes:
                 if counts[name] < needed[name]:
-                    return f"{counts[name]} {side}{name}s where {needed[name]} are needed"
-        for group, counts in self.covers.items():
-            for name in CLASSES:
-                if counts[name] < needed[name]:
-                    return f"{group} has {counts[name]} {name}s where {needed[name]} are needed"
-        n_clusters = self.cell(content).get("n_clusters")
+                    what = f"effective {side}" if isinstance(counts, _Effective) else side
+                    return f"{counts[name]} {what}{name}s where {needed[name]} are needed"
+        return None
+
+    def lack_of_clusters(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
+        """Say that clusters are too few; an aggregate has as many as its weakest subgroup."""
+        n_clusters = self.cell(content).get("n_clusters") if self.path else None
         if n_clusters is not None and n_clusters < rule.min_clusters:
             return f"{n_clusters} clusters where {rule.min_clusters} are needed"
         return None
@@ -92,19 +103,23 @@ def targets_of(
     ValueError
         If the rule names a subgroup that is not in the report.
     """
-    everyone, subgroups = _counts(report["overall"]), report["subgroups"]
+    everyone = _counts(report["overall"])
     if rule.scope == OVERALL:
         yield Target(OVERALL, None, ("overall", rule.metric), everyone, everyone)
     elif rule.scope == AGGREGATE:
         whole = METRICS[rule.metric].compares is None
         path = (rule.metric,) if whole else ("power_mean", rule.metric)
-        known = {**subgroups, **report.get("categories", {})}
-        covers = {name: _counts(known[name]) for name in report["power_mean"].get("groups", ())}
-        yield Target(AGGREGATE, None, path, everyone, everyone, covers=covers)
+        rows = _rows_of(report, report["power_mean"]["groups"], shared_background)
+        covered = tuple(Target(SUBGROUP, name, (), *counts) for name, counts in rows.items())
+        yield Target(AGGREGATE, None, path, everyone, everyone, covered)
     else:
+        subgroups = report["subgroups"]
         all_of_them = rule.scope in {EACH, WORST}
         names = tuple(subgroups) if all_of_them else _known(rule.named_groups, subgroups)
-        found = [_target(report, rule, name, shared_background) for name in names]
+        found = [
+            Target(SUBGROUP, name, _path(rule, "subgroups", name), *counts)
+            for name, counts in _rows_of(report, names, shared_background).items()
+        ]
         if rule.scope == WORST and found:
             found = [Target(WORST, None, (), everyone, everyone, tuple(found))]
         yield from found
@@ -114,21 +129,27 @@ def category_target(
     report: Mapping[str, Any], rule: Rule, name: str, shared_background: Counts | None = None
 ) -> Target:
     """Return the number that a rule names for a category."""
-    return _target(report, rule, name, shared_background, within="categories")
+    [counts] = _rows_of(report, (name,), shared_background).values()
+    return Target(CATEGORY, name, _path(rule, "categories", name), *counts)
 
 
-def _target(
-    report: Mapping[str, Any],
-    rule: Rule,
-    name: str,
-    shared: Counts | None,
-    within: str = "subgroups",
-) -> Target:
-    everyone, own = _counts(report["overall"]), _counts(report[within][name])
-    outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
+def _path(rule: Rule, within: str, name: str) -> tuple[str, ...]:
     at = () if rule.threshold is None else ("thresholds", rule.threshold)
-    scope = SUBGROUP if within == "subgroups" else CATEGORY
-    return Target(scope, name, (*at, within, name, rule.metric), own, shared or outside)
+    return (*at, within, name, rule.metric)
+
+
+def _rows_of(
+    report: Mapping[str, Any], names: Sequence[str], shared_background: Counts | None
+) -> dict[str, tuple[Counts, Counts]]:
+    """Return the rows of each subgroup, or category, and of its background, by class."""
+    everyone, found = _counts(report["overall"]), {}
+    known = {**report.get("categories", {}), **report["subgroups"]}
+    for name in names:
+        own = _counts(known[name])
+        outside: Counts = {key: everyone[key] - own[key] for key in CLASSES}
+        effective = _effective(known[name], "background_")
+        found[name] = own, effective or shared_background or outside
+    return found
 
 
 def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, ...]:
@@ -143,4 +164,13 @@ def _known(names: tuple[str, ...], subgroups: Mapping[str, Any]) -> tuple[str, .
 
 
 def _counts(rows: Mapping[str, Any]) -> Counts:
-    return {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}
+    """Return the rows by class; with sampling weights, how many equal ones they are worth."""
+    known = {"positive": rows["n_positive"], "negative": rows["n"] - rows["n_positive"]}
+    return _effective(rows) or known
+
+
+def _effective(rows: Mapping[str, Any], of: str = "") -> Counts | None:
+    if "effective" not in rows:
+        return None
+    known = {name: rows["effective"][of + name] for name in CLASSES}
+    return _Effective({name: math.floor(one + _ROUNDING) for name, one in known.items()})

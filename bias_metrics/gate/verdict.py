@@ -35,9 +35,9 @@ class Evidence:
         `categories`, in the shape of `subgroups`.
     alone : Evidence, optional
         The same with the confidence at which all bounds of the small subgroups hold together.
-    rolled : mapping of (int, int) to Rolled
-        By the positives and negatives that a rule needs: aggregates over the subgroups that
-        have them, and over the categories of those that have not.
+    rolled : mapping of str to Rolled
+        By the rule's name: aggregates over the subgroups with enough rows for it, and over the
+        categories of the others.
     """
 
     report: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Evidence:
     is_sample: bool = True
     hierarchy: Hierarchy | None = None
     alone: Evidence | None = None
-    rolled: Mapping[tuple[int, int], Rolled] = field(default_factory=dict)
+    rolled: Mapping[str, Rolled] = field(default_factory=dict)
 
     def content(self, kind: Kind) -> Mapping[str, Any] | None:
         """Return what a kind of limit is compared with: the report, or a comparison."""

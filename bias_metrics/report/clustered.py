@@ -56,7 +56,10 @@ class _Moved:
 
 
 class ClusteredReport:
-    """Turns a report for independent rows into one that allows for clusters.
+    """Turns a report for independent rows into one that allows for clusters, or for weights.
+
+    Weighted rows without clusters are clusters of one row each. Their cells are complete
+    already; this adds what their aggregates and differences need.
 
     Attributes
     ----------
@@ -90,7 +93,8 @@ class ClusteredReport:
         if cell.std_error is not None:
             comparison = members.compared[metric]
             sums = self._clustering.sums(metric, comparison, members)
-            cell = self._described(cell, METRICS[metric].centre, comparison, sums)
+            if not sums.alone:
+                cell = self._described(cell, METRICS[metric].centre, comparison, sums)
             self._add(name, metric, cell, sums)
         self._cells[name][metric] = cell
         return cell, sums
@@ -118,7 +122,8 @@ class ClusteredReport:
         if auc.std_error is not None:
             comparison = self._clustering.overall
             sums = self.totals["overall"] = self._clustering.sums("auc", comparison, None)
-            auc = self._described(auc, 0.0, comparison, sums)
+            if not sums.alone:
+                auc = self._described(auc, 0.0, comparison, sums)
             if auc.low is not None:
                 self._move("overall", auc, sums, own_reaches(auc))
         parts = ("overall", *FINAL_SCORE_PARTS)
@@ -146,14 +151,19 @@ class ClusteredReport:
         found = with_clustered_error(cell, sums)
         if found.reason is not None:
             return found
-        sizes = sums.worth((comparison.n_base, comparison.searched.n), cell.std_error)
+        sizes = sums.worth(comparison.sizes, cell.std_error)
         z = quantile(self._confidence, sums.freedom)
         low, high = auc_interval(cell.value + centre, sums.std_error, *sizes, z, clustered=True)
         return replace(found, low=low - centre, high=high - centre)
 
 
 def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
-    """Return a value with the error that allows for clusters, or the reason if they are few."""
+    """Return a value with the error that allows for clusters, or the reason if they are few.
+
+    The error of rows that come in no clusters is the value's own.
+    """
+    if sums.alone:
+        return replace(value, std_error=sums.std_error)
     found = replace(
         value,
         reason=few_clusters(sums),
@@ -166,7 +176,7 @@ def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
 
 def few_clusters(sums: ClusterSums) -> str | None:
     """Say that there are too few clusters for an interval, if so."""
-    if sums.n_clusters >= MIN_CLUSTERS:
+    if sums.alone or sums.n_clusters >= MIN_CLUSTERS:
         return None
     return f"{sums.n_clusters} clusters where {MIN_CLUSTERS} are needed"
 
@@ -191,4 +201,4 @@ def clustered_difference(
         if is_gap:
             total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
             found = sized(found, total, b, confidence)
-    return replace(found, n_clusters=apart.n_clusters)
+    return found if apart.alone else replace(found, n_clusters=apart.n_clusters)

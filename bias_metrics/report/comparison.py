@@ -22,6 +22,7 @@ from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
+from bias_metrics._core.weighting import WeightKind, counted_rows, masks_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.pairing import Model, Pairing
@@ -118,6 +119,8 @@ def compare_bias(
     y_score_b: npt.ArrayLike,
     subgroups: Subgroups,
     *,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
@@ -138,6 +141,8 @@ def compare_bias(
         rows in the same order.
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
+    sample_weight, weight_kind
+        As in `evaluate_bias`.
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
@@ -166,8 +171,8 @@ def compare_bias(
     AUC of 1 it depends on the few rows that are out of order, and tends to be too small when
     the difference is overestimated. With at least 20 errors in the smaller class, the interval
     therefore reaches farther on the side to which the difference is skewed, by Hall's
-    transformation; with fewer errors, or with clusters, it is computed from the two estimates' own
-    intervals (see `auc_interval`).
+    transformation; with fewer errors, or with clusters or weights, it is computed from the two
+    estimates' own intervals (see `auc_interval`).
     Intervals of aggregates use Student's quantile, with few degrees of freedom if a few rows
     dominate the variance.
 
@@ -196,8 +201,14 @@ def compare_bias(
     level = check_confidence(confidence)
     codes = check_clusters(clusters, labels.size)
     check_choice("background", background, BACKGROUNDS)
+    rows, weights = counted_rows(sample_weight, labels.size, weight_kind)
+    if rows is not None:
+        labels, scores = labels[rows], [given[rows] for given in scores]
+        masks = masks_of(masks, rows)
+        codes = None if codes is None else check_clusters(codes[rows], labels.size)
     options: dict[str, Any] = {"power": power, "groups": groups, "confidence": level}
-    models = [Model.of(labels, given, masks, background=background, **options) for given in scores]
+    options |= {"weights": weights, "background": background}
+    models = [Model.of(labels, given, masks, **options) for given in scores]
     pairing = Pairing(models, codes, level)
     first, second, aggregates = pairing.aggregates()
     return BiasComparison(

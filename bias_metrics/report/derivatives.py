@@ -14,6 +14,9 @@ from bias_metrics.report.report import BiasReport
 Ends = tuple[float, float]
 # Subgroup (None for all rows), AUC, and how far the aggregate falls and rises with it.
 Part = tuple[str | None, MetricValue, Ends]
+# Up to this many times as long, an interval is that of the standard error: with Student's
+# quantile for 25 degrees of freedom or more.
+_CLEARLY = 1.05
 _LARGEST, _SMALLEST = 700.0, 1e-300  # their exponential and logarithm are still numbers
 
 
@@ -98,12 +101,12 @@ def own_reaches(cell: MetricValue) -> Ends:
 
 
 def rests_on_few_errors(cell: MetricValue, confidence: float) -> bool:
-    """Say whether a cell's interval is wider than its standard error says."""
+    """Say whether a cell's interval is clearly wider than its standard error says."""
     assert cell.value is not None  # noqa: S101
     assert cell.std_error is not None  # noqa: S101
     assert cell.low is not None  # noqa: S101
     if cell.std_error == 0:
         return True
-    low, high = logit_interval(cell.value, cell.std_error, quantile(confidence))
+    low, high = logit_interval(cell.value, _CLEARLY * cell.std_error, quantile(confidence))
     assert cell.high is not None  # noqa: S101
     return cell.low < low or cell.high > high

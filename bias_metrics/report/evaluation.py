@@ -11,6 +11,7 @@ from bias_metrics._core.checks import aligned, check_subgroups
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
+from bias_metrics._core.weighting import WeightKind
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.report import BiasReport
 from bias_metrics.report.request import Background, Intervals, Request, members_of
@@ -37,6 +38,7 @@ def evaluate_bias(
     subgroups: Subgroups,
     *,
     sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     intervals: Intervals = True,
@@ -60,15 +62,18 @@ def evaluate_bias(
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup; they may overlap.
     sample_weight : float array of shape (n,), optional
-        0, or between 1e-100 and 1e100. An integer weight equals that many repetitions of
-        the row.
+        0, or between 1e-100 and 1e100. A row of weight 0 does not count.
+    weight_kind : {"probability", "frequency"}, default="probability"
+        What a weight means. `probability` (survey weight, inverse of the probability with which
+        the row was drawn): a heavy row is still one row, so unequal weights make intervals
+        wider; only the ratios of weights matter. `frequency`: a whole number of identical rows
+        that the row stands for, as if it were repeated.
     power : float, default=-5.0
         Exponent of the power means, not 0.
     power_mean_groups : sequence of str, optional
         The subgroups that the power means cover; default all.
     intervals : {True, "cells", False}, default=True
-        Confidence intervals for every number, only for AUCs and AEGs, or for none. Weighted
-        rows have no intervals.
+        Confidence intervals for every number, only for AUCs and AEGs, or for none.
     confidence : float, default=0.95
         Confidence of each interval on its own, not of all together.
     clusters : array of shape (n,), optional
@@ -91,15 +96,22 @@ def evaluate_bias(
     ------
     ValueError
         If a length differs, a score is not finite, a label or membership is not 0 or 1, a
-        weight is negative, `power` is 0, `power_mean_groups` names an unknown subgroup or
-        `background` is neither of the two.
+        weight is negative or a frequency not whole, `power` is 0, `power_mean_groups` names an
+        unknown subgroup or `background` is neither of the two.
     TypeError
         If an argument has the wrong type.
+
+    Notes
+    -----
+    Intervals of weighted rows use linearisation: a row's influence is its weight times the
+    distance of its placement from the weighted mean. Where a class has few errors, its number
+    of rows counts as Kish's effective number, (sum of w)^2 / sum of w^2.
 
     References
     ----------
     Borkan et al. (2019), Nuanced Metrics for Measuring Unintended Bias with Real Data for
-    Text Classification, sections 3 and 4. Jigsaw Unintended Bias in Toxicity
+    Text Classification, sections 3 and 4. Binder (1983), International Statistical Review 51
+    (linearisation). Kish (1965), Survey Sampling, section 11.7. Jigsaw Unintended Bias in Toxicity
     Classification (2019), evaluation page.
 
     Examples
@@ -117,6 +129,7 @@ def evaluate_bias(
         y_score,
         subgroups,
         sample_weight=sample_weight,
+        weight_kind=weight_kind,
         power=power,
         power_mean_groups=power_mean_groups,
         intervals=intervals,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.clusters import Clustering, Codes
+from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.covariance import Joint, MatchedMembers, TwoRankings, joint
 from bias_metrics._core.difference_rule import (
     negated,
@@ -30,6 +30,7 @@ from bias_metrics.report.uncertainty import (
     aggregate_of,
     aggregate_reaches,
     replace_aggregates,
+    weighted_influences,
 )
 
 
@@ -58,13 +59,14 @@ class Model:
         scores: FloatArray,
         masks: Mapping[str, BoolArray],
         *,
+        weights: FloatArray | None,
         power: float,
         groups: Sequence[str],
         confidence: float,
         background: str,
     ) -> Model:
         """Rank all rows and measure the cells."""
-        ranked = rank_rows(labels, scores)
+        ranked = rank_rows(labels, scores, weights)
         members = ranked_members(ranked, masks, background)
         measured = {name: measure_members(one, confidence) for name, one in members.items()}
         report = summarise_bias(
@@ -86,31 +88,47 @@ class Pairing:
         self.confidence = confidence
         self.spreads = [Spread(model.ranked, confidence) for model in self.models]
         self.reports = [model.report for model in self.models]
-        self.clustered = [
-            ClusteredReport(model.report, Clustering.of(model.ranked, clusters), confidence)
-            for model in self.models
-            if clusters is not None
-        ]
+        self.by_rows = self._clusterings(None) if self.models[0].ranked.is_weighted else []
+        self.clustered = self.by_rows if clusters is None else self._clusterings(clusters)
         if not self.clustered:
             self.rankings = TwoRankings.of(*(model.ranked for model in self.models))
         self.differences = self._each_cell()
         if self.clustered:
             self.reports = [one.report() for one in self.clustered]
 
+    def _clusterings(self, codes: Codes | None) -> list[ClusteredReport]:
+        return [
+            ClusteredReport(model.report, Clustering.of(model.ranked, codes), self.confidence)
+            for model in self.models
+        ]
+
+    def _influences(self) -> list[Iterator[tuple[str, Influence | ClusterSums | str]]]:
+        """Return the rows' influences on the aggregates of each model."""
+        known = list(zip(self.reports, self.models, self.spreads, strict=True))
+        if not self.by_rows:
+            return [
+                aggregate_influences(report, model.members, spread)
+                for report, model, spread in known
+            ]
+        if self.by_rows is not self.clustered:
+            for one, model in zip(self.by_rows, self.models, strict=True):
+                one.measure_all(model.members)
+                one.report()
+        return [
+            weighted_influences(report, one.totals)
+            for report, one in zip(self.reports, self.by_rows, strict=True)
+        ]
+
     def aggregates(self) -> tuple[BiasReport, BiasReport, dict[str, Difference]]:
         """Return the two reports with intervals of the aggregates, and their differences."""
         first, second = self.reports
         described: tuple[dict[str, MetricValue], dict[str, MetricValue]] = ({}, {})
         differences = {}
-        influences = (
-            aggregate_influences(report, model.members, spread)
-            for report, model, spread in zip(self.reports, self.models, self.spreads, strict=True)
-        )
         reaches = [one.reaches() for one in self.clustered] or [
             aggregate_reaches(report, model.members, spread)
             for report, model, spread in zip(self.reports, self.models, self.spreads, strict=True)
         ]
-        for (name, of_first), (_, of_second) in zip(*influences, strict=True):
+        for (name, of_first), (_, of_second) in zip(*self._influences(), strict=True):
             of_a, of_b = [one.totals.get(name) for one in self.clustered] or (None, None)
             to_a, to_b = (one.get(name) for one in reaches)
             a = self.spreads[0].describe(aggregate_of(first, name), of_first, of_a, to_a)
@@ -148,13 +166,13 @@ class Pairing:
         self,
         a: MetricValue,
         b: MetricValue,
-        of_first: Influence | str,
-        of_second: Influence | str,
+        of_first: Influence | ClusterSums | str,
+        of_second: Influence | ClusterSums | str,
         *,
         few: bool,
     ) -> Difference:
         """Return a difference; with few errors from the aggregates' own intervals."""
-        if isinstance(of_first, str) or isinstance(of_second, str):
+        if not isinstance(of_first, Influence) or not isinstance(of_second, Influence):
             return undefined_difference(a, b)
         error, freedom = self.rankings.difference_error(of_first, of_second)
         if not few or a.low is None or b.low is None:
@@ -170,8 +188,7 @@ class Pairing:
         if a.std_error is None or b.std_error is None:
             return undefined_difference(a, b)
         compared, centre = members.first.compared[metric], METRICS[metric].centre
-        sizes = compared.n_base, compared.searched.n
-        small = any(few_errors(float(one) + centre, *sizes) for one in (a, b))
+        small = any(few_errors(float(one) + centre, *compared.sizes) for one in (a, b))
         together = joint(metric, self.rankings, members)
         found = paired(a, b, together, self.confidence, small=small)
         if not METRICS[metric].is_gap:

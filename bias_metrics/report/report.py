@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Generic
 
@@ -23,6 +24,11 @@ def cell_of(value: MetricValue) -> Row:
     return {name: getattr(value, name) for name in names}
 
 
+def effective_record(effective: Mapping[str, float] | None) -> dict[str, Any]:
+    """Return the effective numbers of rows as a part of a record; empty without weights."""
+    return {} if effective is None else {"effective": dict(effective)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SubgroupBias(Cells, Tabular):
     """Counts and the five metrics of one subgroup.
@@ -31,17 +37,28 @@ class SubgroupBias(Cells, Tabular):
     ----------
     n, n_positive, n_negative : int
         Rows of the subgroup with a weight above 0, in total and by class.
+    effective : mapping of str to float, or None
+        With sampling weights: how many rows of equal weight the compared rows are worth (Kish's
+        effective size): `positive`, `negative`, `background_positive`, `background_negative`.
     subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
         The five metrics.
     """
 
     n_positive: int
     n_negative: int
+    effective: Mapping[str, float] | None = None
 
     @classmethod
-    def of(cls, n_positive: int, n_negative: int, cells: Cells) -> SubgroupBias:
+    def of(
+        cls,
+        n_positive: int,
+        n_negative: int,
+        cells: Cells,
+        effective: Mapping[str, float] | None = None,
+    ) -> SubgroupBias:
         """Put counts and metrics together."""
-        return cls(n_positive=n_positive, n_negative=n_negative, **vars(cells))
+        counts: dict[str, Any] = {"n_positive": n_positive, "n_negative": n_negative}
+        return cls(**counts, effective=effective, **vars(cells))
 
     @property
     def n(self) -> int:
@@ -50,7 +67,11 @@ class SubgroupBias(Cells, Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return counts and metrics as plain values."""
-        counts = {"n": self.n, "n_positive": self.n_positive, "n_negative": self.n_negative}
+        counts: dict[str, Any] = {
+            "n": self.n,
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+        } | effective_record(self.effective)
         return counts | {
             f.name: getattr(self, f.name).to_dict(interval=True) for f in fields(Cells)
         }
@@ -71,11 +92,14 @@ class Overall(Generic[V]):
         Measured rows with a weight above 0, and the positives among them.
     auc : MetricValue or Difference
         ROC AUC, or the difference of two.
+    effective : mapping of str to float, or None
+        With sampling weights: how many rows of equal weight the rows are worth, by class.
     """
 
     n: int
     n_positive: int
     auc: V
+    effective: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +174,8 @@ class BiasReport(Tabular):
                 "n": self.overall.n,
                 "n_positive": self.overall.n_positive,
                 "auc": self.overall.auc.to_dict(interval=True),
-            },
+            }
+            | effective_record(self.overall.effective),
             "subgroups": as_dicts(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),

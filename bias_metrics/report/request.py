@@ -27,6 +27,7 @@ from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics._core.ranks import SortedClasses, sort_classes
+from bias_metrics._core.weighting import Rows, WeightKind, counted_rows
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.report.report import BACKGROUNDS, BiasReport, SubgroupBias
 from bias_metrics.report.steps import measure_members, measure_subgroup, summarise_bias
@@ -34,7 +35,6 @@ from bias_metrics.report.uncertainty import with_intervals
 
 Background = Literal["outside_subgroup", "no_identity"]
 Intervals = Literal[True, False, "cells"]
-Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,8 @@ class Request:
     ----------
     labels, scores, weights, masks, clusters
         One value per row; weights and cluster codes may be None.
+    weight_kind : {"probability", "frequency"}
+        What the weights mean.
     power : float
         Exponent of the power means.
     groups : tuple of str
@@ -60,6 +62,7 @@ class Request:
     labels: BoolArray
     scores: FloatArray
     weights: FloatArray | None
+    weight_kind: str
     masks: Mapping[str, BoolArray]
     clusters: npt.NDArray[np.intp] | None
     power: float
@@ -76,6 +79,7 @@ class Request:
         subgroups: Subgroups,
         *,
         sample_weight: npt.ArrayLike | None = None,
+        weight_kind: WeightKind = "probability",
         power: float = -5.0,
         power_mean_groups: Sequence[str] | None = None,
         intervals: Intervals = True,
@@ -86,10 +90,12 @@ class Request:
         """Check arguments, see `evaluate_bias`."""
         labels = check_mask("y_true", y_true)
         masks = check_subgroups(subgroups, labels.size)
+        counted_rows(sample_weight, labels.size, weight_kind)  # refuses wrong ones
         return cls(
             labels=labels,
             scores=check_scores("y_score", y_score, labels.size),
             weights=check_weights(sample_weight, labels.size),
+            weight_kind=weight_kind,
             masks=masks,
             clusters=check_clusters(clusters, labels.size),
             power=check_power(power),
@@ -99,21 +105,27 @@ class Request:
             background=check_choice("background", background, BACKGROUNDS),
         )
 
-    def within(self, rows: BoolArray) -> Request:
-        """Restrict the request to some rows."""
+    def within(self, rows: BoolArray | Rows) -> Request:
+        """Restrict the request to some rows, which may occur repeatedly."""
+        clusters = None if self.clusters is None else self.clusters[rows]
+        labels = self.labels[rows]
         return replace(
             self,
-            labels=self.labels[rows],
+            labels=labels,
             scores=self.scores[rows],
             weights=None if self.weights is None else self.weights[rows],
             masks={name: mask[rows] for name, mask in self.masks.items()},
-            clusters=check_clusters(
-                None if self.clusters is None else self.clusters[rows], int(rows.sum())
-            ),
+            clusters=check_clusters(clusters, labels.size),
         )
 
     def report(self) -> BiasReport:
-        """Measure everything."""
+        """Measure the rows that count."""
+        rows, weights = counted_rows(self.weights, self.labels.size, self.weight_kind)
+        counted = self if rows is None else self.within(rows)
+        return replace(counted, weights=weights).counted_report()
+
+    def counted_report(self) -> BiasReport:
+        """Measure rows that each count once or have a weight above 0."""
         summarise = partial(
             summarise_bias,
             power=self.power,
@@ -121,11 +133,10 @@ class Request:
             confidence=self.confidence,
             background=self.background,
         )
-        by_row = self.weights is None and (self.aggregates or self.clusters is not None)
-        if self.confidence is None or not by_row:
+        if self.confidence is None or not (self.aggregates or self.clusters is not None):
             everyone = sort_classes(self.labels, self.scores, self.weights)
             return summarise(everyone, self._measured(everyone))
-        ranked = rank_rows(self.labels, self.scores)
+        ranked = rank_rows(self.labels, self.scores, self.weights)
         members = ranked_members(ranked, self.masks, self.background)
         measured = {name: measure_members(one, self.confidence) for name, one in members.items()}
         return with_intervals(

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy.typing as npt
 
-from bias_metrics._core.cells import comparisons, measure_cells, pair_auc
+from bias_metrics._core.cells import (
+    comparisons,
+    effective_rows,
+    measure_cells,
+    overall_comparison,
+    pair_auc,
+)
 from bias_metrics._core.checks import (
     aligned,
     check_mask,
@@ -91,13 +97,13 @@ def measure_subgroup(
         check_ranked(everyone, excluded)
     compared = comparisons(everyone, own, excluded)
     cells = measure_cells(compared, confidence)
-    return SubgroupBias.of(own.positive.n, own.negative.n, cells)
+    return SubgroupBias.of(own.positive.n, own.negative.n, cells, effective_rows(compared))
 
 
 def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
     """Measure one subgroup, given its ranked rows."""
-    cells = measure_cells(members.compared, confidence)
-    return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells)
+    cells, worth = measure_cells(members.compared, confidence), effective_rows(members.compared)
+    return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells, worth)
 
 
 def summarise_bias(
@@ -140,8 +146,20 @@ def summarise_bias(
     }
     return BiasReport(
         background=background,
-        overall=Overall(everyone.positive.n + everyone.negative.n, everyone.positive.n, overall),
+        overall=Overall(
+            everyone.positive.n + everyone.negative.n,
+            everyone.positive.n,
+            overall,
+            _effective(everyone),
+        ),
         subgroups=dict(subgroups),
         power_mean=PowerMeans(power, groups, **means),
         final_score=final_score(overall, means),
     )
+
+
+def _effective(everyone: SortedClasses) -> dict[str, float] | None:
+    comparison = overall_comparison(everyone)
+    if comparison.base.weight is None:
+        return None
+    return dict(zip(("negative", "positive"), comparison.sizes, strict=True))

@@ -52,22 +52,32 @@ def with_intervals(
         The same values, with standard errors and intervals.
     """
     spread = Spread(ranked, confidence)
-    totals: Mapping[str, ClusterSums] = {}
+    by_rows = None
+    if ranked.is_weighted and aggregates:
+        by_rows = ClusteredReport(report, Clustering.of(ranked, None), confidence)
+        by_rows.measure_all(members)
+        report = by_rows.report()
+    clustered = by_rows
     if clusters is not None:
         clustered = ClusteredReport(report, Clustering.of(ranked, clusters), confidence)
         clustered.measure_all(members)
-        report, totals = clustered.report(), clustered.totals
+        report = clustered.report()
     if not aggregates:
         return report
-    if clusters is None:
-        reaches = aggregate_reaches(report, members, spread)
+    if clustered is None:
+        totals, reaches = {}, aggregate_reaches(report, members, spread)
     else:
-        reaches = clustered.reaches()
+        totals, reaches = clustered.totals, clustered.reaches()
+    influences: Iterator[tuple[str, Influence | ClusterSums | str]]
+    if by_rows is None:
+        influences = aggregate_influences(report, members, spread)
+    else:
+        influences = weighted_influences(report, by_rows.totals)
     described = {
         name: spread.describe(
             aggregate_of(report, name), influence, totals.get(name), reaches.get(name)
         )
-        for name, influence in aggregate_influences(report, members, spread)
+        for name, influence in influences
     }
     return replace_aggregates(report, described)
 
@@ -106,7 +116,7 @@ class Spread:
     def describe(
         self,
         value: MetricValue,
-        influence: Influence | str,
+        influence: Influence | ClusterSums | str,
         sums: ClusterSums | None = None,
         reach: Ends | None = None,
     ) -> MetricValue:
@@ -116,8 +126,8 @@ class Spread:
         ----------
         value : MetricValue
             The aggregate, in [0, 1].
-        influence : Influence or str
-            The rows' influences, or the reason why it has none.
+        influence : Influence, ClusterSums or str
+            The rows' influences (ClusterSums: of weighted rows), or the reason why it has none.
         sums : ClusterSums, optional
             The clusters' influences, if rows are clustered.
         reach : tuple of float, optional
@@ -127,8 +137,8 @@ class Spread:
             return value
         if isinstance(influence, str):
             return replace(value, reason=influence)
-        squares, freedom = squares_of(influence.by_class())
-        found = replace(value, reason=None, std_error=math.sqrt(squares), low=None, high=None)
+        std_error, freedom = influence.error()
+        found = replace(value, reason=None, std_error=std_error, low=None, high=None)
         if sums is not None:
             found, freedom = with_clustered_error(found, sums), sums.freedom
         if found.reason is not None:
@@ -153,21 +163,19 @@ def aggregate_influences(
     next one is requested: each has a number per row, and they share their memory.
     """
     final, scratch = spread.empty(), spread.empty()
-    overall = report.overall.auc
     lacking: str | None = None
     for name in ("overall", *FINAL_SCORE_PARTS):
         scratch.clear()
-        if name == "overall":
-            lack = None if overall.std_error is not None else overall.reason
+        mean = None if name == "overall" else power_mean_of_cells(report, name)
+        lack = mean if isinstance(mean, str) else None
+        if mean is None:
+            lack = _lack_of_overall(report)
             if lack is None:
                 spread.add_overall(scratch)
-        else:
-            mean = power_mean_of_cells(report, name)
-            lack = mean if isinstance(mean, str) else None
-            if not isinstance(mean, str):
-                for group, weight in mean.derivatives().items():
-                    of_group = members[group]
-                    scratch.add_auc(name, of_group.compared[name], of_group, weight)
+        elif not isinstance(mean, str):
+            for group, weight in mean.derivatives().items():
+                of_group = members[group]
+                scratch.add_auc(name, of_group.compared[name], of_group, weight)
         lacking = lacking or lack
         if lack is not None:
             yield name, lack
@@ -176,6 +184,24 @@ def aggregate_influences(
         final.add(scratch, 0.25)
         yield name, scratch
     yield "final_score", lacking or final
+
+
+def weighted_influences(
+    report: BiasReport, totals: Mapping[str, ClusterSums]
+) -> Iterator[tuple[str, ClusterSums | str]]:
+    """Yield what `aggregate_influences` yields, of weighted rows; `totals` has the influences."""
+    lacks = {"overall": _lack_of_overall(report)}
+    for name in FINAL_SCORE_PARTS:
+        mean = power_mean_of_cells(report, name)
+        lacks[name] = mean if isinstance(mean, str) else None
+    lacks["final_score"] = next(filter(None, lacks.values()), None)
+    for name, lack in lacks.items():
+        yield name, lack or totals[name]
+
+
+def _lack_of_overall(report: BiasReport) -> str | None:
+    overall = report.overall.auc
+    return None if overall.std_error is not None else overall.reason
 
 
 def aggregate_reaches(

@@ -11,7 +11,7 @@ from biasgate.tasks.analysing.analysis import Analysis, MeasuredRows, Row
 from biasgate.tasks.common.errors import AnalysisError, without_quotes
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import AnalysisRecord
@@ -24,6 +24,8 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
     """Refuse analyses that a set does not allow, before training or scoring. Only reads."""
     frozen = EvaluationSet.load(Path(set_folder))
     for analysis in analyses:
+        if WEIGHT in frozen.columns and source.weight_kind == "probability":
+            analysis.refuse(frozen, "no sampling weights", "its rows have some")
         of = f"analysis {analysis.kind!r}, which checks evaluation set {source.name!r},"
         without_quotes(partial(analysis.check, frozen, source), of, AnalysisError)
 

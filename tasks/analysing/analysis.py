@@ -66,8 +66,8 @@ class MeasuredRows:
         return self.layout.masks()
 
     @cached_property
-    def measured(self) -> npt.NDArray[np.bool_]:
-        """Which rows of the set are measured."""
+    def measured(self) -> npt.NDArray[Any]:
+        """Which rows of the set are measured; by number if some stand for several rows."""
         return self.layout.array("measured")
 
     @cached_property
@@ -83,7 +83,7 @@ class MeasuredRows:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the measured rows of one column of the frozen set; null becomes NaN."""
-        return np.asarray(self.frozen.column(name).to_numpy())[self.measured]
+        return np.asarray(np.asarray(self.frozen.column(name).to_numpy())[self.measured])
 
 
 @dataclass(frozen=True)

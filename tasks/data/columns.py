@@ -5,13 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
-_OPTIONAL = {"text": pa.large_string(), "cluster": pa.string()}
+_OPTIONAL = {"text": pa.large_string(), "cluster": pa.string(), WEIGHT: pa.float64()}
 _BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
 
 
@@ -29,7 +30,7 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     ------
     InputError
         If it is no table, a column is missing, unknown or of another type, a required value is
-        missing, or a fraction is outside [0, 1].
+        missing, a fraction is outside [0, 1] or a weight below 0 or infinite.
     """
     of = f"the source of evaluation set {name!r}"
     if not isinstance(chunk, pa.Table):
@@ -64,11 +65,12 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
         msg = f"{of} must yield a {column!r} for every row; {values.null_count} rows have none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
-        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, 1.0)))
+        most, rule = (MAX_WEIGHT, "at least 0") if column == WEIGHT else (1.0, "between 0 and 1")
+        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, most)))
         if pc.any(outside).as_py():
             at = pc.index(outside, True).as_py()
             where = place(column=column, id=chunk["id"][at])
-            msg = f"{of} must yield {column!r} between 0 and 1; got {values[at]} {where}."
+            msg = f"{of} must yield {column!r} {rule}; got {values[at]} {where}."
             raise InputError(msg)
     return values
 

@@ -9,6 +9,7 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `text`              large_string   optional; the comment, never logged
 `label`             double         fraction of raters, 0 to 1
 `cluster`           string         optional; rows of one cluster are not independent
+`weight`            double         optional; at least 0, a row of weight 0 does not count
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
 `slice/<name>`      bool           optional; membership of a slice such as short comments
 ==================  =============  =======================================================
@@ -29,11 +30,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from biasgate.tasks.common.arrow_arrays import as_arrow, as_numpy
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
-IDENTITY, SLICE = "identity/", "slice/"
+IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000
@@ -219,16 +221,21 @@ def digest_rows(rows: Path, split: str, order: np.ndarray) -> str:
             # As one chunk: taking rows from many chunks would join all of them, every time.
             column = file.read(columns=[name]).column(0).combine_chunks()
             for start in range(0, len(order), _ROWS_A_STEP):
-                part = column.take(pa.array(order[start : start + _ROWS_A_STEP]))
-                digest.update(np.packbits(part.is_valid().to_numpy(zero_copy_only=False)).tobytes())
+                part = column.take(as_arrow(order[start : start + _ROWS_A_STEP]))
+                digest.update(np.packbits(as_numpy(part.is_valid())).tobytes())
+                if part.null_count:
+                    part = pc.fill_null(part, "" if kind == "text" else _zero(part.type))
                 if kind == "text":
-                    part = pc.fill_null(part, "")
-                    digest.update(pc.binary_length(part).to_numpy().astype("<i8").tobytes())
+                    digest.update(as_numpy(pc.binary_length(part)).astype("<i8").tobytes())
                     digest.update("".join(part.to_pylist()).encode())
                 else:
-                    values = pc.fill_null(part.cast(pa.float64()), 0.0).to_numpy() + 0.0
+                    values = as_numpy(part.cast(pa.float64())) + 0.0
                     digest.update(values.astype("<f8").tobytes())
     return digest.hexdigest()
+
+
+def _zero(kind: pa.DataType) -> float | bool:
+    return False if pa.types.is_boolean(kind) else 0
 
 
 def _type_name(kind: pa.DataType) -> str:
@@ -255,10 +262,11 @@ def _write_rows(chunks: Iterable[pa.Table], path: Path) -> int:
 
 
 def _order_by_id(rows: Path, name: str) -> np.ndarray:
-    ids = pq.read_table(rows, columns=["id"]).column(0)
-    order = pc.sort_indices(ids).to_numpy()
-    in_order = ids.take(pa.array(order)).combine_chunks()
-    same = pc.equal(in_order[1:], in_order[:-1]).to_numpy(zero_copy_only=False)
+    with pq.ParquetFile(rows) as file:  # `pq.read_table` imports pandas
+        ids = file.read(columns=["id"]).column(0)
+    order = as_numpy(pc.sort_indices(ids))
+    in_order = ids.take(as_arrow(order)).combine_chunks()
+    same = as_numpy(pc.equal(in_order[1:], in_order[:-1]))
     if same.any():
         at = int(np.flatnonzero(same)[0])
         first, second = sorted((int(order[at]), int(order[at + 1])))

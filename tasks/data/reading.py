@@ -26,6 +26,7 @@ __all__ = [
     "file_columns",
     "is_parquet",
     "read_chunks",
+    "refuse_values",
     "refuse_words",
     "require_columns",
     "to_fractions",
@@ -78,13 +79,13 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
         )
         raise InputError(msg)
     ids = raw.cast(pa.string())
-    _refuse(
+    refuse_values(
         chunk, column, pc.fill_null(pc.equal(ids, ""), fill_value=True), "an id must not be empty"
     )
     # Ids are kept with the scores and uploaded with the evidence, where no comment may be.
     like_text = pc.match_substring_regex(ids, _LIKE_A_TEXT)
     hint = " Name a column of short ids with `id`, or number the rows: `id: row_number`."
-    _refuse(chunk, column, like_text, "an id must not look like a comment", hint=hint)
+    refuse_values(chunk, column, like_text, "an id must not look like a comment", hint=hint)
     return ids
 
 
@@ -94,7 +95,7 @@ def to_text(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     if not is_text(raw.type):
         msg = f"texts must be strings; got {raw.type} {place(file=chunk.path, column=column)}."
         raise InputError(msg)
-    _refuse(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
+    refuse_values(chunk, column, pc.is_null(raw), "a text must not be missing", ids)
     return raw.cast(pa.large_string())
 
 
@@ -102,7 +103,7 @@ def to_strings(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     """Return a column of names (a cluster, say) as strings; a missing one is refused."""
     raw = plain_column(chunk, column).cast(pa.string())
     absent = pc.fill_null(pc.equal(raw, ""), fill_value=True)
-    _refuse(chunk, column, absent, "a value must not be missing", ids)
+    refuse_values(chunk, column, absent, "a value must not be missing", ids)
     return raw
 
 
@@ -126,7 +127,7 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
         words = _words(raw)
         hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
         hint = hint or columns_of_lists(raw, wrong, column)
-        _refuse(chunk, column, wrong, rule, ids, raw if words else None, hint)
+        refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
         msg = f"values must be numbers; got {raw.type} {place(file=chunk.path, column=column)}."
@@ -160,12 +161,12 @@ def to_fractions(
         return numbers
     inside = pc.and_(pc.greater_equal(numbers, 0.0), pc.less_equal(numbers, 1.0))
     rule = "a fraction must be in [0, 1]"
-    _refuse(
+    refuse_values(
         chunk, column, pc.invert(pc.fill_null(inside, fill_value=True)), rule, ids, numbers, hint
     )
     if not nullable:
         hint = _remove(column, _how_many(chunk, numbers.null_count, len(numbers)))
-        _refuse(chunk, column, pc.is_null(numbers), rule, ids, numbers, hint)
+        refuse_values(chunk, column, pc.is_null(numbers), rule, ids, numbers, hint)
     return numbers
 
 
@@ -182,7 +183,7 @@ def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
     hint = _how_many(chunk, numbers.null_count, len(numbers))
     hint += " Score them too, or remove them from the evaluation set and from this file."
     rule = "a score must be a finite number"
-    _refuse(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
+    refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     return numbers
 
 
@@ -237,9 +238,9 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
     absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
     count = pc.sum(absent).as_py() or 0
     missing = _remove(column, _how_many(chunk, count, len(raw)))
-    _refuse(chunk, column, absent, "a label must not be missing", ids, None, missing)
+    refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
     shown = raw if words else None
-    _refuse(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
+    refuse_values(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 
@@ -258,7 +259,7 @@ def _number(value: str | None) -> float | str | None:
         return _WRONG
 
 
-def _refuse(
+def refuse_values(
     chunk: Chunk,
     column: str,
     wrong: pa.Array,
@@ -267,6 +268,7 @@ def _refuse(
     values: pa.Array | None = None,
     hint: str = "",
 ) -> None:
+    """Refuse the first wrong value of a column, with its place; `values` are shown if given."""
     rows = np.flatnonzero(np.asarray(wrong.to_numpy(zero_copy_only=False), dtype=bool))
     if rows.size:
         first = int(rows[0])

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from bias_metrics._core.weighting import WeightKind
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.terms import TermMatcher
@@ -40,6 +41,9 @@ class SourceSettings(Settings):
         What an identity's rows are compared with: all rows outside it, other identities
         included, or the rows with none of the measured identities. Results of the two cannot
         be compared.
+    weight_kind : {"probability", "frequency"}
+        What the weights of a set that has any mean: sampling weights, or the number of identical
+        rows that a row stands for.
     power_mean_groups : list of str, optional
         The identities in the power means. Default: all measured ones.
     population : {"sampled", "these_rows"}
@@ -56,6 +60,7 @@ class SourceSettings(Settings):
             "identity_threshold",
             "identity_rows",
             "background",
+            "weight_kind",
             "power_mean_groups",
             "population",
             "required",
@@ -74,6 +79,7 @@ class SourceSettings(Settings):
     identity_threshold: Threshold = 0.5
     identity_rows: Literal["rated", "all"] = "rated"
     background: Literal["outside_subgroup", "no_identity"] = "outside_subgroup"
+    weight_kind: WeightKind = "probability"
     power_mean_groups: list[str] | None = None
     population: Literal["sampled", "these_rows"] = "sampled"
     required: bool = True

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
 
+from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
@@ -20,6 +21,7 @@ from biasgate.tasks.data.identity_names import check_identity_names, named_by_th
 from biasgate.tasks.data.list_columns import refuse_lists
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
+from biasgate.tasks.data.weight_column import to_weights
 
 _LABEL_HINT = (
     " Divide percentages by 100. If the numbers are codes, say what each means, as in "
@@ -46,6 +48,8 @@ class TableSource(SourceSettings):
         What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`.
     text, cluster : str, optional
         Columns of the comment and of the cluster (article, thread, template).
+    weight : str, optional
+        Column of the weight of each row; `weight_kind` says what it means.
     identities : list or dict, optional
         Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
     terms : list or dict, optional
@@ -69,6 +73,7 @@ class TableSource(SourceSettings):
     label_values: dict[str, Annotated[float, Field(ge=0, le=1)]] | None = None
     text: str | None = None
     cluster: str | None = None
+    weight: str | None = None
     identities: dict[str, str] = Field(default_factory=dict)
     terms: Terms = Field(default_factory=dict)
     matching: Matching = "longest"
@@ -132,9 +137,9 @@ class TableSource(SourceSettings):
         reading.require_columns(self.path, self._columns(), self.separator)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the frozen rows depend on; a separator only if one is set."""
-        known = super().provenance()
-        return known if self.separator else {k: known[k] for k in known if k != "separator"}
+        """Return what the frozen rows depend on; separator and weight only if they are set."""
+        unset = {name for name in ("separator", "weight") if getattr(self, name) is None}
+        return {key: value for key, value in super().provenance().items() if key not in unset}
 
     def split_name(self) -> str:
         """Return the part of the rows."""
@@ -143,8 +148,15 @@ class TableSource(SourceSettings):
     def chunks(self) -> Iterator[pa.Table]:
         """Yield the checked rows."""
         matcher = self._matcher = self.matcher()
+        counted = self.weight is None
         for chunk in reading.read_chunks(self.path, self._columns(), separator=self.separator):
-            yield self._part(self._converted(chunk, matcher))
+            part = self._part(self._converted(chunk, matcher))
+            counted = counted or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
+            yield part
+        if not counted:
+            where = place(file=self.path, column=self.weight)
+            msg = f"at least one weight must be above 0; all are 0 {where}."
+            raise InputError(msg)
 
     def matcher(self) -> TermMatcher | None:
         """Return the matcher of `terms`."""
@@ -155,7 +167,7 @@ class TableSource(SourceSettings):
         return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 
     def _columns(self) -> list[str]:
-        wanted = [self.id, self.label, self.text, self.cluster]
+        wanted = [self.id, self.label, self.text, self.cluster, self.weight]
         wanted += [*self.identities.values(), *self.slices.values()]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
@@ -167,6 +179,9 @@ class TableSource(SourceSettings):
         columns["label"] = self._labels(chunk, ids)
         if self.cluster is not None:
             columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
+        if self.weight is not None:
+            whole = self.weight_kind == "frequency"
+            columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
         for name, column in self.identities.items():
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)

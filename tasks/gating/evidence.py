@@ -7,7 +7,6 @@ sets and scores that it was created from.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,9 +26,11 @@ from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
+from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.common.untrusted import parse_json
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
 from biasgate.tasks.gating.measured_rows import Measuring, Rows, with_categories
 from biasgate.tasks.records import Bound, Choices
 
@@ -69,16 +70,21 @@ class EvidenceFile:
     @cached_property
     def record(self) -> EvidenceRecord:
         """The origin of the rows."""
-        found: EvidenceRecord = json.loads(pq.read_schema(self.path).metadata[RECORD])
+        known = pq.read_schema(self.path).metadata or {}
+        if RECORD not in known:
+            msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
+            raise InputError(msg)
+        found: EvidenceRecord = parse_json(known[RECORD], "the origin of the evidence")
         return found
 
     @cached_property
     def _table(self) -> pa.Table:
-        return pq.read_table(self.path)
+        with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
+            return file.read()
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column."""
-        return np.asarray(self._table[name].to_numpy())
+        return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """Return the columns with a prefix, by the rest of their names."""
@@ -194,6 +200,7 @@ class EvidenceFile:
             labels=self.column("label")[rows],
             members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
             clusters=None if self._clusters is None else self._clusters[rows],
+            weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},
         )
 

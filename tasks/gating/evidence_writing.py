@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, EvaluationSet
+from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT, EvaluationSet
 from biasgate.tasks.gating.evidence import FILE, RECORD, SCORE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.measuring.measured import Measured
@@ -55,7 +57,7 @@ def write_evidence(
     measured = layout.array("measured")
     record = layout.record
     columns: dict[str, Any] = {
-        "id": evaluation_set.column("id").filter(pa.array(measured)),
+        "id": _measured(evaluation_set, "id", measured),
         "label": layout.array("y_true"),
         SCORE + "candidate": layout.array("y_score"),
     }
@@ -74,9 +76,11 @@ def write_evidence(
     clusters = layout.clusters()
     if clusters is not None:
         columns["cluster"] = clusters
+    if layout.has_weights:
+        columns[WEIGHT] = layout.array("weight")
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
-            columns[name] = evaluation_set.column(name).filter(pa.array(measured))
+            columns[name] = _measured(evaluation_set, name, measured)
     all_scores = {"candidate": scored, **rivals}
     metadata: EvidenceRecord = {
         "set_digest": evaluation_set.digest,
@@ -90,6 +94,12 @@ def write_evidence(
     with whole_file(path) as temporary:
         pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
     return EvidenceFile(path)
+
+
+def _measured(evaluation_set: EvaluationSet, name: str, measured: npt.NDArray[Any]) -> Any:
+    """Return a column of the measured rows, which are given by a mask or by number."""
+    rows = np.flatnonzero(measured) if measured.dtype == np.bool_ else measured
+    return evaluation_set.column(name).take(pa.array(rows))
 
 
 def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:

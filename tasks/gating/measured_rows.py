@@ -39,6 +39,7 @@ class Rows:
     labels: npt.NDArray[np.bool_]
     members: PackedMasks
     clusters: npt.NDArray[Any] | None
+    weights: npt.NDArray[np.float64] | None
     scores: dict[str, npt.NDArray[np.floating]]
 
 
@@ -94,7 +95,7 @@ class Measuring:
         members = self._with(categories or {})
         covered = groups or self.power_mean_groups or list(self.rows.members)
         rows, options = self.rows, self._options(confidence)
-        means = {"power_mean_groups": covered}
+        means = {"power_mean_groups": covered, "sample_weight": rows.weights}
         compared = {name: self._compare(name, members, options | means) for name in self.rivals}
         first = next((one.first for one in compared.values()), None)
         if first is None:
@@ -129,7 +130,10 @@ class Measuring:
     def compare_jointly(self, rival: str, alpha: float) -> dict[str, Any]:
         """Compare the candidate with a rival so that all one-sided bounds hold together."""
         level = self.joint_level((rival,), list(self.rows.members), alpha)
-        means = {"power_mean_groups": self.power_mean_groups}
+        means = {
+            "power_mean_groups": self.power_mean_groups,
+            "sample_weight": self.rows.weights,
+        }
         found = self._compare(rival, self.rows.members, self._options(level) | means).to_dict()
         return found if self.is_sample else without_sampling_error(found)
 
@@ -137,9 +141,9 @@ class Measuring:
         """Return the confidence at which all bounds of some identities hold together.
 
         `roles` are those that the candidate is compared with; its own for its own numbers.
-        Bonferroni's if error rates are among the numbers.
+        Bonferroni's if error rates are among the numbers, or rows have weights.
         """
-        if self.thresholds:
+        if self.thresholds or self.rows.weights is not None:
             n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
             return bonferroni_level(len(of) * n, alpha)
         scores = self.rows.scores
@@ -255,12 +259,13 @@ def with_categories(
         roles = _compared_with(rules, measuring.rivals)
         level = measuring.joint_level(roles, small, (1 - confidence) / 2)
         alone = measuring.only(small).evidence(level)
+    over: dict[tuple[str, ...], Evidence] = {}
     for rule in rules:
-        support = rule.min_positives, rule.min_negatives
-        if rule.scope == AGGREGATE and support not in rolled:
+        if rule.scope == AGGREGATE:
             groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
-            own = measuring.evidence(confidence, categories, groups)
-            rolled[support] = Rolled(groups, own)
+            if groups not in over:
+                over[groups] = measuring.evidence(confidence, categories, groups)
+            rolled[rule.name] = Rolled(groups, over[groups])
     return replace(found, alone=alone, rolled=rolled)
 
 

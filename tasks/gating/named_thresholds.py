@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from bias_metrics import equal_error_rate
 from bias_metrics.gate.decide import thresholds_needed
@@ -10,7 +11,9 @@ from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.scoring.candidate import CandidateSettings
+
+if TYPE_CHECKING:
+    from biasgate.tasks.scoring.candidate import CandidateSettings
 
 Thresholds = Mapping[str, Mapping[str, float]]
 """By the threshold's name and by role: `candidate`, `champion`, `reference`."""

@@ -10,7 +10,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.arrays import choose_rows
+from biasgate.tasks.measuring.chosen import choose_rows
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")
@@ -20,10 +20,30 @@ def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> Non
     Only reads.
     """
     frozen = EvaluationSet.load(Path(set_folder))
-    choose_rows(frozen, source)
+    _, _, choices = choose_rows(frozen, source)
+    if choices.get("weights") == "probability":
+        refuse_thresholds(policy, source.name)
     identities = source.measured_identities(frozen.identities)
     slices = [one.removeprefix(SLICE) for one in frozen.columns if one.startswith(SLICE)]
     refuse_unknown_names(policy, identities, slices)
+
+
+def refuse_thresholds(policy: Policy, name: str) -> None:
+    """Refuse rules at a threshold for a set with sampling weights.
+
+    Raises
+    ------
+    InputError
+        If there is one.
+    """
+    for rule in policy.decision_rules():
+        if rule.threshold is not None:
+            msg = (
+                f"policy {policy.name!r}: rule {rule.name} needs error rates at a threshold, which "
+                f"are not measured for sampling weights, as evaluation set {name!r} has. Remove "
+                "the rule, or the weights."
+            )
+            raise InputError(msg)
 
 
 def refuse_unknown_names(policy: Policy, identities: list[str], slices: list[str]) -> None:

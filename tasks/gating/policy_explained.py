@@ -103,15 +103,15 @@ def _rule(rule: Rule) -> str:
 
 def _support(rule: Rule) -> str:
     """Return how many comments the gate needs to judge by the rule at all."""
-    own, background = (
-        (CLASSES, ()) if rule.scope in {OVERALL, AGGREGATE} else METRICS[rule.metric].classes
-    )
+    own, background = (CLASSES, ()) if rule.scope == OVERALL else METRICS[rule.metric].classes
     least = {
         "positive": f"{rule.min_positives} toxic",
         "negative": f"{rule.min_negatives} harmless",
     }
     text = f"at least {' and '.join(least[one] for one in own)} comments"
-    if rule.scope not in {OVERALL, AGGREGATE}:
+    if rule.scope == AGGREGATE:
+        text += " that mention each identity"
+    elif rule.scope != OVERALL:
         text += " that mention the identity"
     if background:
         text += f", and {' and '.join(least[one] for one in background)} ones in its background"

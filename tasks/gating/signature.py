@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.signing.statement import verdict_digest
 
-__all__ = ["FILES_DIGEST", "tags_of", "verdict_digest"]
+__all__ = ["FILES_DIGEST", "tags_of", "takes_verdict", "verdict_digest"]
 FILES_DIGEST = "biasgate.files_digest"
 
 
@@ -33,3 +35,20 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
         tags[f"{prefix}.ledger"] = f"{head['number']} {head['digest']}" if head else ""
         tags[f"{prefix}.run_id"] = str(verdict["run_id"])
     return tags
+
+
+def takes_verdict(version: ModelVersion, registered_model: str | None, policy: Policy) -> bool:
+    """Whether an evaluation's verdict becomes the verdict of a registered version.
+
+    Only an evaluation with this model as its `registered_model` decides about it. One that only
+    reports never replaces a verdict by another policy: a deployed champion keeps its own.
+    """
+    if version.name != registered_model:
+        return False
+    own = f"{policy.name} {policy.digest}"
+    policies = {
+        value
+        for key, value in version.tags.items()
+        if key.startswith("biasgate.") and key.endswith(".policy")
+    }
+    return not policy.report_only or policies <= {own}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,13 +17,10 @@ from bias_metrics.gate.objective import measure_objective
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import ALPHA, worsened
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest, write_json
-from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.registered import with_scores
-from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
     Bias,
     Compared,
@@ -37,9 +34,6 @@ from biasgate.tasks.records import (
     Worsened,
     metric_cells,
 )
-from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.signing.keys import PrivateKey
-from biasgate.tasks.signing.statement import attest
 
 SCHEMA_VERSION = 5
 # Keys that verdicts of earlier schemas lack, or computed in another way.
@@ -156,16 +150,6 @@ def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
     return {key: value for key, value in verdict.items() if key not in changed}
 
 
-def _compared(rival: CandidateSettings) -> Compared:
-    """Return a rival's name, kind, model and own threshold."""
-    known: Compared = {"name": rival.name, "kind": rival.kind}
-    if rival.uri:
-        known["model"] = rival.uri
-    if rival.threshold is not None:
-        known["threshold"] = rival.threshold
-    return known
-
-
 def _identified(
     rival: Compared | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
 ) -> Rival | None:
@@ -243,35 +227,3 @@ def _worsened(evidence: EvidenceFile) -> list[Worsened]:
     if "champion" not in evidence.record["scores"]:
         return []
     return cast("list[Worsened]", worsened(evidence.compare("champion", ALPHA)))
-
-
-@task(name="decide", task_run_name="decide {measured.folder!m}")
-def decide_candidate(
-    measured: Measured,
-    evidence: str,
-    rivals: dict[str, CandidateSettings],
-    policy: Policy,
-    n_candidates: int,
-    context: Context,
-) -> Verdict:
-    """Judge the report, write verdict, policy and attestation, return the verdict.
-
-    The attestation is signed if this machine has a private key. Safe to retry.
-    """
-    verdict = build_verdict(
-        measured.report,
-        policy,
-        EvidenceFile(Path(evidence)),
-        {role: _compared(one) for role, one in rivals.items()},
-        n_candidates=n_candidates,
-        today=datetime.now(UTC).date(),
-        required=measured.source.required,
-        context=with_scores(context, measured),
-    )
-    of = f"{measured.candidate.name} on {measured.source.name}"
-    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
-    folder = Path(measured.folder)
-    write_json(folder / "policy.json", policy.model_dump(mode="json"))
-    write_json(folder / "verdict.json", verdict)
-    attest(verdict, folder, PrivateKey.here())
-    return verdict

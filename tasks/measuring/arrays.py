@@ -19,12 +19,13 @@ import pandas as pd
 
 from bias_metrics import SortedClasses, SortedScores
 from bias_metrics._core.packed import PackedMasks, bytes_of
+from bias_metrics._core.ranks import weighted_scores
 from bias_metrics.report.evaluation import Members, RankedRows, rank_rows
-from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.chosen import choose_rows, counted_of
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -63,16 +64,24 @@ class Layout:
 
     def ranked(self) -> RankedRows:
         """Return all measured rows, sorted by class."""
-        classes = SortedClasses(
-            SortedScores(self.array("positive")), SortedScores(self.array("negative"))
-        )
+        classes = SortedClasses(self._sorted("positive"), self._sorted("negative"))
         return RankedRows(classes, self.array("y_true"), self.array("position"))
+
+    def _sorted(self, name: str) -> SortedScores:
+        scores = self.array(name)
+        if not self.has_weights:
+            return SortedScores(scores)
+        return weighted_scores(scores, self.array(f"{name}_weight"))
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the measured rows have sampling weights."""
+        return (self.folder / "weight.npy").exists()
 
     def masks(self) -> PackedMasks:
         """Return which measured rows mention each identity."""
-        record = self.record
-        n_measured = record["choices"]["n_rows_measured"]
-        return PackedMasks(record["identities"], self.array("members"), n_measured)
+        n_measured = self.array("y_true").size
+        return PackedMasks(self.record["identities"], self.array("members"), n_measured)
 
     def clusters(self) -> npt.NDArray[np.intp] | None:
         """Return the cluster of each measured row as a number; None without clusters."""
@@ -118,8 +127,9 @@ def lay_out(
     y_score = joined_scores(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
-    measured, labels, choices = choose_rows(evaluation_set, source, rated)
-    ranked = rank_rows(labels[measured], y_score[measured])
+    chosen, labels, choices = choose_rows(evaluation_set, source, rated)
+    measured, weights = counted_of(evaluation_set, source, chosen)
+    ranked = rank_rows(labels[measured], y_score[measured], weights)
     clusters = _cluster_codes(evaluation_set, measured)
     choices["confidence"] = CONFIDENCE
     choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
@@ -132,6 +142,11 @@ def lay_out(
             "negative": ranked.everyone.negative.scores,
             "position": ranked.position,
         }
+        if weights is not None:
+            everyone = ranked.everyone
+            arrays["weight"] = weights
+            arrays["positive_weight"] = everyone.positive.weight
+            arrays["negative_weight"] = everyone.negative.weight
         if clusters is not None:
             arrays["cluster"] = clusters
         if source.background == "no_identity" and identities:
@@ -146,53 +161,6 @@ def lay_out(
         }
         write_json(temporary / "layout.json", record)
     return Layout(folder)
-
-
-def choose_rows(
-    evaluation_set: EvaluationSet,
-    source: SourceSettings,
-    rated: npt.NDArray[np.bool_] | None = None,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
-    """Return which rows are measured, which are positive, and the choices made.
-
-    Returns
-    -------
-    tuple
-        Two arrays of shape (n,) over all rows of the set, and the choices for the report.
-
-    Raises
-    ------
-    InputError
-        If `power_mean_groups` has an unmeasured name, no row was rated, or a class is empty.
-    """
-    identities = source.measured_identities(evaluation_set.identities)
-    _refuse_unknown_groups(source, identities)
-    if rated is None:
-        rated = _rated(evaluation_set, identities)
-    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
-    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: Choices = {
-        "label_threshold": source.label_threshold,
-        "identity_threshold": source.identity_threshold,
-        "identity_rows": source.identity_rows,
-        "background": source.background,
-        "n_rows": evaluation_set.n_rows,
-        "n_rows_rated": int(rated.sum()),
-        "n_rows_measured": int(measured.sum()),
-    }
-    if source.population == "these_rows":
-        choices["population"] = "these_rows"
-    _refuse_empty(labels[measured], evaluation_set.name, choices)
-    return measured, labels, choices
-
-
-def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
-    """Return which rows were rated for all identities."""
-    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
-    for column in evaluation_set.each_column([IDENTITY + name for name in identities]):
-        if column.null_count:
-            np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
-    return rated
 
 
 def _read_identities(
@@ -215,9 +183,10 @@ def _read_identities(
     return rated, mentions
 
 
-def _save_members(mentions: PackedMasks, measured: npt.NDArray[np.bool_], path: Path) -> None:
+def _save_members(mentions: PackedMasks, measured: npt.NDArray[Any], path: Path) -> None:
     """Write which of the measured rows mention each identity, one bit each."""
-    shape = (len(mentions), bytes_of(int(measured.sum())))
+    n_measured = measured.sum() if measured.dtype == np.bool_ else measured.size
+    shape = (len(mentions), bytes_of(int(n_measured)))
     if not mentions:
         np.save(path, np.zeros(shape, dtype=np.uint8))
         return
@@ -251,37 +220,9 @@ def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArr
 
 
 def _cluster_codes(
-    evaluation_set: EvaluationSet, measured: npt.NDArray[np.bool_]
+    evaluation_set: EvaluationSet, measured: npt.NDArray[Any]
 ) -> npt.NDArray[np.intp] | None:
     if "cluster" not in evaluation_set.columns:
         return None
     names = evaluation_set.column("cluster").to_numpy()[measured]
     return np.asarray(pd.factorize(names)[0], dtype=np.intp)
-
-
-def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
-    unknown = [name for name in source.power_mean_groups or () if name not in identities]
-    if unknown:
-        msg = (
-            f"`power_mean_groups` of evaluation set {source.name!r} must be measured identities; "
-            f"got {', '.join(unknown)} (known: {', '.join(identities)})."
-            f"{did_you_mean(unknown[0], identities)}"
-        )
-        raise InputError(msg)
-
-
-def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
-    if labels.size == 0:
-        msg = (
-            f"evaluation set {name!r} must have rows with rated identities; none of "
-            f"its {choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not "
-            "mentioned."
-        )
-        raise InputError(msg)
-    if labels.all() or not labels.any():
-        kind = "positives" if not labels.any() else "negatives"
-        msg = (
-            f"evaluation set {name!r} must have both classes; its {labels.size} measured rows have "
-            f"no {kind} (label >= {choices['label_threshold']} is positive)."
-        )
-        raise InputError(msg)

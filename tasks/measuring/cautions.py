@@ -43,6 +43,7 @@ def cautions(
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_empty_identities(bias),
+        warn_of_weights(choices),
     ]
     return [one for one in found if one is not None]
 
@@ -115,6 +116,16 @@ def warn_of_empty_identities(report: BiasReport) -> str | None:
     """Name the identities that no measured row mentions."""
     empty = [name for name, bias in report.subgroups.items() if bias.n == 0]
     return f"no measured row mentions {_listed(empty)}." if empty else None
+
+
+def warn_of_weights(choices: Choices) -> str | None:
+    """Say what a report of rows with sampling weights does not have."""
+    if choices.get("weights") != "probability":
+        return None
+    return (
+        "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
+        "are not counted, and the figure of scores counts each row once."
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -64,8 +64,10 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         and of each identity, FPED and FNED over the groups of the power means with their null
         references, worst-group accuracy; `gaps` are the differences between each identity's
         rates and its background's, with intervals. `look_first`: the identity to look at
-        first, in words.
+        first, in words. Rows with sampling weights have neither diagnoses nor thresholds.
     """
+    if layout.has_weights:
+        return _of_weighted(bias)
     record = layout.record
     y_true, y_score = layout.array("y_true"), layout.array("y_score")
     groups = layout.masks()
@@ -125,6 +127,26 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     }
 
 
+def _of_weighted(bias: BiasReport) -> Explained:
+    reason = "Patterns of bias are not diagnosed for rows with sampling weights."
+    of_each: DiagnosisRecord = {
+        "pattern": "no evidence",
+        "name": "not diagnosed",
+        "sentence": reason,
+        "evidence": {},
+    }
+    subgroups = dict.fromkeys(bias.subgroups, of_each)
+    return {
+        "diagnosis": {
+            "confidence": CONFIDENCE,
+            "rows_taken_as_independent": True,
+            "subgroups": subgroups,
+        },
+        "thresholds": {},
+        "look_first": look_first(bias_record(bias), subgroups, diagnosed=False),
+    }
+
+
 def _affordable(bias: BiasReport) -> int:
     """Return the number of permutations: fewer if many identities are large."""
     if len(bias.subgroups) <= _FEW:
@@ -134,7 +156,11 @@ def _affordable(bias: BiasReport) -> int:
 
 
 def look_first(
-    bias: Bias, diagnoses: Mapping[str, DiagnosisRecord], *, clustered: bool = False
+    bias: Bias,
+    diagnoses: Mapping[str, DiagnosisRecord],
+    *,
+    clustered: bool = False,
+    diagnosed: bool = True,
 ) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
@@ -146,6 +172,8 @@ def look_first(
         The diagnosis of each identity.
     clustered : bool, default=False
         Whether rows belong to clusters, which the diagnoses do not take into account.
+    diagnosed : bool, default=True
+        Whether there are diagnoses.
 
     Returns
     -------
@@ -165,7 +193,9 @@ def look_first(
     value, metric = lowest[first]
     found = diagnoses[first]
     number = f"{metric} {value:.3f}"
-    told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
+    told = f"The lowest AUC is {number} of {first}."
+    if diagnosed:
+        told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
         told = f"Look first at {first} ({number}{named})."

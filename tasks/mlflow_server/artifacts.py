@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.own_folders import own_folder
+from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host, without_password
 from biasgate.tasks.signing.manifest import Manifest, ManifestError, shown
 
 # MLflow itself writes this file into the folder of a version when it loads the version by its URI.
@@ -37,6 +39,8 @@ def work_folder(parent: Path | None) -> Iterator[Path]:
 
 def local_folder(uri: str) -> Path | None:
     """Return the folder at a URI of this machine's files; None for any other URI."""
+    if uri.startswith("file:///") and os.name == "posix":  # as below, without importing MLflow
+        return Path(url2pathname(urlsplit(uri).path))
     from mlflow.utils.file_utils import local_file_uri_to_path  # noqa: PLC0415
     from mlflow.utils.uri import is_local_uri  # noqa: PLC0415
 
@@ -65,7 +69,7 @@ def files_at(
     Raises
     ------
     InputError
-        If there are none.
+        As `fetch`.
     """
     local = local_folder(uri)
     if local is not None:
@@ -93,7 +97,8 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
     Raises
     ------
     InputError
-        If there are none, or one of this machine is a symbolic link.
+        If there are none, one of this machine is a symbolic link, or they are at a host that must
+        not get the credentials of the tracking server.
     """
     from mlflow.artifacts import download_artifacts  # noqa: PLC0415
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
@@ -103,6 +108,7 @@ def fetch(uri: str, tracking_uri: str, folder: Path) -> Path:
         if not os.path.lexists(local):
             raise _missing(uri)
         return _copy(local, folder)
+    require_own_host(uri, tracking_uri)
     try:
         found = download_artifacts(
             artifact_uri=uri, dst_path=str(folder), tracking_uri=tracking_uri
@@ -155,11 +161,3 @@ def _missing(uri: str) -> InputError:
         f"artifacts must be at {without_password(uri)}; they are not. Were they deleted, or was "
         "the database copied without them?"
     )
-
-
-def without_password(uri: str) -> str:
-    """Return a URI for a message, without user and password."""
-    parts = urlsplit(uri)
-    if "@" not in parts.netloc:
-        return uri
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -2,14 +2,12 @@
 
 `model_folders` reads and writes models.
 
-Everything uses `MlflowClient` with explicit run ids: tasks run in threads, and the fluent API's
-active run belongs to one thread. A run is searched by its key before it is created, so that
-tasks can be retried.
+Everything uses `MlflowClient` with explicit run ids: the fluent API's active run belongs to one
+thread. A run is searched by its key before it is created, so that tasks can be retried.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
@@ -23,6 +21,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import flush_all
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.common.untrusted import read_json
+from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import files_at
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.mlflow_server.new_store import make_database
@@ -233,6 +233,7 @@ class Gateway(Registry):
 
     def log_folder(self, run_id: str, folder: Path, path: str | None = None) -> None:
         """Upload a folder's files; in a local store they survive a power cut."""
+        self.artifacts_of(run_id)
         self.client.log_artifacts(run_id, str(folder), path)
         if self.artifacts is not None and any(folder.iterdir()):
             with self.run_files(run_id) as kept:
@@ -247,6 +248,17 @@ class Gateway(Registry):
         InputError
             If there is no such run, or its files are missing.
         """
+        with files_at(self.artifacts_of(run_id), self.uri, self.work, names) as folder:
+            yield folder
+
+    def artifacts_of(self, run_id: str) -> str:
+        """Return the URI of a run's artifacts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run, or that host must not get the server's credentials.
+        """
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
@@ -256,16 +268,25 @@ class Gateway(Registry):
                 raise
             msg = f"run {run_id!r} must exist at {self.uri}; it does not."
             raise InputError(msg) from error
-        with files_at(uri, self.uri, self.work, names) as folder:
-            yield folder
+        require_own_host(uri, self.uri)
+        return uri
 
     def read_json(self, run_id: str, name: str) -> Any:
-        """Read one JSON file of a run's artifacts."""
+        """Read one JSON file of a run's artifacts.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none in a local store.
+        InputError
+            If there is none on a server, or it is not plain JSON in a regular file.
+        """
         with self.run_files(run_id, [name]) as folder:
-            return json.loads((folder / name).read_text("utf-8"))
+            return read_json(folder / name, f"{name} of run {run_id}")
 
     def log_table(self, run_id: str, rows: Mapping[str, Sequence[Any]], file: str) -> None:
         """Log a table for the run page."""
+        self.artifacts_of(run_id)
         self.client.log_table(run_id, dict(rows), file)
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:

@@ -238,6 +238,8 @@ class Registry:
             found = str(
                 self.client.get_logged_model(found.removeprefix("models:/")).artifact_location
             )
+        elif run := re.fullmatch(r"runs:/([^/]+)/(.+)", found):
+            found = f"{self.client.get_run(run[1]).info.artifact_uri}/{run[2]}"
         return found
 
     def fetch(self, model: ModelVersion, folder: Path) -> Path:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.untrusted import parse_json, read_bytes
 from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import require_known
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION
+from biasgate.tasks.promoting.pins import Pins
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.manifest import Manifest
-from biasgate.tasks.signing.statement import FILE, annotations_of, read_statement
+from biasgate.tasks.signing.statement import (
+    FILE,
+    Annotations,
+    Statement,
+    annotations_of,
+    read_statement,
+)
 from biasgate.tasks.signing.trusted import TrustedKeys
 
-_TOGETHER = ("model", "policyDigest", "requiredSets", "champion", "ledger")
+_MOST_LINES = 1000
+NO_PINS = Pins()
 
 
 def write_attestation(
@@ -63,7 +71,7 @@ def write_attestation(
     return found, len(lines)
 
 
-def verify_attestation(file: Path, folder: Path) -> list[Finding]:
+def verify_attestation(file: Path, folder: Path, pins: Pins = NO_PINS) -> list[Finding]:
     """Check that attestations are signed, passed, complete, and of the files in a folder.
 
     Needs trusted public keys, and nothing else: no registry, no network.
@@ -74,6 +82,8 @@ def verify_attestation(file: Path, folder: Path) -> list[Finding]:
         As `write_attestation` writes it.
     folder : Path
         The model's files, as they are to be deployed.
+    pins : Pins, optional
+        The model, policy and sets that they must be of. Default: any.
 
     Returns
     -------
@@ -83,79 +93,84 @@ def verify_attestation(file: Path, folder: Path) -> list[Finding]:
     Raises
     ------
     InputError
-        If the file cannot be read.
+        If the file is not one of attestations.
     """
-    try:
-        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        msg = f"{file} must be a file that `biasgate attest` wrote; it cannot be read."
-        raise InputError(msg) from error
-    if not lines:
-        msg = f"{file} must hold at least one attestation; it is empty."
-        raise InputError(msg)
-    trusted, findings, statements = TrustedKeys.here(), list[Finding](), list[dict[str, Any]]()
-    for number, line in enumerate(lines, 1):
+    trusted, findings, statements = TrustedKeys.here(), list[Finding](), list[Statement]()
+    for number, line in _lines(file):
         where = f"{file}, line {number},"
-        envelope = Envelope.of_dict(line, where)
+        envelope = Envelope.of_dict(parse_json(line, where), where)
         signed = envelope.signed(trusted)
         statement = read_statement(envelope, where)
         statements.append(statement)
-        name = _said(statement).get("evaluationSet")
+        said = annotations_of(statement)
+        name = said["evaluationSet"] if said is not None else "an unknown set"
         text = f"the attestation on {name} is {signed.words}."
         findings.append(Finding("signature", holds=signed.standing == "trusted", sentence=text))
-        findings.append(_passed(statement, name))
-    findings += _together(statements)
-    return [*findings, _same_files(statements, folder)]
+        findings.append(_passed(statement, said, name))
+    known = [one for one in map(annotations_of, statements) if one is not None]
+    whole = len(known) == len(statements)
+    findings += [*_together(known, whole=whole), *pins.check(known)]
+    return [*findings, _same_files(statements, known, folder, whole=whole)]
 
 
-def _said(statement: Mapping[str, Any]) -> dict[str, Any]:
+def _lines(file: Path) -> list[tuple[int, bytes]]:
     try:
-        return annotations_of(statement)
-    except (KeyError, IndexError, TypeError):
-        return {}
+        content = read_bytes(file, "the file of attestations")
+    except FileNotFoundError as error:
+        msg = f"{file} must be a file that `biasgate attest` wrote; there is none."
+        raise InputError(msg) from error
+    lines = [one for one in enumerate(content.splitlines(), 1) if one[1].strip()]
+    if not 0 < len(lines) <= _MOST_LINES:
+        msg = f"{file} must hold 1 to {_MOST_LINES} attestations; it holds {len(lines)}."
+        raise InputError(msg)
+    return lines
 
 
-def _passed(statement: Mapping[str, Any], name: str | None) -> Finding:
-    said = _said(statement)
-    result = statement["predicate"].get("result") if said else None
-    holds = result in {"PASSED", "WARNED"} and said.get("reportOnly") is False
-    only = ", by a policy that only reports" if said.get("reportOnly") else ""
-    text = f"the verdict on {name} by policy {said.get('policy')} is {result}{only}."
+def _passed(statement: Statement, said: Annotations | None, name: str) -> Finding:
+    if said is None:
+        text = "an attestation does not say what biasgate says about a verdict."
+        return Finding("verdict", holds=False, sentence=text)
+    result = statement["predicate"]["result"]
+    holds = result in {"PASSED", "WARNED"} and not said["reportOnly"]
+    only = ", by a policy that only reports" if said["reportOnly"] else ""
+    text = f"the verdict on {name} by policy {said['policy']} is {result}{only}."
     return Finding("verdict", holds=holds, sentence=text)
 
 
-def _together(statements: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _together(said: Sequence[Annotations], *, whole: bool) -> Iterator[Finding]:
     """Check that all required sets are there, of one evaluation of one version."""
-    said = [_said(one) for one in statements]
-    required = sorted(said[0].get("requiredSets") or [])
-    sets = sorted({str(one.get("evaluationSet")) for one in said})
+    required = sorted({one for statement in said for one in statement["requiredSets"]})
+    sets = {one["evaluationSet"] for one in said}
     missing = [one for one in required if one not in sets]
     text = f"the attestations are of every required set: {', '.join(required) or 'unknown'}."
     told = f" Missing: {', '.join(missing)}." if missing else ""
     yield Finding("verdict", holds=bool(required) and not missing, sentence=text + told)
-    contexts = [[one.get(key) for key in _TOGETHER] for one in said]
-    same = all(one == contexts[0] for one in contexts)
-    text = f"the attestations are of one evaluation of {said[0].get('model')}."
+    contexts = [
+        (one["model"], one["policyDigest"], one["requiredSets"], one["champion"], one["ledger"])
+        for one in said
+    ]
+    same = whole and all(one == contexts[0] for one in contexts)
+    text = "the attestations are of one evaluation of one version."
     yield Finding("verdict", holds=same, sentence=text)
 
 
-def _same_files(statements: Sequence[Mapping[str, Any]], folder: Path) -> Finding:
+def _same_files(
+    statements: Sequence[Statement], said: Sequence[Annotations], folder: Path, *, whole: bool
+) -> Finding:
     """Check that the files in a folder are the ones that were judged."""
     text = f"the files in {folder} are the ones that were judged."
+    if not whole or any(one["bound"] not in {"files", "scores"} for one in said):
+        text = "the attestations name no files: how the model was reached is all they bind."
+        return Finding("model", holds=False, sentence=text)
+    judged = [
+        {one["name"]: one["digest"].get("sha256", "") for one in statement["subject"]}
+        for statement in statements
+    ]
     try:
-        judged = [
-            {str(one["name"]): str(one["digest"]["sha256"]) for one in statement["subject"]}
-            for statement in statements
-        ]
-        if any(_said(one).get("bound") not in {"files", "scores"} for one in statements):
-            text = "the attestations name no files: how the model was reached is all they bind."
-            return Finding("model", holds=False, sentence=text)
-        found = {
-            one["path"]: one["sha256"]
-            for one in Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW).to_dict()
-        }
-    except (InputError, KeyError, TypeError) as error:
+        manifest = Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
+    except InputError as error:
         return Finding("model", holds=False, sentence=f"{text} But {error}")
+    found = {one["path"]: one["sha256"] for one in manifest.files}
     differ = sorted(
         f"{path}: {_difference(before.get(path), found.get(path))}"
         for before in judged

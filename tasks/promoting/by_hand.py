@@ -18,15 +18,16 @@ from biasgate.tasks.promoting.champion import (
     move_champion,
     no_first,
 )
+from biasgate.tasks.promoting.documents import read_policy_of, read_verdict
 from biasgate.tasks.promoting.entries import HistoryEntry, RestsOn
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
 from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.promoting.verify import require_alias, verify_champion, verify_frozen_sets
+from biasgate.tasks.promoting.verify import require_alias, verify_champion
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
-from biasgate.tasks.records import Decision, Verdict, champion_of
+from biasgate.tasks.records import Decision, champion_of
 from biasgate.tasks.signing.manifest import Manifest
 
 
@@ -108,9 +109,7 @@ def _require_sound(
     store: Path | None,
     files: VersionFiles | None = None,
 ) -> None:
-    findings = verify_champion(champion, gateway, files)
-    if store is not None:
-        findings += verify_frozen_sets(champion, store)
+    findings = verify_champion(champion, gateway, files, store)
     if not all(one.holds for one in findings):
         raise NotVerifiedError(champion, findings)
 
@@ -126,11 +125,8 @@ def verify(model: str, version: str | None, gateway: Gateway, store: Path) -> li
     require_known(model, gateway)
     if version is None:
         found = require_alias(model, gateway)
-        findings = verify_champion(found, gateway)
-    else:
-        found = gateway.resolve(f"models:/{model}/{version}")
-        findings = verify_version(found, gateway)
-    return findings + verify_frozen_sets(found, store)
+        return verify_champion(found, gateway, store=store)
+    return verify_version(gateway.resolve(f"models:/{model}/{version}"), gateway, store=store)
 
 
 def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> Decision:
@@ -235,7 +231,7 @@ def require_held(version: ModelVersion, findings: list[Finding]) -> None:
 
 
 def _policy_of(verdict: RestsOn, gateway: Gateway) -> Policy:
-    return Policy.model_validate(gateway.read_json(verdict["run_id"], "policy.json"))
+    return read_policy_of(verdict["run_id"], gateway)
 
 
 def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
@@ -278,7 +274,7 @@ def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], se
     for name in version.tags["biasgate.required_sets"].split(","):
         tags = {key: version.tags[f"biasgate.{name}.{key}"] for key in ("run_id", "verdict_digest")}
         verdicts.append({"set": name, "run_id": tags["run_id"], "digest": tags["verdict_digest"]})
-        verdict: Verdict = gateway.read_json(tags["run_id"], "verdict.json")
+        verdict = read_verdict(tags["run_id"], gateway)
         compared.add(champion_of(verdict))
     return verdicts, compared
 

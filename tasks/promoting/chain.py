@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.promoting.entries import MOVES, Entry, Pinned
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.envelope import Signed
@@ -126,7 +127,8 @@ class Chain:
             return f"entry {one.number} is not chained, and follows one that is"
         place = (content.get("model"), content.get("number"))
         if place != (model, one.number):
-            return f"entry {one.number} was written as entry {place[1]} of {place[0]}, and copied"
+            written = f"entry {place[1]} of {printable(str(place[0]))}"
+            return f"entry {one.number} was written as {written}, and copied"
         head = None if before is None else {"number": before.number, "digest": self._digest(before)}
         predecessor = content.get("predecessor")
         if predecessor != head:

@@ -13,6 +13,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.entries import Entry, Move, RestsOn
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
+from biasgate.tasks.promoting.seen import remember
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision
 from biasgate.tasks.signing.trusted import TrustedKeys
@@ -116,6 +117,7 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
             gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
             _read_back(gateway, transition.version)
             _complete(ledger, claimed)
+            remember(ledger, ledger.chain)
         except BaseException as error:
             _close_after(error, ledger, entry)
             raise
@@ -130,6 +132,7 @@ def record(ledger: Ledger, move: Move, note: str) -> Entry:
         take_turn(ledger, entry)
         claimed = ledger.claim(entry, ledger.chain)
         ledger.close(claimed, "done", note)
+        remember(ledger, ledger.chain)
     return claimed
 
 

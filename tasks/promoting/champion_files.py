@@ -13,6 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.documents import read_verdict
 from biasgate.tasks.promoting.entries import MOVES, RestsOn
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.verify_files import VersionFiles
@@ -68,7 +69,7 @@ def champion_files(
 def _verdict(one: RestsOn, gateway: Gateway) -> Verdict | None:
     """Return a verdict that the ledger names; None if it is not there as it was."""
     try:
-        found: Verdict = gateway.read_json(one["run_id"], "verdict.json")
-    except (InputError, OSError, ValueError):
+        found = read_verdict(one["run_id"], gateway)
+    except InputError:
         return None
     return found if verdict_digest(found) == one["digest"] else None

@@ -9,7 +9,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of
+from biasgate.tasks.gating.signature import tags_of, takes_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.blocked import record_blocked, rests_on
@@ -26,7 +26,7 @@ from biasgate.tasks.promoting.champion import (
 from biasgate.tasks.promoting.champion_files import champion_files
 from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
-from biasgate.tasks.promoting.pinned import objection_to_policy
+from biasgate.tasks.promoting.pinned import objection_to_policies
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
@@ -70,7 +70,8 @@ def promote(
         return tell(judged, model, number, [], succession)
     if any(_compared_with(one) != {champion.uri if champion else None} for one in passed):
         return _again(judged, model, number)
-    objection = _other_policy(passed, chain, str(model))
+    policies = [verdict["policy"] for one in passed for verdict in one.verdicts]
+    objection = objection_to_policies(policies, chain.policy, str(model))
     if objection is not None:
         return [
             {
@@ -157,22 +158,6 @@ def _again(
     ]
 
 
-def _other_policy(passed: Sequence[Judged], chain: Chain, model: str) -> str | None:
-    """Return why the policy may not move `champion`: another one was registered meanwhile."""
-    pinned = chain.policy
-    if pinned is None:
-        return None
-    policies = [verdict["policy"] for one in passed for verdict in one.verdicts]
-    return next(
-        (
-            objection
-            for one in policies
-            if (objection := objection_to_policy(one["name"], one["digest"], pinned, model))
-        ),
-        None,
-    )
-
-
 def _compared_with(judged: Judged) -> set[str | None]:
     return {champion_of(verdict) for verdict in judged.verdicts}
 
@@ -191,8 +176,14 @@ def _without_pass(
             "so nothing moves and no command fails."
         )
         return decision("pass", sentence, report_only=True)
-    if judged.version is None or model is None:
+    if judged.version is None:
         return decision(outcome, "Not a registered version: nothing to promote.")
+    if model is None:
+        sentence = (
+            f"{judged.version.uri} keeps the verdict that it has: an evaluation without "
+            f"`registered_model: {judged.version.name}` decides nothing about it."
+        )
+        return decision(outcome, sentence)
     if judged.version.name != model:
         sentence = f"{judged.version.uri} is not a version of {model}: not promoted."
         return decision(outcome, sentence)
@@ -264,12 +255,14 @@ def promote_best(
 ) -> list[CandidateDecision]:
     """Write the verdicts to the model versions, then move the alias to the best if allowed.
 
+    Without `registered_model` nothing is decided about a version: it keeps its verdict.
+
     Safe to retry: nothing changes for a version that is already champion.
     """
     gateway = workplace.gateway
     judged = judged_versions(candidates, verdicts, gateway)
     for one, of_candidate in zip(judged, verdicts, strict=True):
-        if one.version is not None:
+        if one.version is not None and takes_verdict(one.version, registered_model, policy):
             gateway.tag_version(one.version, tags_of(of_candidate))
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)

@@ -8,24 +8,51 @@ entry before it: it is worth nothing in another place.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
+from pydantic import AfterValidator, StringConstraints, TypeAdapter
+from typing_extensions import TypedDict
+
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Head
-from biasgate.tasks.signing.envelope import Signature, Signed, pae, signatures_of, who_signed
+from biasgate.tasks.signing.envelope import (
+    Signature,
+    Signatures,
+    Signed,
+    pae,
+    signatures_of,
+    who_signed,
+)
 from biasgate.tasks.signing.envelope import encoded as in_base64
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.trusted import TrustedKeys
 
+
+def _is_time(text: str) -> str:
+    """Refuse what is no time, or names no time zone and so cannot be compared."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        msg = "must name its time zone"
+        raise ValueError(msg)
+    return text
+
+
 Action = Literal["promotion", "rollback", "reset", "blocked", "policy"]
 State = Literal["queued", "open", "done", "abandoned"]
-ACTIONS = ("promotion", "rollback", "reset", "blocked", "policy")
-STATES = ("queued", "open", "done", "abandoned")
+Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
+VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
+Time = Annotated[str, AfterValidator(_is_time)]
+# A process as `this_process` names it, then a random part.
+_A_PROCESS = r"^[^ ].* [0-9]{1,9} -?[0-9]{1,12}(\.[0-9]{1,9})? [^ ]+$"
+Owner = Annotated[str, StringConstraints(pattern=_A_PROCESS)]
 # The actions after which `champion` is another version, or none.
 MOVES = ("promotion", "rollback", "reset")
 # A promoter that has not finished after this time is considered dead.
@@ -61,13 +88,13 @@ class Move(TypedDict):
     """
 
     action: Action
-    replaces: str
-    version: str
+    replaces: VersionOrNone
+    version: VersionOrNone
     rule: NotRequired[str]
     reason: str
-    passed_over: NotRequired[list[str]]
+    passed_over: NotRequired[list[Version]]
     verdicts: list[RestsOn]
-    blocked: NotRequired[list[str]]
+    blocked: NotRequired[list[Version]]
     policy: NotRequired[Pinned]
     accepted: NotRequired[str]
 
@@ -79,13 +106,13 @@ class Content(Move):
     done before it) and `time`.
     """
 
-    owner: str
-    opened: str
-    expires: str
+    owner: Owner
+    opened: Time
+    expires: Time
     model: NotRequired[str]
     number: NotRequired[int]
     predecessor: NotRequired[Head | None]
-    time: NotRequired[str]
+    time: NotRequired[Time]
 
 
 class HistoryEntry(Content):
@@ -93,6 +120,16 @@ class HistoryEntry(Content):
 
     state: State
     note: str
+
+
+class _Tag(TypedDict):
+    """The tag of an entry."""
+
+    payload: HistoryEntry
+    signatures: Signatures
+
+
+_TAGS, _PAYLOADS = TypeAdapter(_Tag), TypeAdapter(HistoryEntry)
 
 
 @dataclass(frozen=True)
@@ -149,11 +186,10 @@ class Entry:
 
         The lease starts when the registry created the entry, whatever the entry says.
         """
-        now = datetime.now(UTC)
-        created = datetime.fromtimestamp(self.record.created / 1000, UTC)
-        if now >= datetime.fromisoformat(self.content["expires"]) or created > now + LEASE:
+        if datetime.now(UTC) >= datetime.fromisoformat(self.content["expires"]):
             return True
-        if self.record.created and now >= created + LEASE:
+        age = time.time() - self.record.created / 1000
+        if age < -LEASE.total_seconds() or (self.record.created and age >= LEASE.total_seconds()):
             return True
         process = self.content["owner"].rpartition(" ")[0]
         return has_ended(process) or (
@@ -172,24 +208,46 @@ class Entry:
         return found
 
 
-def read_entry(record: ModelVersion) -> Entry | None:
-    """Return the entry in a version's tags; None if it holds none."""
-    try:
-        if TAG in record.tags:
-            found = json.loads(record.tags[TAG])
-            payload, signatures = dict(found["payload"]), signatures_of(found["signatures"])
-        else:
-            payload = json.loads(record.tags["biasgate.content"])
-            payload["state"] = record.tags["biasgate.state"]
-            payload["note"] = record.tags.get("biasgate.note", "")
-            signatures = None
-        state, note = payload.pop("state"), payload.pop("note")
-        if not _is_entry(payload, state, note):
-            return None
-    except (KeyError, ValueError, TypeError, AttributeError):
-        return None
-    content: Any = payload
-    return Entry(int(record.version), content, state, note, record, signatures)
+def read_entry(record: ModelVersion) -> Entry:
+    """Return the entry in a version's tags.
+
+    Raises
+    ------
+    InputError
+        If it holds none, or one that says something impossible: who may write to the registry may
+        write anything.
+    """
+    what = f"version {record.version} of {record.name}"
+    signatures: list[Signature] | None = None
+    if TAG in record.tags:
+        tag = check(parse_json(record.tags[TAG], what), _TAGS, what)
+        payload: HistoryEntry = {**tag["payload"]}
+        signatures = signatures_of(tag["signatures"], what)
+    elif "biasgate.content" in record.tags:  # of an earlier release
+        content = parse_json(record.tags["biasgate.content"], what)
+        state, note = record.tags.get("biasgate.state"), record.tags.get("biasgate.note", "")
+        whole = {**content, "state": state, "note": note} if isinstance(content, dict) else content
+        payload = {**check(whole, _PAYLOADS, what)}
+    else:
+        msg = f"{what} must have the tag {TAG}; it does not."
+        raise InputError(msg)
+    missing = _missing(payload)
+    if missing is not None:
+        msg = f"{what} must name `{missing}`, since its action is {payload['action']}."
+        raise InputError(msg)
+    known: Any = payload
+    state, note = known.pop("state"), known.pop("note")
+    return Entry(int(record.version), known, state, note, record, signatures)
+
+
+def _missing(payload: HistoryEntry) -> str | None:
+    """Return what an entry must name because of its action, and does not; None if it is whole."""
+    action = payload["action"]
+    moves = action in {"promotion", "rollback"} or "passed_over" in payload
+    if moves and not payload["version"]:
+        return "version"
+    needed = {"blocked": "blocked", "policy": "policy"}.get(action)
+    return needed if needed is not None and needed not in payload else None
 
 
 def entry_tags(content: Content, state: State, note: str) -> dict[str, str]:
@@ -209,20 +267,3 @@ def _payload(content: Content, state: State, note: str) -> dict[str, Any]:
 def _message(payload: Mapping[str, Any]) -> bytes:
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return pae(_TYPE, text.encode())
-
-
-def _is_entry(payload: Mapping[str, Any], state: Any, note: Any) -> bool:
-    """Whether all that is read of an entry is there and of its type."""
-    texts = [payload[key] for key in ("replaces", "version", "reason", "owner")]
-    datetime.fromisoformat(payload["opened"])
-    datetime.fromisoformat(payload["expires"]).astimezone(UTC)
-    numbers = [payload["version"], payload["replaces"], *payload.get("passed_over", ())]
-    named = {key for one in payload["verdicts"] for key in one}
-    return (
-        state in STATES
-        and payload["action"] in ACTIONS
-        and all(isinstance(one, str) for one in [*texts, note])
-        and all(one == "" or one.isdecimal() for one in numbers)
-        and named <= set(RestsOn.__annotations__)
-        and len(payload["owner"].split(" ")) > 3
-    )

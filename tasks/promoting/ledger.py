@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import this_process
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.entries import (
     LEASE,
@@ -63,12 +63,18 @@ class Ledger:
 
     def entries(self) -> list[Entry]:
         """Return every entry, oldest first; versions that hold none are left out."""
-        found = [read_entry(one) for one in self.gateway.versions(self.name)]
-        return [one for one in found if one is not None]
+        return [one for one in self._read() if isinstance(one, Entry)]
 
-    def foreign(self) -> list[ModelVersion]:
-        """Return the versions that hold no entry: somebody else made or changed them."""
-        return [one for one in self.gateway.versions(self.name) if read_entry(one) is None]
+    def foreign(self) -> list[str]:
+        """Return why versions hold no entry, a sentence for each: somebody else wrote them."""
+        return [str(one) for one in self._read() if isinstance(one, InputError)]
+
+    def _read(self) -> Iterator[Entry | InputError]:
+        for one in self.gateway.versions(self.name):
+            try:
+                yield read_entry(one)
+            except InputError as error:
+                yield error
 
     @property
     def chain(self) -> Chain:

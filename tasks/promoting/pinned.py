@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Iterable
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
@@ -14,7 +15,7 @@ from biasgate.tasks.promoting.champion import heal, record
 from biasgate.tasks.promoting.entries import Entry, Move, Pinned
 from biasgate.tasks.promoting.ledger import Ledger, is_ledger
 from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.records import Context
+from biasgate.tasks.records import Context, PolicyRecord
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
 
@@ -76,6 +77,14 @@ def objection_to_policy(name: str, digest: str, pinned: Pinned | None, model: st
         f"policy {pinned['name']} (digest {pinned['digest'][:SHORT]}) is registered for {model}, "
         f"and this is {name} (digest {digest[:SHORT]})"
     )
+
+
+def objection_to_policies(
+    policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
+) -> str | None:
+    """Return why one of these policies may not move a model's `champion`, or None."""
+    found = (objection_to_policy(one["name"], one["digest"], pinned, model) for one in policies)
+    return next((one for one in found if one is not None), None)
 
 
 def context_of(

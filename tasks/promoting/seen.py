@@ -1,7 +1,7 @@
 """The last entry of each ledger that this machine saw: a ledger must not become shorter.
 
 Whoever may write to the registry may remove the last entries, and the verdicts that name them. They
-cannot reach this file, which is beside the trusted keys.
+cannot reach this file, which is in the folder of trusted keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from biasgate.tasks.common.files import locked, write_json
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.records import Head
-from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file, trusted_folder
+from biasgate.tasks.signing.trusted import TrustedKeys, trusted_folder
 
 FILE = "ledgers_seen.json"
 
@@ -29,15 +29,20 @@ def last_seen(ledger: Ledger) -> Head | None:
 
 
 def remember(ledger: Ledger, chain: Chain) -> None:
-    """Keep the last entry, where keys are trusted and the folder may be written to."""
+    """Keep the last entry, where keys are trusted and the folder may be written to.
+
+    A machine that signs trusts its own key, so it remembers too, without a file of trusted keys.
+    """
     head = chain.head
-    if head is None or not TrustedKeys.of_file(trusted_file()):
+    if head is None or not TrustedKeys.here():
         return
     path = trusted_folder() / FILE
-    with contextlib.suppress(OSError), locked(path):
-        known = _read()
-        if known.get(_name(ledger)) != head:
-            write_json(path, known | {_name(ledger): head})
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            known = _read()
+            if known.get(_name(ledger)) != head:
+                write_json(path, known | {_name(ledger): head})
 
 
 def _read() -> dict[str, Any]:

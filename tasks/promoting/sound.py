@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.seen import last_seen, remember
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey
 from biasgate.tasks.signing.trusted import TrustedKeys
+
+_HEAD = re.compile(r"([0-9]{1,18}) [0-9a-f]{64}")
+_SHOWN = 40
 
 
 def require_sound(ledger: Ledger) -> None:
@@ -78,9 +84,10 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
     for version in ledger.gateway.versions(ledger.model):
         for name, value in version.tags.items():
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:
-                number, _, digest = value.partition(" ")
-                head: Head = {"number": int(number) if number.isdecimal() else 0, "digest": digest}
+                whose = f"a verdict on version {version.version}"
+                known = _HEAD.fullmatch(value)
+                head: Head = {"number": int(known[1]) if known else 0, "digest": value[-64:]}
                 if not chain.has(head):
-                    whose = f"a verdict on version {version.version}"
-                    missing.add(f"entry {number}, which {whose} names")
+                    named = known[1] if known else repr(printable(value[:_SHOWN]))
+                    missing.add(f"entry {named}, which {whose} names")
     return sorted(missing)

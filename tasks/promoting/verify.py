@@ -7,25 +7,22 @@ where evaluations run, and the machine that verifies trusts that key (`biasgate 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import objection_to
-from biasgate.tasks.promoting.decisions import succession_of
+from biasgate.tasks.promoting.documents import logged_verdict, read_policy_of, read_verdict
 from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
 from biasgate.tasks.promoting.pinned import TAG as POLICY_TAG
 from biasgate.tasks.promoting.seen import remember
 from biasgate.tasks.promoting.sound import missing_heads
-from biasgate.tasks.promoting.succession import Judged, Past
+from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.signing.statement import verdict_digest
@@ -48,18 +45,21 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
 
 
 def verify_champion(
-    champion: ModelVersion, gateway: Gateway, files: VersionFiles | None = None
+    champion: ModelVersion,
+    gateway: Gateway,
+    files: VersionFiles | None = None,
+    store: Path | None = None,
 ) -> list[Finding]:
     """Verify the version under `champion`, and that the ledger records its promotion.
 
-    The alias is looked up once, by the caller: it may move meanwhile. `files` is as in
+    The alias is looked up once, by the caller: it may move meanwhile. `files` and `store` are as in
     `verify_version`. If the ledger is whole and its signatures hold, its last entry is kept on
     this machine, whatever the verdict: from then on the ledger must have it.
     """
     ledger = Ledger(gateway, champion.name)
     findings = [
         *_verify_ledger(ledger, champion),
-        *verify_version(champion, gateway, files=files),
+        *verify_version(champion, gateway, files=files, store=store),
     ]
     chain = ledger.chain
     if all(one.holds for one in verify_chain(ledger, chain)):
@@ -111,10 +111,10 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
     text = f"the {len(chain.links)} entries of {ledger.name} follow each other."
     told = "; ".join(broken[:3])
     yield Finding("ledger", holds=not broken, sentence=f"{text} But {told}." if broken else text)
-    for one in ledger.foreign():
+    for problem in ledger.foreign():
         text = (
-            f"version {one.version} of {ledger.name} must be an entry of the ledger; it is not, "
-            "and is passed over. Delete it, unless it was an entry before."
+            f"each version of {ledger.name} must be an entry of the ledger; one is not, and is "
+            f"passed over: {problem} Delete it, unless it was an entry before."
         )
         yield Finding("ledger", holds=False, sentence=text)
     yield from _verify_heads(ledger, chain)
@@ -139,9 +139,8 @@ def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
     """Check that the verdicts behind a promotion have not changed since."""
     for one in entry.content["verdicts"]:
         try:
-            verdict = gateway.read_json(one["run_id"], "verdict.json")
-            holds = verdict_digest(verdict) == one["digest"]
-        except (InputError, OSError, ValueError):
+            holds = verdict_digest(read_verdict(one["run_id"], gateway)) == one["digest"]
+        except InputError:
             holds = False
         text = f"the verdict on {one['set']} is the one behind {entry.content['action']} "
         yield Finding("record", holds=holds, sentence=f"{text}{entry.number}.")
@@ -156,18 +155,18 @@ def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[
     gateway, replaced = ledger.gateway, entry.content["replaces"] or None
     try:
         runs = [one["run_id"] for one in entry.content["verdicts"]]
-        verdicts = [gateway.read_json(one, "verdict.json") for one in runs]
-        policies = [Policy.model_validate(gateway.read_json(one, "policy.json")) for one in runs]
+        verdicts = [logged_verdict(one, gateway) for one in runs]
+        policies = [read_policy_of(one, gateway) for one in runs]
         version = gateway.resolve(f"models:/{ledger.model}/{entry.content['version']}")
         objections = [
-            succession_of(one).objection(
+            Succession(one.promote, allow_first=one.allow_first).objection(
                 Judged("", verdicts, version), replaced, Past.of(before.links, replaced)
             )
             for one in policies
         ]
         named = all(rule in {one.promote, "first"} for one in policies)
         holds = named and (rule == "first") == (replaced is None) and not any(objections)
-    except (InputError, OSError, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError):  # of verdicts from releases without an objective
         holds = False
     text = f"the policy's rule allows promotion {entry.number} ({rule})."
     yield Finding("rule", holds=holds, sentence=text)
@@ -188,33 +187,11 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
         return
     try:
         found = [
-            ledger.gateway.read_json(one["run_id"], "verdict.json")["policy"]["digest"]
+            read_verdict(one["run_id"], ledger.gateway)["policy"]["digest"]
             for one in entry.content["verdicts"]
         ]
         holds = bool(found) and set(found) == {pinned["digest"]}
-    except (InputError, OSError, ValueError, TypeError, KeyError):
+    except InputError:
         holds = False
     text = f"promotion {entry.number} was decided by the registered policy, {pinned['name']}."
     yield Finding("policy", holds=holds, sentence=text)
-
-
-def verify_frozen_sets(version: ModelVersion, store: Path) -> list[Finding]:
-    """Check that the frozen rows in a store are the ones that verdicts are based on.
-
-    Sets that are not in this store are not checked.
-    """
-    digests = {
-        version.tags.get(f"biasgate.{name}.set_digest", "")
-        for name in version.tags.get("biasgate.required_sets", "").split(",")
-    }
-    findings = []
-    for record in sorted((store / "sets").glob("*/record.json")):
-        digest = json.loads(record.read_text("utf-8")).get("digest")
-        if digest in digests:
-            try:
-                holds = EvaluationSet.load(record.parent).content_digest() == digest
-                text = f"the rows in {record.parent} are the ones of the verdict."
-            except InputError as error:
-                holds, text = False, str(error)
-            findings.append(Finding("dataset", holds=holds, sentence=text))
-    return findings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.artifacts import without_password
+from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.findings import Finding

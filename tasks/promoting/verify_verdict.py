@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.promoting.findings import Finding
+from biasgate.tasks.promoting.documents import Documents, check_evidence_record
+from biasgate.tasks.promoting.findings import Finding, described
+from biasgate.tasks.promoting.frozen_rows import frozen_rows
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
 from biasgate.tasks.signing.envelope import Envelope
@@ -26,7 +29,6 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.signing.statement import (
     RESTS_ON,
     annotations_of,
-    file_digests,
     read_statement,
     statement_of,
     verdict_digest,
@@ -43,6 +45,7 @@ def verify_on_set(
     day: date,
     files: VersionFiles,
     vouched: Collection[str] = (),
+    store: Path | None = None,
 ) -> tuple[list[Finding], Verdict | None]:
     """Recompute a version's verdict on one set.
 
@@ -61,6 +64,8 @@ def verify_on_set(
     vouched : collection of str
         Digests of the verdicts that an accepted entry of the ledger rests on: those count even
         if their own key was revoked later, or they were made before verdicts were signed.
+    store : Path, optional
+        A store whose frozen rows are compared with those of the verdict.
 
     Returns
     -------
@@ -70,39 +75,37 @@ def verify_on_set(
     run_id = version.tags.get(f"biasgate.{name}.run_id", "")
     try:
         with gateway.run_files(run_id, RESTS_ON) as folder:
-            parts = {one: json.loads((folder / one).read_text("utf-8")) for one in RESTS_ON[:3]}
-            verdict: Verdict = parts["verdict.json"]
-            findings = list(_verify(version, name, parts, EvidenceFile(folder / FILE), day, run_id))
-            findings.append(files.compare(verdict, name))
-            digests = file_digests(folder)
-        findings += _attested(verdict, digests, gateway, run_id, name, vouched)
-    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = error if isinstance(error, (InputError, OSError)) else type(error).__name__
-        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {reason}"
+            documents = Documents.of(folder, name)
+            evidence = EvidenceFile(folder / FILE)
+            findings = list(_verify(version, name, documents, evidence, day, run_id))
+            findings.append(files.compare(documents.verdict, name))
+            if store is not None:
+                findings += frozen_rows(store, documents, name)
+            digests = {**documents.digests, FILE: evidence.digest}
+        findings += _attested(documents.verdict, digests, gateway, run_id, name, vouched)
+    except (InputError, OSError) as error:
+        text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
         return [Finding("verdict", holds=False, sentence=text)], None
-    return findings, verdict
+    return findings, documents.verdict
 
 
 def _verify(
     version: ModelVersion,
     name: str,
-    parts: Mapping[str, Any],
+    documents: Documents,
     evidence: EvidenceFile,
     day: date,
     run_id: str,
 ) -> Iterator[Finding]:
-    digest = evidence.digest
-    verdict: Verdict
-    report: Report
-    verdict, report = parts["verdict.json"], parts["report.json"]
+    verdict, report = documents.verdict, documents.report
     judged_on = verdict["evaluation_set"]["name"]
     text = f"the verdict that the tags name for {name} is on that set."
     text = text if judged_on == name else f"{text} It is on {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
     for what, found, recorded in (
-        ("policy", _policy_digest(parts["policy.json"]), verdict["policy"]["digest"]),
+        ("policy", documents.policy.digest, verdict["policy"]["digest"]),
         ("report", json_digest(report), verdict["report_digest"]),
-        ("evidence", digest, verdict["evidence_digest"]),
+        ("evidence", evidence.digest, verdict["evidence_digest"]),
     ):
         text = f"the {what} on {name} has the digest that the verdict names."
         yield Finding(what, holds=found == recorded, sentence=text)
@@ -113,8 +116,12 @@ def _verify(
     differ = [key for key, value in expected.items() if tagged[key] != value]
     text = f"the tags of {version.uri} agree with the verdict on {name}."
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
-    yield from _same_origin(verdict, report, evidence, version, name)
-    yield from _decided_again(verdict, report, parts["policy.json"], evidence, name, day)
+    try:
+        yield from _same_origin(verdict, report, evidence, version, name)
+        yield from _decided_again(documents, evidence, name, day)
+    except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
+        text = f"the verdict on {name} cannot be recomputed: {described(error)}"
+        yield Finding("verdict", holds=False, sentence=text)
 
 
 def _same_origin(
@@ -126,6 +133,7 @@ def _same_origin(
 ) -> Iterator[Finding]:
     """Check that verdict, report and evidence are of the same rows, scores and version."""
     record = evidence.record
+    check_evidence_record(record, f"the origin of the evidence on {name}")
     pairs = {
         "rows": (record["set_digest"], verdict["evaluation_set"]["digest"]),
         "rows of the report": (record["set_digest"], report["evaluation_set"]["digest"]),
@@ -145,46 +153,31 @@ def _choices(report: Report, like: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decided_again(
-    verdict: Verdict,
-    report: Report,
-    content: Mapping[str, Any],
-    evidence: EvidenceFile,
-    name: str,
-    day: date,
+    documents: Documents, evidence: EvidenceFile, name: str, day: date
 ) -> Iterator[Finding]:
-    try:
-        policy = Policy.model_validate(content)
-        again = _decide(verdict, report, policy, evidence, verdict["decided_on"])
-        schema = verdict["schema_version"]
-        differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
-        if verdict["code"]["bias_metrics"] != code_digest():
-            differ = [one for one in differ if "code" not in one and "sentence" not in one]
-        text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
-        yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
-        now = _decide(verdict, report, policy, evidence, day.isoformat())["outcome"]
-    except (ValueError, RuntimeError, KeyError) as error:
-        text = f"the verdict on {name} cannot be recomputed: {error}"
-        yield Finding("verdict", holds=False, sentence=text)
-        return
+    verdict = documents.verdict
+    again = _decide(documents, evidence, verdict["decided_on"])
+    schema = verdict["schema_version"]
+    differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
+    if verdict["code"]["bias_metrics"] != code_digest():
+        differ = [one for one in differ if "code" not in one and "sentence" not in one]
+    text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
+    yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+    now = _decide(documents, evidence, day.isoformat())["outcome"]
     text = f"the verdict on {name} is {now} as of {day.isoformat()}."
     yield Finding("verdict", holds=now == "pass", sentence=text)
 
 
-def _decide(
-    verdict: Verdict,
-    report: Report,
-    policy: Policy,
-    evidence: EvidenceFile,
-    day: str,
-) -> Verdict:
+def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
+    verdict = documents.verdict
     named: dict[str, Rival | None] = {
         "champion": verdict["champion"],
         "reference": verdict["reference"],
     }
     roles = {role: one for role, one in named.items() if one}
     return build_verdict(
-        report,
-        policy,
+        documents.report,
+        documents.policy,
         evidence,
         roles,
         n_candidates=verdict["n_candidates"],
@@ -227,15 +220,16 @@ def _attested(
         content = _attestation(gateway, run_id)
         envelope = Envelope.of_dict(content, f"the attestation on {name}")
         statement = read_statement(envelope, f"the attestation on {name}")
-        signed_at = str(annotations_of(statement)["signedAt"])
+        said = annotations_of(statement)
+        signed_at = said["signedAt"] if said is not None else ""
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         vouched_for = verdict_digest(verdict) in vouched
         text = f"{what} is not signed: it was made before verdicts were signed. Evaluate again."
         yield Finding("signature", holds=vouched_for or not trusted, sentence=text)
         return
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        text = f"the attestation on {name} cannot be read: {error}"
+    except (OSError, ValueError) as error:
+        text = f"the attestation on {name} cannot be read: {described(error)}"
         yield Finding("signature", holds=False, sentence=text)
         return
     text = f"the attestation on {name} is of these files of the run, and says what they say."
@@ -249,17 +243,12 @@ def _attested(
 
 
 def _attestation(gateway: Gateway, run_id: str) -> Any:
-    try:
-        return gateway.read_json(run_id, ATTESTATION)
-    except InputError as error:  # of a server that has no such file
-        raise FileNotFoundError(ATTESTATION) from error
-
-
-def _policy_digest(content: Mapping[str, Any]) -> str:
-    try:
-        return Policy.model_validate(content).digest
-    except ValueError:
-        return ""
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(gateway.run_files(run_id, [ATTESTATION]))
+        except InputError as error:  # of a server that has no such file
+            raise FileNotFoundError(ATTESTATION) from error
+        return read_json(folder / ATTESTATION, ATTESTATION)
 
 
 def _but(sentence: str, differ: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -24,6 +25,7 @@ def verify_version(
     *,
     today: date | None = None,
     files: VersionFiles | None = None,
+    store: Path | None = None,
 ) -> list[Finding]:
     """Recompute a version's verdicts and compare them with the recorded ones.
 
@@ -40,6 +42,8 @@ def verify_version(
         The day on which waivers must be valid. Default: today.
     files : VersionFiles, optional
         The version's files. Default: those in the registry.
+    store : Path, optional
+        A store whose frozen rows are compared with those of the verdicts.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def verify_version(
         if name in seen:
             continue
         seen.add(name)
-        found, verdict = verify_on_set(version, name, gateway, day, now, vouched)
+        found, verdict = verify_on_set(version, name, gateway, day, now, vouched, store)
         findings += found
         if verdict is not None:
             findings += champion_files(verdict, name, chain, gateway)

@@ -33,6 +33,7 @@ class Subgroup(TypedDict):
     n: int
     n_positive: int
     n_negative: int
+    effective: NotRequired[dict[str, float]]
     subgroup_auc: Cell
     bpsn_auc: Cell
     bnsp_auc: Cell
@@ -45,6 +46,7 @@ class Overall(TypedDict):
 
     n: int
     n_positive: int
+    effective: NotRequired[dict[str, float]]
     auc: Cell
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from bias_metrics._core.weighting import WeightKind
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.numbers import Bias, Cell, Value
 
@@ -22,6 +23,7 @@ class Choices(TypedDict):
     n_rows_rated: int
     n_rows_measured: int
     confidence: NotRequired[float]
+    weights: NotRequired[WeightKind]
     n_clusters: NotRequired[int | None]
     split: NotRequired[str]
     source: NotRequired[dict[str, Any]]

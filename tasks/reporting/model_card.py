@@ -16,6 +16,8 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
     Bias,
@@ -243,11 +245,18 @@ def write_model_card(measured: Measured, verdict: Verdict, about: About, promote
 
 @task(name="describe version", task_run_name="describe {candidate.name}")
 def describe_version(
-    candidate: CandidateSettings, measured: list[Measured], workplace: Workplace
+    candidate: CandidateSettings,
+    measured: list[Measured],
+    registered_model: str | None,
+    policy: Policy,
+    workplace: Workplace,
 ) -> None:
-    """Set a version's cards, one per set, as its description. Safe to retry."""
-    if candidate.uri:
-        gateway = workplace.gateway
+    """Set a version's cards, one per set, as its description, if it gets this verdict.
+
+    Safe to retry.
+    """
+    gateway = workplace.gateway
+    version = gateway.resolve(candidate.uri) if candidate.uri else None
+    if version is not None and takes_verdict(version, registered_model, policy):
         cards = [(Path(one.folder) / FILE).read_text("utf-8") for one in measured]
-        version = gateway.resolve(candidate.uri)
         gateway.describe_version(version, shortened("\n\n".join(cards)))

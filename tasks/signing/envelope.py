@@ -4,15 +4,42 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
+
+from annotated_types import MaxLen
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.untrusted import check
 from biasgate.tasks.signing.keys import SHORT, PrivateKey
 from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys
 
 Standing = Literal["trusted", "revoked", "unknown", "unsigned", "unchecked"]
+
+
+class SignatureRecord(TypedDict):
+    """A signature as it is written."""
+
+    keyid: NotRequired[str]
+    sig: str
+
+
+# Each signature is tried with each trusted key.
+Signatures = Annotated[list[SignatureRecord], MaxLen(20)]
+
+
+class EnvelopeRecord(TypedDict):
+    """An envelope as it is written."""
+
+    payload: str
+    payloadType: str
+    signatures: Signatures
+
+
+_ENVELOPES = TypeAdapter(EnvelopeRecord)
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -114,17 +141,11 @@ class Envelope:
         InputError
             If it is none.
         """
-        try:
-            signatures = [
-                Signature(str(one.get("keyid", "")), decoded(one["sig"]))
-                for one in content["signatures"]
-            ]
-            return cls(decoded(content["payload"]), str(content["payloadType"]), signatures)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            msg = f"{where} must be a DSSE envelope; it is not ({type(error).__name__})."
-            raise InputError(msg) from None
+        found = check(content, _ENVELOPES, where, rule="a DSSE envelope")
+        payload = _decoded(found["payload"], where)
+        return cls(payload, found["payloadType"], signatures_of(found["signatures"], where))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> EnvelopeRecord:
         """Return the envelope as it is written."""
         return {
             "payload": encoded(self.payload),
@@ -179,6 +200,20 @@ def decoded(text: str) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def signatures_of(found: Sequence[Mapping[str, str]]) -> list[Signature]:
-    """Read a list of `keyid` and `sig`."""
-    return [Signature(str(one.get("keyid", "")), decoded(one["sig"])) for one in found]
+def signatures_of(found: Sequence[SignatureRecord], where: str) -> list[Signature]:
+    """Read signatures.
+
+    Raises
+    ------
+    InputError
+        If one is not base64.
+    """
+    return [Signature(one.get("keyid", ""), _decoded(one["sig"], where)) for one in found]
+
+
+def _decoded(text: str, where: str) -> bytes:
+    try:
+        return decoded(text)
+    except ValueError:
+        msg = f"{where} must have its payload and signatures in base64; it does not."
+        raise InputError(msg) from None

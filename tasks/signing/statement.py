@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
+from biasgate.tasks.common.untrusted import check, parse_json
 from biasgate.tasks.records import LoggedVerdict, Result, Verdict
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey, now
@@ -28,6 +32,70 @@ PAYLOAD = "application/vnd.in-toto+json"
 RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
 # Keys that are added to a verdict after the decision.
 _ADDED = frozenset({"run_id", "signature"})
+
+
+class Subject(TypedDict):
+    """A judged file."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class Annotations(TypedDict):
+    """What decides on a promotion."""
+
+    candidate: str
+    model: str | None
+    scoresDigest: str
+    champion: str | None
+    evaluationSet: str
+    evaluationSetDigest: str
+    required: bool
+    requiredSets: list[str]
+    policy: str
+    policyDigest: str
+    reportOnly: bool
+    policyRegistered: dict[str, Any] | None
+    ledger: dict[str, str] | None
+    bound: str | None
+    verdictDigest: str
+    reportDigest: str
+    evidenceDigest: str
+    decidedOn: str
+    signedAt: str
+    biasgate: str
+    biasMetrics: str
+
+
+class Tested(TypedDict):
+    """A file that the result rests on; the first has the annotations."""
+
+    name: str
+    digest: dict[str, str]
+    annotations: NotRequired[Any]
+
+
+class Predicate(TypedDict):
+    """A test result."""
+
+    result: str
+    configuration: list[Tested]
+    passedTests: list[str]
+    warnedTests: list[str]
+    failedTests: list[str]
+
+
+class Statement(TypedDict):
+    """An in-toto statement about a verdict."""
+
+    _type: str
+    subject: list[Subject]
+    predicateType: str
+    predicate: Predicate
+
+
+_SAID, _STATEMENTS = TypeAdapter(Annotations), TypeAdapter(Statement)
+_KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
 def verdict_digest(verdict: Mapping[str, Any]) -> str:
@@ -96,7 +164,7 @@ def file_digests(folder: Path) -> dict[str, str]:
     return {name: file_digest(folder / name) for name in RESTS_ON}
 
 
-def read_statement(envelope: Envelope, where: str) -> dict[str, Any]:
+def read_statement(envelope: Envelope, where: str) -> Statement:
     """Return the statement in an envelope, whoever signed it.
 
     Raises
@@ -104,23 +172,26 @@ def read_statement(envelope: Envelope, where: str) -> dict[str, Any]:
     InputError
         If it is not an in-toto statement with a test result.
     """
-    try:
-        found = json.loads(envelope.payload)
-        known = [envelope.payload_type, found["_type"], found["predicateType"]]
-    except (ValueError, KeyError, TypeError):
-        known = []
-    if known != [PAYLOAD, STATEMENT, TEST_RESULT]:
-        msg = f"{where} must hold an in-toto statement with a {TEST_RESULT}; it does not."
+    rule = f"an in-toto statement with a {TEST_RESULT}"
+    found = check(parse_json(envelope.payload, where), _STATEMENTS, where, rule=rule)
+    if [envelope.payload_type, found["_type"], found["predicateType"]] != _KIND:
+        msg = f"{where} must be {rule}; it is not."
         raise InputError(msg)
-    return dict(found)
+    return found
 
 
-def annotations_of(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a statement says about its verdict."""
-    return dict(statement["predicate"]["configuration"][0]["annotations"])
+def annotations_of(statement: Statement) -> Annotations | None:
+    """Return what a statement says about its verdict; None if that is not what biasgate writes."""
+    tested = statement["predicate"]["configuration"]
+    if not tested:
+        return None
+    try:
+        return check(tested[0].get("annotations"), _SAID, "what is attested")
+    except InputError:
+        return None
 
 
-def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> dict[str, Any]:
+def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> Annotations:
     evaluation_set, policy = verdict["evaluation_set"], verdict["policy"]
     champion = verdict["champion"]
     return {

@@ -8,6 +8,7 @@ import yaml
 from biasgate.flows import judge
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import require_champion
 from biasgate.tasks.promoting.reset import reset
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -55,6 +56,25 @@ def unsupported(world, blocked, challenger):
 def promoted(world, unsupported, challenger):
     del unsupported
     return world.evaluate("promoted", candidates=[challenger])
+
+
+@pytest.fixture(scope="module")
+def outside(world, promoted):
+    """The champion is blocked by an evaluation that has no `registered_model`."""
+    del promoted
+    champion = {"name": "tried", "kind": "mlflow", "model": "models:/toxicity@champion"}
+    changes = {"candidates": [champion], "policy": "unreachable.yaml", "registered_model": None}
+    return world.evaluate("outside", **changes)
+
+
+@pytest.fixture(scope="module")
+def only_reported(world, outside):
+    del outside
+    champion = {"name": "tried", "kind": "mlflow", "model": "models:/toxicity@champion"}
+    policy = yaml.safe_load((world.folder / "unreachable.yaml").read_text("utf-8"))
+    policy |= {"name": "report", "report_only": True}
+    (world.folder / "report.yaml").write_text(yaml.safe_dump(policy), "utf-8")
+    return world.evaluate("only_reported", candidates=[champion], policy="report.yaml")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +150,30 @@ def test_a_version_carries_the_verdict_it_got(world, promoted):
     tags = world.gateway.resolve("models:/toxicity@champion").tags
     assert tags["biasgate.comments.verdict"] == "pass"
     assert tags["biasgate.comments.run_id"] == promoted.run("challenger on comments").info.run_id
+
+
+@pytest.mark.parametrize("evaluation", ["outside", "only_reported"])
+def test_a_champion_keeps_its_verdict_where_nothing_is_decided_about_it(
+    request, world, promoted, evaluation
+):
+    result = request.getfixturevalue(evaluation)
+    assert result.read("summary.json")["verdicts"][0]["outcome"] == "fail"
+    champion = world.gateway.resolve("models:/toxicity@champion")
+    judged_in = promoted.run("challenger on comments").info.run_id
+    assert champion.tags["biasgate.comments.run_id"] == judged_in
+    assert require_champion("toxicity", world.gateway, world.store) == champion
+    described = world.gateway.client.get_model_version("toxicity", champion.version).description
+    assert "challenger" in described
+    assert "tried" not in described
+
+
+def test_an_evaluation_without_a_registered_model_says_that_the_version_keeps_its_verdict(outside):
+    [decision] = outside.read("summary.json")["decisions"]
+    assert decision["outcome"] == "fail"
+    assert decision["sentence"] == (
+        "models:/toxicity/2 keeps the verdict that it has: an evaluation without "
+        "`registered_model: toxicity` decides nothing about it."
+    )
 
 
 def test_a_wrong_second_candidate_leaves_no_results_and_no_running_run(world, first):

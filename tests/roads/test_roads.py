@@ -10,6 +10,7 @@ from itertools import product
 
 import pandas as pd
 import pytest
+import yaml
 from support.covering import all_levels, all_pairs, levels_of, pairs_of
 from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
 from support.records import KINDS as RECORDS
@@ -79,7 +80,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     assert found.keys() == expected.keys()
     assert [path for path in found if not same(found[path], expected[path])] == []
     assert set(check_records(folder / "out")) == set(RECORDS)
-    verified(biasgate, verdict)
+    verified(biasgate, verdict, yaml.safe_load(config.read_text("utf-8")), road)
 
 
 def flat(value, path=""):
@@ -103,11 +104,16 @@ def submission(folder):
     return dict(zip(frame["id"], frame["prediction"], strict=True))
 
 
-def verified(biasgate, verdict):
-    """`verify` finds everything in order, but for a verdict that is no pass."""
+def verified(biasgate, verdict, config, road):
+    """`verify` finds everything in order, but for a verdict that is no pass.
+
+    A version keeps its earlier verdict where the evaluation decides nothing about it.
+    """
     if "model" not in verdict["candidate"]:
         return
     name, version = verdict["candidate"]["model"].removeprefix("models:/").split("/")
+    if name != config.get("registered_model") or road["report_only"] == "yes":
+        return
     done = biasgate("verify", name, version, "--json")
     wrong = [one["sentence"] for one in json.loads(done.stdout) if not one["holds"]]
     if verdict["outcome"] == "pass":

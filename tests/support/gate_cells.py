@@ -27,6 +27,7 @@ def content(of, *, n_positive=100, n=200, groups=("muslim",)):
     return {
         "overall": {"n": 1000, "n_positive": 500, "auc": of},
         "subgroups": dict.fromkeys(groups, cells),
-        "power_mean": dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
+        "power_mean": {"groups": list(groups)}
+        | dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), of),
         "final_score": of,
     }

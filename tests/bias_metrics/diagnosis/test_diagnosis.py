@@ -239,15 +239,32 @@ def test_a_subgroup_of_everybody_has_no_background():
     assert found.evidence["bpsn_auc"].value is None
 
 
-def test_wide_intervals_without_a_clear_difference_are_no_evidence():
-    found = diagnose(spans((0, 10), (20, 30), 30, 30))
+def test_none_is_said_only_if_every_interval_lies_within_the_equivalence_margin():
+    few = spans((0, 10), (20, 30), 30, 30)
+    found = diagnose(few)
     assert found.pattern == "no evidence"
-    assert "chance alone makes differences up to 0." in found.sentence
-    assert diagnose(spans((0, 10), (20, 30), 30, 30), max_half_width=0.4).pattern == "none"
+    assert found.sentence.startswith(
+        'Too little evidence to name a pattern of bias for comments that mention "muslim": no '
+        "difference is clear, but differences up to 0."
+    )
+    most = max(
+        end
+        for name, one in found.evidence.items()
+        if name.endswith(("_aeg", "_drop", "_gap"))
+        for end in ((-one.low, one.high) if name.endswith("_aeg") else (one.high,))
+    )
+    assert f"up to {most:.2f} are not ruled out" in found.sentence
+    assert diagnose(few, equivalence_margin=most).pattern == "no evidence"
+    found = diagnose(few, equivalence_margin=most + 1e-9)
+    assert found.pattern == "none"
+    assert f"all are shown to be at most {most:.2f}." in found.sentence
 
 
 def test_a_wider_margin_makes_a_difference_unclear():
-    assert diagnose(SPANS["A"], aeg_margin=0.4, spread_margin=0.4).pattern == "none"
+    assert (
+        diagnose(SPANS["A"], aeg_margin=0.4, spread_margin=0.4, equivalence_margin=0.45).pattern
+        == "none"
+    )
 
 
 def test_more_subgroups_at_once_need_clearer_differences():
@@ -319,7 +336,10 @@ def test_a_diagnosis_is_ready_for_json():
         ({"auc_margin": 0.5}, "`auc_margin` must be at least 0 and below 0.5; got 0.5."),
         ({"spread_margin": 5}, "`spread_margin` must be at least 0 and below 0.5; got 5."),
         ({"share_margin": 1}, "`share_margin` must be at least 0 and below 0.5; got 1."),
-        ({"max_half_width": 1}, "`max_half_width` must be at least 0 and below 0.5; got 1."),
+        (
+            {"equivalence_margin": 1},
+            "`equivalence_margin` must be at least 0 and below 0.5; got 1.",
+        ),
         ({"aeg_margin": math.nan}, "`aeg_margin` must be at least 0 and below 0.5; got nan."),
         ({"min_rows": 1}, "`min_rows` must be at least 2; got 1."),
     ],

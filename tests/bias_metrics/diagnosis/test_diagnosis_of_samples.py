@@ -141,7 +141,37 @@ def test_a_shift_as_large_as_the_margin_is_called_clear_in_at_most_5_percent():
     draws = [diagnose((labels, overlapping(rng, labels) + shift, members)) for _ in range(500)]
     gaps = [one.evidence["negative_aeg"].value for one in draws]
     assert np.mean(gaps) == pytest.approx(0.05, abs=0.002)
-    assert sum(one.pattern != "none" for one in draws) <= 25
+    assert sum(one.pattern not in {"none", "no evidence"} for one in draws) <= 25
+
+
+def lower_positives(rng):
+    # Positive AEG -.138: sqrt(2) times the normal quantile of .362. 106 positives.
+    labels, members = of_sizes((106, 400), 1000)
+    return labels, overlapping(rng, labels) - 0.4993 * (members & labels), members
+
+
+def wider(rng):
+    labels, members = of_sizes((200, 200), 200)
+    return labels, np.where(labels, 0.8, 0.2) + rng.normal(0, 0.05 * (1 + members)), members
+
+
+BIASED = {"positives lower": lower_positives, "Table 2 F": wider}
+
+
+def share_called_none(name, draws):
+    rng = np.random.default_rng(20190513)
+    return sum(diagnose(BIASED[name](rng)).pattern == "none" for _ in range(draws)) / draws
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_bias_is_not_called_none_where_rows_are_few(name):
+    assert share_called_none(name, 20) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BIASED)
+def test_bias_is_called_none_in_at_most_5_percent(name):
+    assert share_called_none(name, 1000) <= 0.05
 
 
 @pytest.mark.parametrize(("m", "n"), [(20, 20), (50, 1000), (400, 400)])

@@ -225,6 +225,25 @@ def test_an_undefined_aggregate_is_insufficient():
     assert judge([rule], content(cell(None))).outcome == "insufficient"
 
 
+@pytest.mark.parametrize(
+    ("metric", "lack"),
+    [
+        ("final_score", "gay has 3 positives where 25 are needed"),
+        ("subgroup_auc", "gay has 3 positives where 25 are needed"),
+        ("bnsp_auc", "gay has 3 positives where 25 are needed"),
+        ("bpsn_auc", None),
+    ],
+)
+def test_an_aggregate_needs_support_in_every_subgroup_that_it_covers(metric, lack):
+    report = content(cell(0.99, 0.98, 0.995), groups=("muslim", "gay"))
+    report["subgroups"]["gay"] = report["subgroups"]["gay"] | {"n": 203, "n_positive": 3}
+    rule = Rule(metric, "aggregate", floor=0.8, min_positives=25, min_negatives=25)
+    (result,) = judge([rule], report).results
+    assert (lack or "shown to be at least") in result.sentence
+    report["power_mean"]["groups"] = ["muslim"]
+    assert judge([rule], report).outcome == "pass"
+
+
 def test_the_worst_subgroup_is_bounded_by_every_subgroups_bounds():
     report = content(cell(0.9, 0.85, 0.95), groups=("a", "b"))
     report["subgroups"]["b"] = report["subgroups"]["a"] | {"bpsn_auc": cell(0.92, 0.7, 0.99)}

@@ -162,7 +162,7 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
         .sentence.endswith("hindu has 5 positives where 25 are needed.")
     )
     own = plain | {"power_mean": plain["power_mean"] | {"groups": ["religion", "muslim"]}}
-    rolled = {(25, 25): Rolled(("religion", "muslim"), Evidence(own))}
+    rolled = {rule.name: Rolled(("religion", "muslim"), Evidence(own))}
     result = judged(replace(found, rolled=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
 

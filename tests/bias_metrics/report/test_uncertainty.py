@@ -283,14 +283,6 @@ def test_a_class_of_one_row_has_no_interval():
     assert one_positive.final_score.low is None
 
 
-def test_weighted_rows_have_no_interval():
-    y_true, y_score, masks = draw()
-    weight = np.ones(300)
-    report = evaluate_bias(y_true, y_score, masks, sample_weight=weight, clusters=np.arange(300))
-    assert report.overall.auc.reason == "no interval for weighted rows"
-    assert report.final_score.low is None
-
-
 @pytest.mark.parametrize("confidence", [0, 1, -1, 95])
 def test_confidence_must_be_between_0_and_1(confidence):
     with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1, as in 0\.95"):

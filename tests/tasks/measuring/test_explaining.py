@@ -50,6 +50,7 @@ def laid_out():
             array=arrays.__getitem__,
             masks=lambda: groups,
             clusters=lambda: clusters,
+            has_weights=False,
         )
 
     return laid_out

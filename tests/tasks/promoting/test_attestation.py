@@ -18,9 +18,11 @@ from support.promoted import (
 )
 from typer.testing import CliRunner
 
+from biasgate import require_attestation
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.promoting.attestation import verify_attestation, write_attestation
+from biasgate.tasks.promoting.pins import Pins
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import PAYLOAD
@@ -120,6 +122,92 @@ def test_what_is_signed_but_no_complete_pass_does_not_hold(world, made, change, 
     assert wrong(world) == what
 
 
+# ------------------------------------------------------------------ what is pinned
+
+
+def pinned_wrong(world, **pins):
+    found = verify_attestation(world / FILE, world / "model", Pins(**pins))
+    return {one.what for one in found if not one.holds}
+
+
+SETS = {"comments": ""}
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        {"model": MODEL},
+        {"model": MODEL, "version": "1"},
+        {"policy_digest": POLICY.digest},
+        {"policy_digest": POLICY.digest[:12]},
+        {"sets": SETS},
+    ],
+)
+def test_the_pinned_model_policy_and_sets_hold(world, pins):
+    assert pinned_wrong(world, **pins) == set()
+
+
+@pytest.mark.parametrize(
+    ("pins", "what"),
+    [
+        ({"model": "toxicit"}, "model"),
+        ({"model": "toxicity/1"}, "model"),
+        ({"model": MODEL, "version": "11"}, "model"),
+        ({"policy_digest": "0" * 64}, "policy"),
+        ({"sets": {"other": ""}}, "dataset"),
+        ({"sets": {**SETS, "other": ""}}, "dataset"),
+        ({"sets": {"comments": "0" * 64}}, "dataset"),
+    ],
+)
+def test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold(world, pins, what):
+    assert pinned_wrong(world, **pins) == {what}
+
+
+def test_another_model_that_the_same_key_attested_is_found_only_by_its_pin(world, made):
+    resign(world, made[1], lambda one: said(one).update(model="models:/spam/1"))
+    assert wrong(world) == set()
+    assert pinned_wrong(world, model=MODEL) == {"model"}
+
+
+def test_a_lenient_policy_that_the_same_key_attested_is_found_only_by_its_pin(world, made):
+    resign(world, made[1], lambda one: said(one).update(policyDigest="1" * 64, policy="lenient"))
+    assert wrong(world) == set()
+    assert pinned_wrong(world, policy_digest=POLICY.digest) == {"policy"}
+
+
+def test_a_pin_does_not_hold_where_nothing_is_said(world, made):
+    resign(world, made[1], lambda one: one["predicate"].update(configuration=[]))
+    found = pinned_wrong(world, model=MODEL, policy_digest=POLICY.digest, sets=SETS)
+    assert {"model", "policy", "dataset"} <= found
+
+
+def test_what_is_attested_is_said_and_that_it_is_not_pinned(world):
+    told = " ".join(one.sentence for one in verify_attestation(world / FILE, world / "model"))
+    for part in (f"models:/{MODEL}/1", POLICY.digest, "comments", "Any other would hold too"):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        {"policy_digest": "abc"},
+        {"policy_digest": ""},
+        {"sets": {"comments": "x"}},
+        {"version": "1"},
+        {"model": ""},
+    ],
+)
+def test_a_pin_that_pins_nothing_is_refused(pins):
+    with pytest.raises(InputError, match="must"):
+        Pins(**pins)
+
+
+def test_the_function_of_a_deploy_script_pins_the_model(world):
+    require_attestation(world / FILE, world / "model", MODEL, policy_digest=POLICY.digest)
+    with pytest.raises(ValueError, match=r"must not be deployed\.\n  model: attested is"):
+        require_attestation(world / FILE, world / "model", "spam")
+
+
 @pytest.mark.parametrize("content", ["", "text", '{"payload": 1}\n'])
 def test_what_is_no_attestation_is_refused(world, content):
     (world / FILE).write_text(content, "utf-8")
@@ -143,10 +231,17 @@ def test_the_commands_attest_and_verify(made, world):
     assert run.invoke(app, arguments).exit_code == 0
     offline = ["verify", "--attestation", str(file), "--model", str(world / "model")]
     assert run.invoke(app, offline).exit_code == 0
+    pinned = [*offline, MODEL, "1", "--policy-digest", POLICY.digest]
+    pinned += ["--evaluation-set", "comments"]
+    assert run.invoke(app, pinned).exit_code == 0
+    assert run.invoke(app, [*offline, "spam"]).exit_code == 3
+    assert run.invoke(app, [*offline, "--policy-digest", "0" * 64]).exit_code == 3
+    assert run.invoke(app, [*offline, "--evaluation-set", "other"]).exit_code == 3
     (world / "model" / "more").write_text("x", "utf-8")
     assert run.invoke(app, offline).exit_code == 3
     assert run.invoke(app, ["verify"]).exit_code == 2
     assert run.invoke(app, ["verify", MODEL, "--model", str(world)]).exit_code == 2
+    assert run.invoke(app, ["verify", MODEL, "--policy-digest", POLICY.digest]).exit_code == 2
 
 
 def test_the_example_of_an_init_container_runs(world):
@@ -154,6 +249,7 @@ def test_the_example_of_an_init_container_runs(world):
     [container] = yaml.safe_load(path.read_text("utf-8"))["spec"]["initContainers"]
     name, *arguments = container["command"]
     mounted = {"/model": world / "model", "/attestation/model.intoto.jsonl": world / FILE}
+    mounted["DIGEST"] = POLICY.digest
     arguments = [str(mounted.get(one, one)) for one in arguments]
     assert name == "biasgate"
     assert CliRunner().invoke(app, arguments).exit_code == 0

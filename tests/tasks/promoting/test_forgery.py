@@ -168,7 +168,7 @@ def test_a_ledger_whose_last_entry_was_removed_is_found_by_a_later_verdict(
 def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, promoted, attacker):
     promoted()
     attacker(rewrite, gateway, entry(gateway, 1), reason="nothing to see")
-    with pytest.raises(InputError, match=r"entry 1 is not signed\. Look at `biasgate history"):
+    with pytest.raises(InputError, match=r"entry 1 is not signed; missing .*`biasgate history"):
         require_sound(Ledger(gateway, MODEL))
 
 
@@ -266,6 +266,7 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
     gone = {"owner": "elsewhere 1 2.0 abc", "expires": "2026-01-01T00:05:00+00:00"}
     rewrite(gateway, done, state="open", **gone)
     gateway.delete_alias(MODEL, "previous_champion")
+    (tmp_path / "trusted" / "ledgers_seen.json").unlink()  # it was killed before that
     assert wrong(gateway, store) == set()
     heal(Ledger(gateway, MODEL))
     assert entry(gateway, 2).state == "done"
@@ -472,6 +473,28 @@ def test_an_entry_that_was_seen_is_remembered_also_where_the_champion_does_not_h
     assert "verdict" in wrong(gateway, store)  # it was blocked since
     gateway.client.delete_model_version(LEDGER, "2")
     assert "ledger" in wrong(gateway, store)
+
+
+def test_a_machine_that_only_signs_remembers_what_it_added_to_the_ledger(
+    gateway, promoted, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("BIASGATE_TRUSTED_KEYS", str(tmp_path / "new" / "folder"))
+    signing_key(monkeypatch, tmp_path / "secret")
+    promoted()
+    promoted()
+    gateway.client.delete_model_version(LEDGER, "2")
+    gateway.set_alias(MODEL, "champion", "1")
+    with pytest.raises(InputError, match="missing or changed is entry 2, which this machine saw"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+def test_a_machine_that_neither_signs_nor_trusts_writes_nothing_to_remember(
+    promoted, monkeypatch, tmp_path
+):
+    monkeypatch.delenv("BIASGATE_TRUSTED_KEYS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    promoted()
+    assert not (tmp_path / "config").exists()
 
 
 def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count(

@@ -86,7 +86,7 @@ def test_its_subject_is_the_files_of_the_model(signed):
 )
 def test_another_statement_is_refused(payload):
     envelope = Envelope.sign(payload, "application/vnd.in-toto+json", None)
-    with pytest.raises(InputError, match="must hold an in-toto statement"):
+    with pytest.raises(InputError, match=r"must be (an in-toto statement|JSON)"):
         read_statement(envelope, "it")
 
 

@@ -1,0 +1,52 @@
+"""Arrow columns as numpy arrays and back, without pandas.
+
+PyArrow's own conversions import pandas, which takes longer than to verify a small set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def as_numpy(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
+    """Return the values of a column; what `column.to_numpy()` returns, as a copy.
+
+    Columns of other types than numbers, booleans and texts, and those with nulls, are left to
+    PyArrow.
+    """
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    kind = column.type
+    if column.null_count or not chunks:
+        return _by_arrow(column)
+    if pa.types.is_boolean(kind):
+        packed = [np.from_dlpack(one.cast(pa.uint8())) for one in chunks]
+        return np.concatenate(packed).astype(np.bool_)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.concatenate([np.from_dlpack(one) for one in chunks])
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return np.concatenate([_texts(one) for one in chunks])
+    return _by_arrow(column)
+
+
+def as_arrow(numbers: npt.NDArray[np.integer]) -> pa.Array:
+    """Return an array of int64, as `pa.array` does."""
+    whole = np.ascontiguousarray(numbers, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), whole.size, [None, pa.py_buffer(whole)])
+
+
+def _texts(chunk: pa.Array) -> npt.NDArray[np.object_]:
+    encoded = chunk.dictionary_encode()
+    known = np.empty(len(encoded.dictionary), dtype=np.object_)
+    known[:] = encoded.dictionary.to_pylist()
+    found: npt.NDArray[np.object_] = known[np.from_dlpack(encoded.indices)]
+    return found
+
+
+def _by_arrow(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
+    if isinstance(column, pa.ChunkedArray):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy(zero_copy_only=False))

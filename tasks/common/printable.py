@@ -1,0 +1,26 @@
+"""Texts of others for a terminal: without characters that move the cursor or reorder the line."""
+
+from __future__ import annotations
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Return a text in which every character that is not plainly visible is escaped.
+
+    Control characters (escape, carriage return), marks that change the direction of writing,
+    invisible characters and halves of characters could rewrite what a terminal shows.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    keep : str, optional
+        Characters that stay, such as a line break.
+
+    Examples
+    --------
+    >>> print(printable("holds\x1b[2K\r\u202eok"))
+    holds\x1b[2K\r\u202eok
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else ascii(one)[1:-1] for one in text)

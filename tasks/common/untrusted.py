@@ -1,0 +1,208 @@
+"""Documents that somebody else may have written: read with bounds, then checked.
+
+Tags, ledger entries, verdicts, reports, attestations and records of sets all pass through here
+before anything looks into them. Whatever is wrong with one becomes an `InputError` that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.printable import printable
+
+MOST_BYTES = 128 * 2**20
+MOST_LEVELS = 64
+_MOST_INT = 2**63
+# A link is not followed, and opening a named pipe does not wait. Windows has neither.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS |= getattr(os, "O_BINARY", 0)
+# What numbers and texts that others cannot read look like; other documents are not searched.
+_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
+_SHOWN = 200
+
+Checked = TypeVar("Checked")
+
+
+def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file, which may not be larger than `most` bytes.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    what : str
+        What it is, for the message.
+    most : int, optional
+        The most bytes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    InputError
+        If it is something else (a link, a named pipe, a device), too large, or unreadable.
+    """
+    with os.fdopen(_open(path, what), "rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        msg = f"{what} must have at most {most:,} bytes; {path} has more."
+        raise InputError(msg)
+    return content
+
+
+def require_regular(path: Path, what: str) -> None:
+    """Refuse anything but a regular file, before another library opens it.
+
+    Raises
+    ------
+    FileNotFoundError, InputError
+        As `read_bytes`.
+    """
+    os.close(_open(path, what))
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Read a JSON file as `read_bytes` and `parse_json` do."""
+    return parse_json(read_bytes(path, what), what)
+
+
+def parse_json(content: bytes | str, what: str) -> Any:
+    """Read JSON that can be written again: no NaN, no half characters, no bottomless nesting.
+
+    Parameters
+    ----------
+    content : bytes or str
+        UTF-8, or text.
+    what : str
+        What it is, for the message.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    try:
+        text = content.decode() if isinstance(content, bytes) else content
+        found = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        msg = f"{what} must be JSON; got: {printable(told)[:_SHOWN]}."
+        raise InputError(msg) from None
+    suspect = isinstance(content, str) or _SUSPECT.search(content) is not None
+    for problem in _problems(found, suspect=suspect):
+        msg = f"{what} must be plain JSON; {problem}."
+        raise InputError(msg)
+    return found
+
+
+def check(
+    content: Any,
+    kind: TypeAdapter[Checked],
+    what: str,
+    *,
+    rule: str = "as biasgate writes it",
+    may_miss: Collection[str] | None = (),
+) -> Checked:
+    """Return a document unchanged if it has the keys and types that are read of it.
+
+    Parameters
+    ----------
+    content : object
+        As `parse_json` returned it.
+    kind : TypeAdapter
+        Its form; other keys are left as they are.
+    what : str
+        What it is, for the message.
+    rule : str, optional
+        What it must be, for the message.
+    may_miss : collection of str, optional
+        Keys at the top that may be missing; None for any key anywhere.
+
+    Raises
+    ------
+    InputError
+        With the first place that is wrong, without its value.
+    """
+    try:
+        kind.validate_python(content, strict=True)
+    except ValidationError as error:
+        for one in error.errors(include_input=False, include_url=False, include_context=False):
+            missing = one["type"] == "missing"
+            known = may_miss is None or (len(one["loc"]) == 1 and one["loc"][0] in may_miss)
+            if not (missing and known):
+                place = ".".join(map(str, one["loc"])) or "it"
+                problem = f"{printable(place)[:_SHOWN]}: {printable(one['msg'])[:_SHOWN]}"
+                msg = f"{what} must be {rule}; {problem}."
+                raise InputError(msg) from None
+    found: Checked = content
+    return found
+
+
+def _open(path: Path, what: str) -> int:
+    try:
+        opened = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        if path.is_symlink():
+            _refuse_kind(path, what, "a symbolic link")
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        msg = f"{what} must be readable at {path}; got: {reason}."
+        raise InputError(msg) from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        _refuse_kind(path, what, "a folder, a device, a socket or a named pipe")
+    return opened
+
+
+def _refuse_kind(path: Path, what: str, kind: str) -> NoReturn:
+    msg = f"{what} must be a regular file; {path} is {kind}."
+    raise InputError(msg)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    msg = f"{name} is no number"
+    raise ValueError(msg)
+
+
+def _problems(content: Any, *, suspect: bool) -> Iterator[str]:
+    """Yield what is wrong, level by level: nothing here calls itself."""
+    level = [content]
+    for _ in range(MOST_LEVELS):
+        if suspect:
+            yield from filter(None, map(_problem, level))
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += one.values()
+                if suspect:
+                    yield from filter(None, map(_problem, one))
+            elif isinstance(one, list):
+                below += one
+        if not below:
+            return
+        level = below
+    yield f"it is nested more than {MOST_LEVELS} levels deep"
+
+
+def _problem(value: Any) -> str | None:
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "it has half of a character"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "it has a number that is too large"
+    if isinstance(value, int) and abs(value) >= _MOST_INT:
+        return "it has a number that is too large"
+    return None

@@ -1,0 +1,110 @@
+"""Which rows of a set are measured, how often each counts, and which are positive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.weighting import counted_rows
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.records import Choices
+
+
+def choose_rows(
+    evaluation_set: EvaluationSet,
+    source: SourceSettings,
+    rated: npt.NDArray[np.bool_] | None = None,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], Choices]:
+    """Return which rows are measured, which are positive, and the choices made.
+
+    Returns
+    -------
+    tuple
+        Two arrays of shape (n,) over all rows of the set, and the choices for the report.
+
+    Raises
+    ------
+    InputError
+        If `power_mean_groups` has an unmeasured name, no row was rated, or a class is empty.
+    """
+    identities = source.measured_identities(evaluation_set.identities)
+    _refuse_unknown_groups(source, identities)
+    if rated is None:
+        rated = _rated(evaluation_set, identities)
+    measured = rated if source.identity_rows == "rated" else np.ones_like(rated)
+    if WEIGHT in evaluation_set.columns:
+        measured = measured & (evaluation_set.column(WEIGHT).to_numpy() > 0)
+    labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
+    choices: Choices = {
+        "label_threshold": source.label_threshold,
+        "identity_threshold": source.identity_threshold,
+        "identity_rows": source.identity_rows,
+        "background": source.background,
+        "n_rows": evaluation_set.n_rows,
+        "n_rows_rated": int(rated.sum()),
+        "n_rows_measured": int(measured.sum()),
+    }
+    if WEIGHT in evaluation_set.columns:
+        choices["weights"] = source.weight_kind
+        counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
+    if source.population == "these_rows":
+        choices["population"] = "these_rows"
+    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    return measured, labels, choices
+
+
+def counted_of(
+    evaluation_set: EvaluationSet, source: SourceSettings, measured: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.floating] | None]:
+    """Return the measured rows, by number if they are repeated, and their sampling weights."""
+    if WEIGHT not in evaluation_set.columns:
+        return measured, None
+    weights = evaluation_set.column(WEIGHT).to_numpy()[measured]
+    try:
+        rows, weights = counted_rows(weights, weights.size, source.weight_kind)
+    except ValueError as error:
+        msg = f"weights of evaluation set {evaluation_set.name!r} do not fit: {error}"
+        raise InputError(msg) from error
+    return (measured if rows is None else np.flatnonzero(measured)[rows]), weights
+
+
+def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:
+    """Return which rows were rated for all identities."""
+    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+    for column in evaluation_set.each_column([IDENTITY + name for name in identities]):
+        if column.null_count:
+            np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
+    return rated
+
+
+def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> None:
+    unknown = [name for name in source.power_mean_groups or () if name not in identities]
+    if unknown:
+        msg = (
+            f"`power_mean_groups` of evaluation set {source.name!r} must be measured identities; "
+            f"got {', '.join(unknown)} (known: {', '.join(identities)})."
+            f"{did_you_mean(unknown[0], identities)}"
+        )
+        raise InputError(msg)
+
+
+def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
+    if labels.size == 0:
+        msg = (
+            f"evaluation set {name!r} must have rows with rated identities; none of "
+            f"its {choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not "
+            "mentioned."
+        )
+        raise InputError(msg)
+    if labels.all() or not labels.any():
+        kind = "positives" if not labels.any() else "negatives"
+        msg = (
+            f"evaluation set {name!r} must have both classes; its {labels.size} measured rows have "
+            f"no {kind} (label >= {choices['label_threshold']} is positive)."
+        )
+        raise InputError(msg)

@@ -1,0 +1,214 @@
+"""The documents of a run, as far as verification reads them: bounded, and checked before use.
+
+Whoever may write to the artifacts may write anything there. A document of another form than the
+one that biasgate writes is refused here with its name and the place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
+from biasgate.tasks.gating.evidence import FILE as EVIDENCE
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.verdict import SCHEMA_VERSION
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.records import Bound, LoggedVerdict, Report, Value, Verdict
+
+
+class _Overall(TypedDict):
+    auc: Value
+
+
+class _Bias(TypedDict):
+    overall: _Overall
+    final_score: Value
+    subgroups: dict[str, dict[str, Any]]
+
+
+class _Gaps(TypedDict):
+    threshold: float
+    gaps: NotRequired[dict[str, dict[str, Value]]]
+
+
+class _Set(TypedDict):
+    name: str
+    digest: str
+    choices: dict[str, Any]
+
+
+class _Candidate(TypedDict):
+    name: str
+    digest: str
+
+
+class _Report(TypedDict):
+    """What a verdict rests on in a report of any release."""
+
+    evaluation_set: _Set
+    candidate: _Candidate
+    bias: _Bias
+    thresholds: NotRequired[dict[str, _Gaps]]
+
+
+class _EvidenceRecord(TypedDict):
+    """The origin of the evidence, of any release."""
+
+    set_digest: str
+    choices: dict[str, Any]
+    power_mean_groups: list[str] | None
+    scores: dict[str, str]
+    bound: NotRequired[dict[str, Bound]]
+
+
+_VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(_Report)
+_EVIDENCE_RECORDS = TypeAdapter(_EvidenceRecord)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The files that a verdict rests on, read once.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        `verdict.json`.
+    report : Report
+        `report.json`.
+    policy : Policy
+        `policy.json`.
+    digests : mapping of str to str
+        SHA-256 of the bytes that were read, by the file's name.
+    """
+
+    verdict: Verdict
+    report: Report
+    policy: Policy
+    digests: Mapping[str, str]
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> Documents:
+        """Read the documents about a set in a folder; the evidence there must be a plain file.
+
+        Raises
+        ------
+        InputError
+            If one is missing, or not what biasgate writes.
+        """
+        try:
+            content = {
+                file: read_bytes(folder / file, f"the {what} on {name}")
+                for what, file in _FILES.items()
+            }
+            require_regular(folder / EVIDENCE, f"the evidence on {name}")
+        except FileNotFoundError as error:
+            msg = f"{Path(error.filename).name} of the verdict on {name} must be there; it is not."
+            raise InputError(msg) from error
+        found = {
+            what: parse_json(content[file], f"the {what} on {name}")
+            for what, file in _FILES.items()
+        }
+        return cls(
+            checked_verdict(found["verdict"], f"the verdict on {name}"),
+            _checked_report(found["report"], f"the report on {name}"),
+            checked_policy(found["policy"], f"the policy on {name}"),
+            {file: hashlib.sha256(one).hexdigest() for file, one in content.items()},
+        )
+
+
+_FILES = {"verdict": "verdict.json", "report": "report.json", "policy": "policy.json"}
+
+
+def read_verdict(run_id: str, gateway: Gateway) -> Verdict:
+    """Read the verdict of a run.
+
+    Raises
+    ------
+    InputError
+        If it is missing, or not what biasgate writes.
+    """
+    what = f"the verdict in run {run_id}"
+    return checked_verdict(_read(run_id, "verdict.json", what, gateway), what)
+
+
+def logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
+    """Read the verdict of a run, with the run's id.
+
+    Raises
+    ------
+    InputError
+        As `read_verdict`.
+    """
+    return {**read_verdict(run_id, gateway), "run_id": run_id}
+
+
+def read_policy_of(run_id: str, gateway: Gateway) -> Policy:
+    """Read the policy of a run.
+
+    Raises
+    ------
+    InputError
+        As `read_verdict`.
+    """
+    what = f"the policy in run {run_id}"
+    return checked_policy(_read(run_id, "policy.json", what, gateway), what)
+
+
+def _read(run_id: str, file: str, what: str, gateway: Gateway) -> Any:
+    try:
+        return gateway.read_json(run_id, file)
+    except OSError as error:
+        msg = f"{what} must be readable; got: {error.strerror or type(error).__name__}."
+        raise InputError(msg) from error
+
+
+def checked_verdict(content: Any, what: str) -> Verdict:
+    """Return a verdict if it has the form of one; earlier releases wrote fewer keys.
+
+    Raises
+    ------
+    InputError
+        With what is wrong.
+    """
+    schema = content.get("schema_version") if isinstance(content, dict) else None
+    current = not isinstance(schema, int) or schema >= SCHEMA_VERSION
+    return check(content, _VERDICTS, what, may_miss=() if current else None)
+
+
+def checked_policy(content: Any, what: str) -> Policy:
+    """Return a policy.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    try:
+        return Policy.model_validate(content)
+    except ValueError as error:
+        msg = f"{what} must be a policy; it is not ({type(error).__name__})."
+        raise InputError(msg) from error
+
+
+def check_evidence_record(record: Any, what: str) -> None:
+    """Refuse the metadata of evidence that are none.
+
+    Raises
+    ------
+    InputError
+        With what is wrong.
+    """
+    check(record, _EVIDENCE_RECORDS, what)
+
+
+def _checked_report(content: Any, what: str) -> Report:
+    found: Report = check(content, _REPORTS, what)  # type: ignore[assignment]
+    return found

@@ -1,0 +1,50 @@
+"""Support of rows with sampling weights: how many rows of equal weight they are worth."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from bias_metrics import evaluate_bias
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
+
+N = 2000
+RNG = np.random.default_rng(0)
+Y_TRUE = RNG.random(N) < 0.5
+MASKS = {"gay": RNG.random(N) < 0.2}
+Y_SCORE = RNG.normal(3.0 * Y_TRUE, 1)
+WEIGHT = np.where(np.arange(N) % 4 == 0, 9.0, 1.0)
+
+
+def judge(weight, **options):
+    rule = Rule(metric="bnsp_auc", scope="each", floor=0.5, **options)
+    report = evaluate_bias(Y_TRUE, Y_SCORE, MASKS, sample_weight=weight).to_dict()
+    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
+    return decide(evidence, [rule], today=date(2026, 11, 22)).results[0]
+
+
+def effective(rows):
+    return WEIGHT[rows].sum() ** 2 / (WEIGHT[rows] ** 2).sum()
+
+
+@pytest.mark.parametrize(
+    ("which", "rows"),
+    [("min_positives", Y_TRUE & MASKS["gay"]), ("min_negatives", ~Y_TRUE & ~MASKS["gay"])],
+    ids=["subgroup", "background"],
+)
+def test_rows_count_as_the_equal_ones_that_they_are_worth(which, rows):
+    worth = int(effective(rows))
+    assert worth < rows.sum() / 2
+    least = {"min_positives": 2, "min_negatives": 2}
+    assert judge(WEIGHT, **least | {which: worth}).outcome == "pass"
+    lacking = judge(WEIGHT, **least | {which: worth + 1})
+    assert lacking.outcome == "insufficient"
+    assert f"{worth} effective" in lacking.sentence
+
+
+def test_equal_weights_are_worth_their_number_of_rows():
+    n = int((Y_TRUE & MASKS["gay"]).sum())
+    assert judge(np.full(N, 0.1), min_positives=n).outcome == "pass"
+    assert judge(np.full(N, 0.1), min_positives=n + 1).outcome == "insufficient"

@@ -1,0 +1,130 @@
+"""Documents of others are bounded, checked, and refused in one sentence that names them."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.untrusted import (
+    MOST_LEVELS,
+    check,
+    parse_json,
+    read_bytes,
+    require_regular,
+)
+
+
+class Known(TypedDict):
+    number: int
+    text: str
+
+
+KNOWN = TypeAdapter(Known)
+
+
+def nested(levels):
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "Expecting value"),
+        (b"\xff", "utf-8"),
+        ("NaN", "NaN is no number"),
+        ("[-Infinity]", "-Infinity is no number"),
+        ("[1e999]", "too large"),
+        ("1" * 30, "too large"),
+        ("1" * 5000, "must be JSON"),
+        ('{"a": "\\ud800"}', "half of a character"),
+        ('{"\\udfff": 1}', "half of a character"),
+        (nested(MOST_LEVELS + 1), "levels deep"),
+        (nested(100_000), "nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_what_cannot_be_written_again_as_plain_json_is_refused(content, words, kind):
+    if isinstance(content, str) and kind is bytes:
+        content = content.encode()
+    with pytest.raises(InputError, match=f"^the tag must be .*{words}"):
+        parse_json(content, "the tag")
+
+
+def test_the_deepest_nesting_that_is_allowed_is_read():
+    assert parse_json(nested(MOST_LEVELS), "it")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aé\0"),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("ab"), inner),
+    )
+)
+def test_plain_json_is_read_as_it_was_written(content):
+    assert parse_json(json.dumps(content), "it") == content
+    assert parse_json(json.dumps(content).encode(), "it") == content
+
+
+@pytest.mark.parametrize("make", ["pipe", "link", "folder", "large"])
+def test_anything_but_a_plain_file_of_bounded_size_is_refused_without_waiting(tmp_path, make):
+    path = tmp_path / "verdict.json"
+    if make == "pipe":
+        os.mkfifo(path)
+    elif make == "link":
+        path.symlink_to("/dev/zero")
+    elif make == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b" " * 11)
+    with pytest.raises(InputError, match="the verdict must"):
+        read_bytes(path, "the verdict", most=10)
+    if make != "large":
+        with pytest.raises(InputError, match="the verdict must be a regular file"):
+            require_regular(path, "the verdict")
+
+
+def test_a_missing_file_stays_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_bytes(tmp_path / "none", "it")
+
+
+def test_a_document_of_the_right_form_is_returned_with_its_other_keys():
+    content = {"number": 1, "text": "a", "more": [1]}
+    assert check(content, KNOWN, "it") is content
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "it: Input should be a valid dictionary"),
+        ({"number": True, "text": ""}, "number: Input should be a valid integer"),
+        ({"number": "1", "text": ""}, "number: Input should be a valid integer"),
+        ({"number": 1}, "text: Field required"),
+    ],
+)
+def test_a_document_of_another_form_is_refused_with_its_place(content, words):
+    with pytest.raises(InputError, match=f"the entry must be as biasgate writes it; {words}"):
+        check(content, KNOWN, "the entry")
+
+
+def test_keys_that_earlier_releases_lack_may_be_missing_but_not_of_another_type():
+    assert check({"number": 1}, KNOWN, "it", may_miss={"text"}) == {"number": 1}
+    assert check({}, KNOWN, "it", may_miss=None) == {}
+    with pytest.raises(InputError, match="text: Input should be a valid string"):
+        check({"text": 1}, KNOWN, "it", may_miss=None)
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_printable(text):
+    assert printable(text).isprintable()
+    assert printable(text, keep="\n").replace("\n", "").isprintable()
+
+
+def test_plain_text_of_any_script_stays_as_it_is():
+    assert printable("Größe שלום 日本 [x]") == "Größe שלום 日本 [x]"

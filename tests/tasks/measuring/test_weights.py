@@ -1,0 +1,186 @@
+"""A weight column of an evaluation set: frozen, measured, and refused if it is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bias_metrics import evaluate_bias, evaluate_slices
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.gating.evidence import FILE
+from biasgate.tasks.gating.evidence_writing import write_evidence
+from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.measuring.cautions import warn_of_weights
+from biasgate.tasks.measuring.chosen import choose_rows
+from biasgate.tasks.measuring.diagnosis import explain
+from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scored import score_rows
+
+N = 300
+OPTIONS = {"identities": ["gay", "muslim"], "weight": "times"}
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(5)
+    label = rng.integers(0, 2, N)
+    return pd.DataFrame(
+        {
+            "id": np.arange(N),
+            "label": label,
+            "gay": rng.integers(0, 2, N),
+            "muslim": np.where(np.arange(N) % 5 == 0, np.nan, rng.integers(0, 2, N)),
+            "short": rng.integers(0, 2, N),
+            "thread": np.arange(N) // 4,
+            "times": rng.integers(0, 4, N),
+            "prediction": np.round(0.3 * label + rng.random(N), 2),
+        }
+    )
+
+
+@pytest.fixture
+def source(tmp_path):
+    def source(table, **options):
+        table.to_csv(tmp_path / "rows.csv", index=False)
+        settings = {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
+        return SOURCES.validate_python(settings | OPTIONS | options)
+
+    return source
+
+
+@pytest.fixture
+def measure(tmp_path, source):
+    """Measure rows as the pipeline does; return set, scores, layout and report."""
+
+    def measure(table, **options):
+        chosen = source(table, **options)
+        rows = freeze(chosen, tmp_path / "store")
+        candidate = CANDIDATES.validate_python(
+            {"name": "file", "kind": "scores", "path": chosen.path}
+        )
+        scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
+        layout = lay_out(rows, scored, chosen, tmp_path / "layout")
+        parts = [measure_some(layout, part) for part in list_identities(layout).values()]
+        return rows, scored, layout, summarise_identities.fn(parts, layout)
+
+    return measure
+
+
+def arguments(table):
+    """What `evaluate_bias` gets of the measured rows."""
+    rated = table[table["muslim"].notna()]
+    groups = {name: rated[name] == 1 for name in ("gay", "muslim")}
+    return rated, (rated["label"] == 1, rated["prediction"], groups)
+
+
+@pytest.mark.parametrize("kind", ["probability", "frequency"])
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_the_pipeline_measures_weighted_rows_as_the_library_does(
+    frame, measure, kind, clustered, background
+):
+    options = {"weight_kind": kind, "background": background}
+    _, _, layout, bias = measure(frame, **options, **({"cluster": "thread"} if clustered else {}))
+    rated, given = arguments(frame)
+    clusters = rated["thread"] if clustered else None
+    expected = evaluate_bias(*given, sample_weight=rated["times"], clusters=clusters, **options)
+    assert bias == expected
+    assert layout.record["choices"]["weights"] == kind
+
+
+@pytest.mark.parametrize("kind", ["probability", "frequency"])
+def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, tmp_path, kind):
+    rows, scored, layout, _ = measure(frame, weight_kind=kind, cluster="thread", slices=["short"])
+    evidence = write_evidence(layout, rows, scored, {"champion": scored}, tmp_path / FILE)
+    found = evidence.measure([(None, 0.9), ("short", 0.9)])
+    rated, given = arguments(frame)
+    options = {"sample_weight": rated["times"], "weight_kind": kind, "clusters": rated["thread"]}
+    options["confidence"] = 0.9
+    slices = {"short": rated["short"] == 1}
+    assert found[None, 0.9].report == evaluate_bias(*given, **options).to_dict()
+    short = evaluate_slices(*given, slices, **options)["short"].to_dict()
+    assert found["short", 0.9].report == short
+    assert found[None, 0.9].champion["final_score"]["high"] == 0
+
+
+def test_the_digest_covers_the_weights(frame, source, tmp_path):
+    one = freeze(source(frame), tmp_path / "store").digest
+    frame.loc[3, "times"] += 1
+    assert freeze(source(frame), tmp_path / "store").digest != one
+
+
+def test_a_set_without_weights_is_frozen_as_before(frame, source):
+    assert "weight" not in source(frame, weight=None).provenance()
+    assert "weight_kind" not in source(frame).provenance()
+
+
+WRONG = {
+    "negative": (-1, r"got -1\.0"),
+    "infinite": (np.inf, "got inf"),
+    "missing": (np.nan, "got nothing"),
+    "enormous": (1e200, r"got 1e\+200"),
+    "a word": ("many", "must be a number"),
+}
+
+
+@pytest.mark.parametrize(("value", "told"), WRONG.values(), ids=WRONG)
+def test_a_wrong_weight_is_refused_with_its_place(frame, source, tmp_path, value, told):
+    frame["times"] = frame["times"].astype(object)
+    frame.loc[7, "times"] = value
+    place = rf"{told}.*\(file \S*rows\.csv, column times, row 7, id 7\)"
+    with pytest.raises(InputError, match=place):
+        freeze(source(frame), tmp_path / "store")
+
+
+def test_a_fraction_is_no_frequency(frame, source, tmp_path):
+    frame["times"] = frame["times"].astype(float)
+    frame.loc[7, "times"] = 1.5
+    told = r"whole number where `weight_kind` is `frequency`; got 1\.5 \(file .*row 7"
+    with pytest.raises(InputError, match=told):
+        freeze(source(frame, weight_kind="frequency"), tmp_path / "store")
+
+
+def test_fractions_that_are_frozen_already_are_no_frequencies_either(frame, source, tmp_path):
+    frame["times"] += 0.5
+    frozen = freeze(source(frame), tmp_path / "store")
+    with pytest.raises(InputError, match=r"weights of evaluation set 'rows' .*whole numbers"):
+        choose_rows(frozen, source(frame, weight_kind="frequency"))
+
+
+def test_weights_that_are_all_0_are_refused(frame, source, tmp_path):
+    frame["times"] = 0
+    told = r"at least one weight must be above 0; all are 0 \(file .*column times\)"
+    with pytest.raises(InputError, match=told):
+        freeze(source(frame), tmp_path / "store")
+
+
+def test_a_class_of_rows_that_do_not_count_is_refused(frame, source, tmp_path):
+    frame.loc[frame["label"] == 1, "times"] = 0
+    frozen = freeze(source(frame), tmp_path / "store")
+    with pytest.raises(InputError, match="no positives"):
+        choose_rows(frozen, source(frame))
+
+
+def test_the_column_of_weights_must_exist(frame, source):
+    with pytest.raises(InputError, match="must have the column 'tims'"):
+        source(frame, weight="tims").check()
+
+
+def test_sampling_weights_have_no_diagnosis_and_no_thresholds(frame, measure):
+    _, _, layout, bias = measure(frame)
+    found = explain(layout, bias, 0.5)
+    assert found["thresholds"] == {}
+    assert {one["pattern"] for one in found["diagnosis"]["subgroups"].values()} == {"no evidence"}
+    assert "not diagnosed for rows with sampling weights" in found["look_first"]["sentence"]
+    assert "sampling weights" in warn_of_weights(layout.record["choices"])
+
+
+def test_frequencies_are_diagnosed_as_repeated_rows(frame, measure):
+    _, _, layout, bias = measure(frame, weight_kind="frequency")
+    found = explain(layout, bias)
+    rated, _ = arguments(frame)
+    errors = found["thresholds"]["equal_errors"]["overall"]
+    counts = [value for key, value in errors.items() if key.startswith("n_")]
+    assert sum(counts) == rated["times"].sum()
+    assert warn_of_weights(layout.record["choices"]) is None
