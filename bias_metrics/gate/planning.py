@@ -26,6 +26,11 @@ Floats = npt.NDArray[np.float64]
 _NORMAL = NormalDist()
 _DRAWS, _SEED, _POINTS = 4_000, 7, 64
 MOST = 10_000_000
+_STEPS = 4
+# By simulation: with few errors an interval is wider in samples where the difference is lower.
+_FEW = 1.18
+# Gaps of two models agree more closely than their AUCs: placements near 1/2 are less skewed.
+_GAPS_AGREE = 0.88
 
 
 @dataclass(frozen=True)
@@ -229,10 +234,13 @@ def _against_rival(
     """Say in which draws a difference is shown to be within the margin."""
     apart = math.sqrt(2 * (1 - guess.correlation))
     if rule.is_gap:  # the sign of the rival's gap is seldom certain
+        apart *= _GAPS_AGREE
         wider = quantile((1 + rule.level) / 2)
         return np.asarray(apart * (np.abs(z) + wider * error) < limit)
     down, up = _reaches(rule, value, error, counts)
     reach = math.sqrt(1 - guess.correlation) * math.hypot(down, up)
+    if few_errors(value, *_sizes(rule, counts)):
+        reach *= _FEW
     return np.asarray(apart * z - reach > -limit)
 
 
@@ -243,24 +251,33 @@ def _against_limit(
     del guess
     if rule.is_gap:
         return np.asarray(np.abs(value + z) + quantile(rule.level) * error <= limit)
-    down, _ = _reaches(rule, value, error, counts)
-    scale = value * (1 - value)  # bounds move on the logit scale
-    low = max(value - down, 1e-9)
-    centre = math.log(low / (1 - low))
-    return np.asarray(centre + z / scale >= math.log(limit / (1 - limit)))
+    least = value  # the smallest estimate whose lower bound is not below the limit
+    for _ in range(_STEPS):
+        own = error * math.sqrt(_spread(round(least, 4)) / _spread(value))
+        least = min(limit + _reaches(rule, least, own, counts)[0], 1 - 1e-6)
+    return np.asarray(_logit(value) + z / (value * (1 - value)) >= _logit(least))
+
+
+def _logit(value: float) -> float:
+    return math.log(value / (1 - value))
 
 
 def _reaches(rule: Rule, value: float, error: float, counts: Counts) -> tuple[float, float]:
     """Return how far the interval of an AUC reaches down and up."""
-    pair = PAIRS[rule.metric]
-    own = {"positive": counts.positive, "negative": counts.negative}
-    outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
-    n_x, n_y = own[pair.x], (own if pair.inside else outside)[pair.y]
+    n_x, n_y = _sizes(rule, counts)
     if not few_errors(value, n_x, n_y):
         reach = quantile(rule.level) * error
         return reach, reach
     low, high = auc_interval(value, error, n_y, n_x, quantile(rule.level))
     return value - low, high - value
+
+
+def _sizes(rule: Rule, counts: Counts) -> tuple[float, float]:
+    """Return the rows of the two classes that a metric compares."""
+    pair = PAIRS[rule.metric]
+    own = {"positive": counts.positive, "negative": counts.negative}
+    outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
+    return own[pair.x], (own if pair.inside else outside)[pair.y]
 
 
 @cache

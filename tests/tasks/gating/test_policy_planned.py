@@ -1,0 +1,310 @@
+"""How many comments a policy needs: planned, and tried by simulation."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from support.gate_cells import TODAY
+from support.judging import policy_of
+from support.promoted import frozen_set, judged_version, local
+from typer.testing import CliRunner
+
+from bias_metrics import compare_bias
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.planning import (
+    Counts,
+    Guess,
+    chance_of_auc,
+    chance_of_group,
+    rows_needed,
+)
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
+from biasgate.cli import app
+from biasgate.tasks.gating.plan_inputs import comments_of_evidence, comments_of_shares
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.gating.policy_planned import Comments, Mentions, plan_policy, told
+
+NORMAL = NormalDist()
+AUC, SCORES_ALIKE = 0.92, 0.85
+SUPPORT = {"min_positives": 20, "min_negatives": 20}
+MARGINS = [
+    {"metric": "subgroup_auc", "scope": "each", "margin": 0.05, **SUPPORT},
+    {"metric": "bpsn_auc", "scope": "each", "margin": 0.04, **SUPPORT},
+    {"metric": "bnsp_auc", "scope": "each", "margin": 0.04, **SUPPORT},
+    {"metric": "negative_aeg", "scope": "each", "margin": 0.1, **SUPPORT},
+]
+FLOORS = [
+    {"metric": "subgroup_auc", "scope": "each", "floor": 0.85, **SUPPORT},
+    {"metric": "bpsn_auc", "scope": "each", "floor": 0.87, **SUPPORT},
+    {"metric": "positive_aeg", "scope": "each", "ceiling": 0.15, **SUPPORT},
+]
+GROUPS = {"a": (0.02, 0.06), "b": (0.01, 0.02), "c": (0.005, 0.05), "d": (0.01, 0.01)}
+TOXIC = 0.12
+
+
+def correlation_of_estimates():
+    """The correlation of two AUCs of normal scores: that of their rows' placements, by drawing."""
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal(200_000)
+    own = rng.standard_normal((2, 200_000))
+    distance = np.sqrt(2) * NORMAL.inv_cdf(AUC)
+    scores = np.sqrt(SCORES_ALIKE) * common + np.sqrt(1 - SCORES_ALIKE) * own
+    grid = np.linspace(-6, 8, 2001)
+    below = np.array([NORMAL.cdf(one) for one in grid])
+    placed = [np.interp(one + distance, grid, below) for one in scores]
+    return float(np.corrcoef(*placed)[0, 1])
+
+
+def known(have=(0, 0), total=(0, 0)):
+    guess = Guess(auc=AUC, correlation=correlation_of_estimates())
+    groups = {name: Mentions(*shares, guess, have) for name, shares in GROUPS.items()}
+    return Comments(TOXIC, groups, {}, guess, total)
+
+
+def passes(policy, counts, outside, rng):
+    """Draw rows with these counts and two equally good models, and judge."""
+    sizes = [*counts.values(), outside]
+    labels = np.concatenate([np.arange(sum(one)) < one[0] for one in sizes])
+    group = np.repeat(np.arange(len(sizes)), [sum(one) for one in sizes])
+    members = {name: group == at for at, name in enumerate(counts)}
+    base = np.sqrt(SCORES_ALIKE) * rng.standard_normal(labels.size)
+    base += np.sqrt(2) * NORMAL.inv_cdf(AUC) * labels
+    own = np.sqrt(1 - SCORES_ALIKE) * rng.standard_normal((2, labels.size))
+    rules = policy.decision_rules()
+    [key] = evidence_needed(rules)
+    found = compare_bias(labels, *(base + own), members, confidence=key[1])
+    evidence = {key: Evidence(found.first.to_dict(), found.to_dict())}
+    return decide(evidence, rules, today=TODAY).outcome == "pass"
+
+
+def drawn(n, rng):
+    """The counts of comments drawn at random."""
+    shares = [one for pair in GROUPS.values() for one in pair]
+    inside = rng.multinomial(round(n), [*shares, 1 - sum(shares)])
+    counts = dict(zip(GROUPS, inside[:-1].reshape(-1, 2).tolist(), strict=True))
+    toxic = TOXIC - sum(one for one, _ in GROUPS.values())
+    share = toxic / (1 - sum(shares))
+    n_toxic = int(rng.binomial(inside[-1], share))
+    return counts, (n_toxic, int(inside[-1]) - n_toxic)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rules", [MARGINS, FLOORS], ids=["margins", "limits"])
+def test_with_the_planned_number_of_comments_the_planned_share_passes(rules):
+    policy = policy_of(*rules)
+    plan = plan_policy(policy, known(), power=0.8)
+    rng, draws = np.random.default_rng(1), 300
+    share = sum(passes(policy, *drawn(plan.comments, rng), rng) for _ in range(draws)) / draws
+    assert 0.75 <= share <= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rules", [MARGINS, FLOORS], ids=["margins", "limits"])
+def test_with_the_comments_that_each_identity_needs_the_planned_share_passes(rules):
+    policy, total = policy_of(*rules), (900, 7000)
+    plan = plan_policy(policy, known((6, 8), total), power=0.8)
+    counts = {one.identity: (one.toxic, one.harmless) for one in plan.needs}
+    outside = tuple(one - 4 * few for one, few in zip(total, (6, 8), strict=True))
+    rng, draws = np.random.default_rng(2), 300
+    share = sum(passes(policy, counts, outside, rng) for _ in range(draws)) / draws
+    assert 0.75 <= share <= 0.9
+
+
+# ------------------------------------------------------------------ the numbers
+
+
+def group_rule(metric="bpsn_auc", **limits):
+    return Rule(metric, "each", **(limits or {"margin": 0.05}))
+
+
+@pytest.mark.parametrize("metric", ["subgroup_auc", "bnsp_auc", "positive_aeg", "negative_aeg"])
+def test_the_chance_grows_with_rows_and_falls_with_what_is_asked(metric):
+    limit = {"ceiling": 0.1} if metric.endswith("aeg") else {"floor": 0.85}
+    rule, strict = (
+        group_rule(metric, margin=0.05, confidence=one, **limit) for one in (0.95, 0.99)
+    )
+    few, many = (Counts(n, n, 5000, 40000) for n in (60, 400))
+    chances = [chance_of_group([rule], Guess(), one) for one in (few, many)]
+    assert chances[0] < chances[1]
+    assert chance_of_group([strict], Guess(), few) < chances[0]
+    assert chance_of_group([rule], Guess(inflation=3.0), few) < chances[0]
+    assert chance_of_group([rule], Guess(correlation=0.2), few) < chances[0]
+
+
+def test_the_chance_of_a_group_counts_rules_on_the_same_rows_once():
+    counts = Counts(60, 6000, 5000, 40000)
+    subgroup, bnsp = group_rule("subgroup_auc"), group_rule("bnsp_auc")
+    alone = [chance_of_group([one], Guess(), counts) for one in (subgroup, bnsp)]
+    both = chance_of_group([subgroup, bnsp], Guess(), counts)
+    assert np.prod(alone) < both <= min(alone)
+
+
+def test_without_support_nothing_passes():
+    counts = Counts(60, 60, 5000, 40000)
+    for least in ({"min_negatives": 61}, {"min_positives": 5001}):
+        assert chance_of_group([replace(group_rule(), **least)], Guess(), counts) == 0
+    inside = replace(group_rule("subgroup_auc"), min_positives=61)
+    assert chance_of_group([inside], Guess(), counts) == 0
+    overall = Rule("auc", "overall", floor=0.8, min_positives=10)
+    assert chance_of_auc(overall, 0.9, Guess(), 9, 100) == 0
+
+
+def test_the_overall_auc_needs_rows_too():
+    rule = Rule("auc", "overall", floor=0.85, margin=0.02)
+    few, many = (chance_of_auc(rule, 0.9, Guess(), n, 8 * n) for n in (50, 500))
+    assert few < 0.8 < many
+    assert chance_of_auc(rule, 0.9, Guess(correlation=1.0), 10**9, 10**9) == pytest.approx(1)
+
+
+def test_rows_needed_is_where_the_chance_is_reached_or_none():
+    assert rows_needed(lambda n: n / 1000, 0.5) == pytest.approx(500, rel=2e-3)
+    assert rows_needed(lambda _: 1.0, 0.5) == 4
+    assert rows_needed(lambda _: 0.4, 0.5) is None
+
+
+# ------------------------------------------------------------------ plans
+
+
+def test_the_cheapest_label_comes_first_and_what_is_there_is_subtracted():
+    policy = policy_of(*MARGINS)
+    nothing, some = (plan_policy(policy, known(have, (900, 7000))) for have in ((0, 0), (20, 40)))
+    labels = [one.label for one in nothing.needs]
+    assert labels == sorted(labels)
+    assert [one.identity for one in nothing.needs] == ["d", "b", "a", "c"]
+    assert some.needs[0].label < nothing.needs[0].label
+    enough = plan_policy(policy, known((300, 900), (9000, 70000)))
+    assert {one.label for one in enough.needs} == {0}
+    assert enough.chance > 0.8
+    assert {one.judged for one in enough.needs} == {"alone"}
+
+
+def test_a_limit_that_is_missed_cannot_be_labelled_away():
+    missed = {"metric": "bpsn_auc", "scope": "each", "floor": 0.95}
+    plan = plan_policy(policy_of(missed), known((300, 900), (9000, 70000)))
+    assert plan.comments is None
+    assert {(one.label, one.toxic) for one in plan.needs} == {(None, None)}
+    text = "\n".join(told(plan))
+    assert "No number of comments drawn at random gives a chance of 80%." in text
+    assert "No number of comments is enough for a, b, c, d" in text
+
+
+def test_small_identities_need_fewer_comments_in_all_if_they_are_judged_in_a_category():
+    asked = [one | {"min_positives": 50, "min_negatives": 50} for one in MARGINS]
+    comments = known()
+    guess = comments.guess
+    shares = [sum(one) for one in zip(*GROUPS.values(), strict=True)]
+    joined = replace(comments, categories={"all": Mentions(*shares, guess)})
+    alone = plan_policy(policy_of(*asked), comments)
+    rolled = plan_policy(policy_of(*asked, roll_up={"all": [*GROUPS]}), joined)
+    assert rolled.comments < 0.7 * alone.comments
+
+
+def test_where_an_identity_is_judged_now_is_said():
+    asked = [one | {"min_positives": 30, "min_negatives": 30} for one in MARGINS]
+    comments = known((10, 20), (900, 7000))
+    joined = replace(comments, categories={"all": Mentions(0.1, 0.2, comments.guess, (40, 80))})
+    plan = plan_policy(policy_of(*asked, roll_up={"all": [*GROUPS]}), joined)
+    assert {one.judged for one in plan.needs} == {"all"}
+    assert 0 < plan.chance < 1
+    assert "; judged in all now)" in "\n".join(told(plan))
+    without = plan_policy(policy_of(*asked), comments)
+    assert {one.judged for one in without.needs} == {None}
+    assert without.chance == 0
+
+
+def test_rules_that_no_plan_covers_are_named():
+    rules = [
+        *MARGINS,
+        {"metric": "final_score", "scope": "aggregate", "floor": 0.8},
+        {"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.1},
+        {"metric": "bpsn_auc", "scope": "each", "floor": 0.5, "action": "warn", "id": "warning"},
+        {"metric": "auc", "scope": "overall", "floor": 0.8},
+    ]
+    plan = plan_policy(policy_of(*rules), known(), per_night=1000)
+    assert plan.not_planned == ("final_score/aggregate", "fpr_gap/each/given", "warning")
+    assert plan.nights == -(-plan.comments // 1000)
+    text = "\n".join(told(plan))
+    assert "Not planned for: final_score/aggregate, fpr_gap/each/given, warning." in text
+    assert f"all labelled, or {plan.nights} nights." in text
+
+
+def test_named_identities_have_rules_of_their_own():
+    rule = {"metric": "bpsn_auc", "scope": ["a"], "margin": 0.04, **SUPPORT}
+    needs = {one.identity: one.label for one in plan_policy(policy_of(rule), known()).needs}
+    assert needs["a"] > 0
+    assert needs["b"] == needs["c"] == needs["d"] == 0
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["policy", "plan", *map(str, arguments)])
+
+
+def test_before_anything_is_labelled_shares_are_enough(tmp_path):
+    file = tmp_path / "shares.yaml"
+    file.write_text("toxic: 0.1\nidentities:\n  deaf: {share: 0.02, toxic: 0.2, auc: 0.95}\n")
+    found = command("no-worse", "--shares", file, "--design-effect", 2, "--json")
+    plan = json.loads(found.output)
+    [need] = plan["needs"]
+    assert (need["identity"], need["judged"]) == ("deaf", None)
+    assert need["toxic"] == pytest.approx(0.2 * need["label"], abs=1)
+    assert plan["chance"] is None
+    easy = json.loads(command("no-worse", "--shares", file, "--json").output)
+    assert easy["needs"][0]["label"] < need["label"]
+    assert plan["comments"] > easy["comments"] > 0
+
+
+def test_the_shares_of_civil_comments_come_with_it():
+    policy = read_policy("no-worse", Path())
+    found = comments_of_shares(
+        Path("civil_comments"), policy, auc=0.9, correlation=0.8, design_effect=1.0
+    )
+    assert len(found.identities) == 9
+    assert found.categories["gender"].toxic == pytest.approx(0.1023 * 0.153 + 0.1202 * 0.134)
+    said = command("no-worse", "--shares", "civil_comments").output
+    assert "\n  label " in said
+    assert "more comments" not in said
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Results of a model on six hundred rows."""
+    folder = tmp_path_factory.mktemp("results")
+    frozen_set(folder)
+    judged_version(local(folder), folder, folder / "first")
+    return folder / "first" / "judged"
+
+
+def test_after_an_evaluation_its_counts_and_numbers_are_those_of_the_plan(results):
+    policy = policy_of(*MARGINS, roll_up={"both": ["gay", "muslim"]})
+    found = comments_of_evidence(results, policy, correlation=0.8, auc=0.9)
+    report = json.loads((results / "report.json").read_text("utf-8"))["bias"]
+    for name, one in found.identities.items():
+        cells = report["subgroups"][name]
+        assert one.have == (cells["n_positive"], cells["n"] - cells["n_positive"])
+        assert one.guess.value("bpsn_auc") == cells["bpsn_auc"]["value"]
+        assert 0.3 < one.guess.inflation < 3
+    assert found.have[0] == report["overall"]["n_positive"]
+    said = command("default", results)
+    assert said.exit_code == 0
+    assert "as things are" in said.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either the folder of an evaluation, or `--shares`"),
+        (("nowhere",), "must be an evidence.parquet, or the folder of results"),
+        (("--shares", "nowhere.yaml"), "must be a file, or civil_comments"),
+    ],
+)
+def test_a_plan_without_numbers_is_refused(arguments, message):
+    found = command("no-worse", *arguments)
+    assert found.exit_code == 2
+    assert message in found.stderr
