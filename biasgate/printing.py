@@ -199,8 +199,10 @@ def _print_verdict(out: Console, verdict: Verdict) -> None:
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
     policy = shown(verdict["policy"]["name"])
-    n_skipped = len(verdict["results"]) - len(judged)
+    n_small = sum("judged_in" in one for one in verdict["results"] if one not in judged)
+    n_skipped = len(verdict["results"]) - len(judged) - n_small
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
+    skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
     if not against:
         out.print(f"Policy {policy}: all {len(judged)} checks passed{skipped}.\n")
         return
