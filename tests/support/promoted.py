@@ -106,6 +106,7 @@ def judge_version(
     on="comments",
     required_sets=("comments",),
     run_id=None,
+    opened_as=None,
 ):
     """Judge a version against the champion's scores; log and tag the verdict, return it."""
     rows = EvaluationSet.load(store / "sets" / f"{on}-0")
@@ -130,6 +131,7 @@ def judge_version(
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
+    candidate |= {"opened_as": opened_as} if opened_as else {}
     report = {
         "evaluation_set": {"name": on, "digest": rows.digest, "choices": CHOICES},
         "candidate": candidate | {"digest": digests["candidate"], "bound": bound(gateway, version)},
