@@ -14,13 +14,13 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote
 from biasgate.tasks.promoting.entries import TAG, entry_tags
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.version_tags import write_verdicts
 from biasgate.tasks.signing.keys import PrivateKey, now
 from biasgate.tasks.signing.statement import attest
 from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
@@ -152,7 +152,7 @@ def judge_version(
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
     verdict |= {"run_id": run_id}
-    gateway.tag_version(version, tags_of([verdict]))
+    write_verdicts(version, [verdict], gateway)
     return verdict
 
 
