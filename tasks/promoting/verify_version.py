@@ -15,6 +15,7 @@ from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_verdict import verify_on_set
+from biasgate.tasks.promoting.version_tags import interrupted, with_whole_tags
 from biasgate.tasks.records import Verdict, champion_of
 from biasgate.tasks.signing.trusted import TrustedKeys
 
@@ -50,6 +51,7 @@ def verify_version(
     list of Finding
         The checks on every required set; the version may be promoted if all hold.
     """
+    version = with_whole_tags(version, gateway)
     tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]
     if not tagged:
         text = f"{version.uri} has no verdict: evaluate it first."
@@ -57,7 +59,7 @@ def verify_version(
     day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
-    findings: list[Finding] = []
+    findings: list[Finding] = interrupted(version)
     verdicts: dict[str, Verdict] = {}
     left, seen = list(tagged), set()
     while left:
