@@ -230,7 +230,7 @@ def set_folder(store):
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"digest": []}', "[" * 5000])
-def test_a_garbled_record_of_the_set_is_a_finding(gateway, store, content):
+def test_a_garbled_record_of_the_set_is_a_finding(store, content):
     (set_folder(store) / "record.json").write_text(content, "utf-8")
     assert "DOES NOT HOLD  dataset" in told(store)
 
