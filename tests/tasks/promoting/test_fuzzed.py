@@ -113,10 +113,9 @@ class World:
             self.paths[name].write_text(json.dumps(content), "utf-8")
 
     def restore(self, name):
-        self.write(
-            "attestation.json" if name == "statement" else name,
-            self.documents["attestation.json" if name == "statement" else name],
-        )
+        """Write the document as it was."""
+        stored = "attestation.json" if name == "statement" else name
+        self.write(stored, self.documents[stored])
 
 
 @pytest.fixture(scope="module")
