@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "guides" / "promotion.md"
 HERE = Path(__file__).parent
-# By the first words of the row; None where nothing finds the attack, so that nothing can be shown.
+# By the first words of the row; None where nothing finds the attack and no test shows that.
 TESTS = {
     "policy, report, scores": [
         "test_an_edited_policy_is_found",
@@ -45,7 +45,7 @@ TESTS = {
         "test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_not_count"
     ],
     "verdicts of two evaluations": [
-        "test_a_failed_verdict_is_not_replaced_by_the_one_on_another_set"
+        "test_verdicts_of_two_policies_are_found_where_both_are_required"
     ],
     "an entry removed, exchanged": [
         "test_a_removed_entry_is_found",
@@ -86,7 +86,7 @@ TESTS = {
     ],
     "control characters": ["test_control_characters_of_an_entry_do_not_reach_the_terminal"],
     "a waiver": ["test_a_waiver_that_has_expired_since_does_not_hold"],
-    "model card": None,
+    "model card": ["test_an_edited_description_or_metric_is_no_evidence_and_is_not_found"],
     "scores that are wrong": None,
 }
 
