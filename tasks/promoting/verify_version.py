@@ -19,6 +19,8 @@ from biasgate.tasks.promoting.version_tags import interrupted, with_whole_tags
 from biasgate.tasks.records import Verdict, champion_of
 from biasgate.tasks.signing.trusted import TrustedKeys
 
+_MOST_SETS = 1000
+
 
 def verify_version(
     version: ModelVersion,
@@ -61,18 +63,22 @@ def verify_version(
     vouched = chain.vouched_verdicts(TrustedKeys.here())
     findings: list[Finding] = interrupted(version)
     verdicts: dict[str, Verdict] = {}
-    left, seen = list(tagged), set()
+    left, seen = tagged[::-1], set[str]()
     while left:
-        name = left.pop(0)
+        name = left.pop()
         if name in seen:
             continue
+        if len(seen) == _MOST_SETS:
+            text = f"promotion must require at most {_MOST_SETS:,} sets; more are named."
+            findings.append(Finding("tags", holds=False, sentence=text))
+            break
         seen.add(name)
         found, verdict = verify_on_set(version, name, gateway, day, now, vouched, store)
         findings += found
         if verdict is not None:
             findings += champion_files(verdict, name, chain, gateway)
             verdicts[name] = verdict
-            left += verdict.get("required_sets", [])
+            left += [one for one in verdict.get("required_sets", [])[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
 
 
@@ -90,13 +96,13 @@ def _of_one_evaluation(
     )
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
     contexts: list[Any] = [
-        (one["policy"]["digest"], champion_of(one), one["ledger"]) for one in known
+        (one["policy"]["digest"], champion_of(one), one.get("ledger")) for one in known
     ]
     if len(verdicts) > 1:
         holds = len(known) == len(verdicts) and all(one == contexts[0] for one in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
-    heads = [one["ledger"] for one in known]
+    heads = [one.get("ledger") for one in known]
     holds = all(one is None or chain.has(one) for one in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
