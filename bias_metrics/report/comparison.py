@@ -48,6 +48,9 @@ class BiasComparison(Tabular):
         The Jigsaw final score.
     confidence : float
         Confidence of each interval.
+    joint_confidence : float or None
+        Confidence of the intervals of one number for all candidates together, if there are
+        several: see `compare_candidates`.
     """
 
     first: BiasReport
@@ -57,11 +60,14 @@ class BiasComparison(Tabular):
     power_mean: Named[Difference]
     final_score: Difference
     confidence: float
+    joint_confidence: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values in the shape of `BiasReport.to_dict()`."""
+        joint = {} if self.joint_confidence is None else {"joint_confidence": self.joint_confidence}
         return {
             "confidence": self.confidence,
+            **joint,
             "overall": {
                 "n": self.overall.n,
                 "n_positive": self.overall.n_positive,
@@ -105,11 +111,15 @@ class BiasComparison(Tabular):
             ["subgroup", *metrics],
             body,
             f"first minus second: AUC {self.overall.auc}, final score {self.final_score}",
-            [f"* shown at {self.confidence:.0%} confidence after Holm's adjustment"],
+            [f"* shown at {self._level:.0%} confidence after Holm's adjustment"],
         )
 
     def _marked(self, one: Difference) -> str:
-        return f"{one} *" if one.shown(self.confidence) else str(one)
+        return f"{one} *" if one.shown(self._level) else str(one)
+
+    @property
+    def _level(self) -> float:
+        return self.joint_confidence or self.confidence
 
 
 @aligned
@@ -210,6 +220,15 @@ def compare_bias(
     options |= {"weights": weights, "background": background}
     models = [Model.of(labels, given, masks, **options) for given in scores]
     pairing = Pairing(models, codes, level)
+    return comparison_of(pairing, adjust_differences(pairing.differences))
+
+
+def comparison_of(
+    pairing: Pairing,
+    cells: Mapping[str, Mapping[str, Difference]],
+    joint_confidence: float | None = None,
+) -> BiasComparison:
+    """Put the differences of two models together, given those of the cells with adjusted p."""
     first, second, aggregates = pairing.aggregates()
     return BiasComparison(
         first=first,
@@ -217,8 +236,7 @@ def compare_bias(
         overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
         final_score=aggregates.pop("final_score"),
         power_mean=Named(aggregates),
-        subgroups={
-            name: Named(cells) for name, cells in adjust_differences(pairing.differences).items()
-        },
-        confidence=level,
+        subgroups={name: Named(of_group) for name, of_group in cells.items()},
+        confidence=pairing.confidence,
+        joint_confidence=joint_confidence,
     )
