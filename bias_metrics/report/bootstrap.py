@@ -119,6 +119,7 @@ def bootstrap_bias(
         labels,
         scores,
         masks,
+        weights=None,
         power=check_power(power),
         groups=check_power_mean_groups(power_mean_groups, masks),
         confidence=level,

@@ -7,23 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    aligned,
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-)
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import aligned
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.options import check_choice
-from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.report.bases import bases_of_differences
 from bias_metrics.report.bootstrap import check_draws, report_of
-from bias_metrics.report.pairing import Model, Pairing
+from bias_metrics.report.comparison import models_of
+from bias_metrics.report.pairing import Pairing
 from bias_metrics.report.replicates import Key, Resampling, draw_rows
-from bias_metrics.report.report import BACKGROUNDS
 from bias_metrics.report.request import Background
 from bias_metrics.report.resampled import BootstrapReport
 
@@ -97,32 +88,21 @@ def bootstrap_comparison(
     (0.0, 0.0)
     """
     check_draws(rng, n_replicates)
-    labels = check_mask("y_true", y_true)
-    both = [
-        check_scores(name, given, labels.size)
-        for name, given in (("y_score_a", y_score_a), ("y_score_b", y_score_b))
-    ]
-    masks = check_subgroups(subgroups, labels.size)
-    level, codes = check_confidence(confidence), check_clusters(clusters, labels.size)
-    check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, masks)
-    check_choice("background", background, BACKGROUNDS)
-    models = [
-        Model.of(
-            labels,
-            scores,
-            masks,
-            power=power,
-            groups=groups,
-            confidence=level,
-            background=background,
-        )
-        for scores in both
-    ]
+    level = check_confidence(confidence)
+    models, codes = models_of(
+        y_true,
+        {"y_score_a": y_score_a, "y_score_b": y_score_b},
+        subgroups,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=level,
+        clusters=clusters,
+        background=background,
+    )
     resamplings = [Resampling.of(model, codes) for model in models]
 
     def replicate() -> Iterator[tuple[Key, float]]:
-        rows = draw_rows(rng, labels, codes)
+        rows = draw_rows(rng, models[0].ranked.y_true, codes)
         first, second = (dict(one.of_rows(rows)) for one in resamplings)
         return ((key, value - second[key]) for key, value in first.items())
 

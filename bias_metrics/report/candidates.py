@@ -7,24 +7,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    aligned,
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-)
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import aligned
 from bias_metrics._core.frames import Subgroups, by_name
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.options import check_choice
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics.borkan.aggregates import check_power
+from bias_metrics._core.weighting import WeightKind
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.adjustment import adjust_differences
-from bias_metrics.report.comparison import BiasComparison, comparison_of
-from bias_metrics.report.pairing import Model, Pairing
-from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.comparison import BiasComparison, comparison_of, models_of
+from bias_metrics.report.pairing import Pairing
 from bias_metrics.report.request import Background
 
 
@@ -47,6 +38,8 @@ def compare_candidates(
     y_score_champion: npt.ArrayLike,
     subgroups: Subgroups,
     *,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
@@ -68,7 +61,7 @@ def compare_candidates(
         Scores of the champion.
     subgroups : mapping of str to bool array of shape (n,), or data frame
         Name and membership of each subgroup.
-    power, power_mean_groups, clusters, background
+    sample_weight, weight_kind, power, power_mean_groups, clusters, background
         As in `compare_bias`.
     confidence : float, default=0.95
         Confidence of the intervals of one number for all candidates together. For a one-sided
@@ -102,31 +95,28 @@ def compare_candidates(
     >>> {name: round(one.overall.auc.value, 3) for name, one in found.items()}
     {'copy': 0.0, 'new': 0.097}
     """
-    labels = check_mask("y_true", y_true)
-    given = {
-        str(name): check_scores(f"candidates[{name!r}]", scores, labels.size)
-        for name, scores in by_name(candidates, "candidates").items()
-    }
+    given = {str(name): scores for name, scores in by_name(candidates, "candidates").items()}
     if not given:
         msg = "`candidates` must hold at least one candidate; got none."
         raise ValueError(msg)
-    champion = check_scores("y_score_champion", y_score_champion, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, masks)
     level = check_confidence(confidence)
     each = 1 - (1 - level) / len(given)
-    codes = check_clusters(clusters, labels.size)
-    check_choice("background", background, BACKGROUNDS)
-    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": each}
-    second = Model.of(labels, champion, masks, background=background, **options)
+    y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
+    (*firsts, second), codes = models_of(
+        y_true,
+        y_scores | {"y_score_champion": y_score_champion},
+        subgroups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=each,
+        clusters=clusters,
+        background=background,
+    )
     pairings = {
-        name: Pairing(
-            [Model.of(labels, scores, masks, background=background, **options), second],
-            codes,
-            each,
-        )
-        for name, scores in given.items()
+        name: Pairing([first, second], codes, each)
+        for name, first in zip(given, firsts, strict=True)
     }
     adjusted = adjust_differences(
         {
@@ -137,7 +127,9 @@ def compare_candidates(
     )
     return CandidateComparisons(
         {
-            name: comparison_of(pairing, {one: adjusted[name, one] for one in masks}, level)
+            name: comparison_of(
+                pairing, {one: adjusted[name, one] for one in second.members}, level
+            )
             for name, pairing in pairings.items()
         }
     )

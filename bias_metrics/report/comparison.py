@@ -16,6 +16,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
 )
 from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.clusters import Codes
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.intervals import check_confidence
@@ -200,15 +201,45 @@ def compare_bias(
     >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
+    level = check_confidence(confidence)
+    models, codes = models_of(
+        y_true,
+        {"y_score_a": y_score_a, "y_score_b": y_score_b},
+        subgroups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=level,
+        clusters=clusters,
+        background=background,
+    )
+    pairing = Pairing(models, codes, level)
+    return comparison_of(pairing, adjust_differences(pairing.differences))
+
+
+def models_of(
+    y_true: npt.ArrayLike,
+    y_scores: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
+    power: float,
+    power_mean_groups: Sequence[str] | None,
+    confidence: float,
+    clusters: npt.ArrayLike | None,
+    background: Background,
+) -> tuple[list[Model], Codes | None]:
+    """Check the arguments of `compare_bias`, and rank the rows by each of several scores.
+
+    `y_scores` has the scores by the name that errors give them.
+    """
     labels = check_mask("y_true", y_true)
-    scores = [
-        check_scores(name, given, labels.size)
-        for name, given in (("y_score_a", y_score_a), ("y_score_b", y_score_b))
-    ]
+    scores = [check_scores(name, given, labels.size) for name, given in y_scores.items()]
     masks = check_subgroups(subgroups, labels.size)
     check_power(power)
     groups = check_power_mean_groups(power_mean_groups, masks)
-    level = check_confidence(confidence)
     codes = check_clusters(clusters, labels.size)
     check_choice("background", background, BACKGROUNDS)
     rows, weights = counted_rows(sample_weight, labels.size, weight_kind)
@@ -216,11 +247,9 @@ def compare_bias(
         labels, scores = labels[rows], [given[rows] for given in scores]
         masks = masks_of(masks, rows)
         codes = None if codes is None else check_clusters(codes[rows], labels.size)
-    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": level}
+    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": confidence}
     options |= {"weights": weights, "background": background}
-    models = [Model.of(labels, given, masks, **options) for given in scores]
-    pairing = Pairing(models, codes, level)
-    return comparison_of(pairing, adjust_differences(pairing.differences))
+    return [Model.of(labels, given, masks, **options) for given in scores], codes
 
 
 def comparison_of(

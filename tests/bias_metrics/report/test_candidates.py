@@ -48,9 +48,10 @@ def test_one_candidate_is_compared_as_by_compare_bias():
     assert found.confidence == pytest.approx(0.95)
 
 
-def test_clusters_and_backgrounds_are_passed_on():
+def test_weights_clusters_and_backgrounds_are_passed_on():
     y_true, candidates, champion, groups = draw(np.random.default_rng(1), k=1)
     options = {"clusters": np.arange(600) // 4, "background": "no_identity"}
+    options |= {"sample_weight": 1.0 + np.arange(600) % 3}
     (found,) = compare_candidates(y_true, candidates, champion, groups, **options).values()
     alone = compare_bias(y_true, *candidates.values(), champion, groups, **options)
     assert found.subgroups == alone.subgroups

@@ -60,8 +60,12 @@ def test_the_deepest_nesting_that_is_allowed_is_read():
     assert parse_json(nested(MOST_LEVELS), "it")
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aé\0"),
-                    lambda inner: st.lists(inner) | st.dictionaries(st.text("ab"), inner)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aé\0"),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("ab"), inner),
+    )
+)
 def test_plain_json_is_read_as_it_was_written(content):
     assert parse_json(json.dumps(content), "it") == content
     assert parse_json(json.dumps(content).encode(), "it") == content
