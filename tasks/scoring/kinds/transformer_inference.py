@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens, n_tokens
+from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
 try:
     import torch
@@ -133,47 +133,38 @@ class Classifier:
         """
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
-        made = self._ahead.map(
-            self._tokenizer.tokens, ([texts[at] for at in part] for part in parts)
-        )
-        waiting: list[tuple[int, Tokens]] = []
-        places: list[int] = []
-        answers: list[Any] = []  # a GPU computes on while these stay there
-
-        def compute(batch: list[tuple[int, Tokens]]) -> None:
-            answers.append(self._batch([tokens for _, tokens in batch]))
-            places.extend(at for at, _ in batch)
-
-        for part, tokens in zip(parts, made, strict=True):
-            *full, waiting = self._batches([*waiting, *zip(part, tokens, strict=True)])
-            for batch in full:
-                compute(batch)
-        if waiting:
-            compute(waiting)
+        computed = [
+            (batch.numbers, self._batch(batch))
+            for batch in self._batches(self._ahead.map(partial(self._tokenizer.tokens, texts), parts))
+        ]
         found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
-        if answers:
-            found[places] = torch.cat(answers).float().cpu().numpy()
+        if computed:  # read back at the end, so that a GPU never waits
+            numbers, answers = zip(*computed, strict=True)
+            found[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
         return found
 
-    def _batches(self, rows: list[tuple[int, Tokens]]) -> Iterator[list[tuple[int, Tokens]]]:
-        """Split rows, the longest first, into batches of as many tokens as allowed.
+    def _batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
+        """Yield batches of as many tokens as allowed, the longest texts first.
 
         The last batch has the rest. Padded lengths and full batches have few shapes, because
         kernels are compiled and cached for each shape.
         """
-        rows = sorted(rows, key=lambda row: -n_tokens(row[1]))
-        lengths = np.array([n_tokens(tokens) for _, tokens in rows])
-        at = 0
-        while at < len(rows):
-            size = max(self._fitting(lengths[at:]), 1)
-            yield rows[at : at + size]
-            at += size
+        waiting: list[Tokens] = []
+        for part in parts:
+            rows = Tokens.joined([*waiting, part]).longest_first()
+            size = self._fitting(rows.lengths)
+            while size < len(rows.lengths):
+                yield rows.part(0, size)
+                rows = rows.part(size, len(rows.lengths))
+                size = self._fitting(rows.lengths)
+            waiting = [rows]
+        yield from waiting
 
     def _fitting(self, lengths: np.ndarray) -> int:
         """Return how many of the texts, the longest first, are a full batch."""
         if self._packs:
-            return int(np.searchsorted(np.cumsum(lengths), self._budget, "right"))
-        return self._budget // self._padded(int(lengths[0]))
+            return max(int(np.searchsorted(np.cumsum(lengths), self._budget, "right")), 1)
+        return max(self._budget // self._padded(int(lengths[0])), 1)
 
     @property
     def _packs(self) -> bool:
@@ -183,33 +174,31 @@ class Classifier:
         """Return the number of tokens of a text, rounded up for padding."""
         return min(max(-(-length // _STEP), 1) * _STEP, self._max_tokens)
 
-    def _batch(self, rows: list[Tokens]) -> Any:
+    def _batch(self, batch: Tokens) -> Any:
         """Compute one batch; if memory runs out, halve this and all later ones."""
-        n_padded = self._padded(max(map(n_tokens, rows)))
         try:
-            return self._forward(rows, n_padded)
+            return self._forward(batch)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-        if len(rows) == 1:
-            length = n_tokens(rows[0])
-            msg = f"{self._of} must fit into memory with one comment of {length} tokens."
+        n_rows, longest = len(batch.lengths), int(batch.lengths.max())
+        if n_rows == 1:
+            msg = f"{self._of} must fit into memory with one comment of {longest} tokens."
             raise InputError(msg)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        self._budget = min(self._budget, max(len(rows) * n_padded // 2, 1))
-        half = len(rows) // 2
-        return torch.cat([self._batch(rows[:half]), self._batch(rows[half:])])
+        size = int(batch.lengths.sum()) if self._packs else n_rows * self._padded(longest)
+        self._budget = min(self._budget, max(size // 2, 1))
+        halves = batch.part(0, n_rows // 2), batch.part(n_rows // 2, n_rows)
+        return torch.cat([self._batch(half) for half in halves])
 
     @torch.inference_mode()
-    def _forward(self, rows: list[Tokens], n_padded: int) -> Any:
-        real = self._tokenizer.which_are_real(rows, n_padded)
-        given = self._tokenizer.padded(rows, real)
-        if self._packing is not None:
-            self._packing.begin(real)
-        if self._packs:
-            given.pop("attention_mask", None)
-        return self._model(**{name: sent(one, self._device) for name, one in given.items()}).logits
+    def _forward(self, batch: Tokens) -> Any:
+        if self._packing is not None and self._packing.packs:
+            return self._model(**self._packing.packed(batch)).logits
+        given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
+        values = sent(list(given.values()), self._device)
+        return self._model(**dict(zip(given, values, strict=True))).logits
 
 
 def pack_layers(model: Any) -> None:
