@@ -27,7 +27,7 @@ _PACK = "_reorder_linear_weight"
 # The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
 # Texts that are tokenised at a time, while the previous ones are computed.
-TEXTS_AHEAD = 1024
+TEXTS_AHEAD = 512
 # On a CPU the data of a batch should fit into the caches.
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
 # Texts are padded to a multiple of this many tokens.
@@ -135,7 +135,9 @@ class Classifier:
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
         computed = [
             (batch.numbers, self._batch(batch))
-            for batch in self._batches(self._ahead.map(partial(self._tokenizer.tokens, texts), parts))
+            for batch in self._batches(
+                self._ahead.map(partial(self._tokenizer.tokens, texts), parts)
+            )
         ]
         found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
         if computed:  # read back at the end, so that a GPU never waits
