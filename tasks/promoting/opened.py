@@ -102,7 +102,9 @@ def _signs(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> 
     """Whether a trusted key signed the attestation of a verdict."""
     envelope = Envelope.of_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
     said = annotations_of(read_statement(envelope, ATTESTATION))
-    return said["verdictDigest"] == digest and envelope.signed(trusted).standing == "trusted"
+    if said is None or said["verdictDigest"] != digest:
+        return False
+    return envelope.signed(trusted).standing == "trusted"
 
 
 def _unknown(version: ModelVersion, reason: str) -> str:

@@ -194,13 +194,13 @@ class Classifier:
         halves = batch.part(0, n_rows // 2), batch.part(n_rows // 2, n_rows)
         return torch.cat([self._batch(half) for half in halves])
 
-    @torch.inference_mode()
     def _forward(self, batch: Tokens) -> Any:
-        if self._packing is not None and self._packing.packs:
-            return self._model(**self._packing.packed(batch)).logits
-        given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
-        values = sent(list(given.values()), self._device)
-        return self._model(**dict(zip(given, values, strict=True))).logits
+        with torch.inference_mode():
+            if self._packing is not None and self._packing.packs:
+                return self._model(**self._packing.packed(batch)).logits
+            given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
+            values = sent(list(given.values()), self._device)
+            return self._model(**dict(zip(given, values, strict=True))).logits
 
 
 def pack_layers(model: Any) -> None:

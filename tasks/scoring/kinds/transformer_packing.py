@@ -100,8 +100,9 @@ def _attention(module: Any, query: Any, key: Any, value: Any, mask: Any, **optio
     starts = options.get("cu_seq_lens_q")
     if starts is None:
         return sdpa_attention_forward(module, query, key, value, mask, **options)
-    given = (one.transpose(1, 2) for one in (query, key, value))
-    return attend(*given, starts, options["max_length_q"], options["scaling"]), None
+    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    longest, scale = options["max_length_q"], options["scaling"]
+    return attend(query, key, value, starts, longest, scale), None
 
 
 def attend(query: Any, key: Any, value: Any, starts: Any, longest: int, scale: float) -> Any:
@@ -123,14 +124,14 @@ def _works(model: Any) -> bool:
     n_heads, n_tokens = model.config.num_attention_heads, 5
     shape = (3, 1, n_tokens, n_heads, model.config.hidden_size // n_heads)
     values = torch.linspace(-9, 9, math.prod(shape), device=model.device).sin()
-    given = values.to(model.dtype).view(shape)
+    query, key, value = values.to(model.dtype).view(shape)
     starts = torch.tensor([0, 2, n_tokens], dtype=torch.int32, device=model.device)
     try:
-        found = attend(*given, starts, 3, 0.5)
+        found = attend(query, key, value, starts, 3, 0.5)
     except (AttributeError, RuntimeError, TypeError):
         return False
     for start, end in ((0, 2), (2, n_tokens)):
-        alone = (one[:, start:end].transpose(1, 2) for one in given)
+        alone = (one[:, start:end].transpose(1, 2) for one in (query, key, value))
         expected = torch.nn.functional.scaled_dot_product_attention(*alone, scale=0.5)
         if not torch.allclose(found[:, start:end].transpose(1, 2), expected, atol=0.05):
             return False
