@@ -24,7 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"from: {', '.join(NAMES)}")
     parser.add_argument("--rows", type=int, help="rows to measure, for a quick run")
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/NAME.json")
+    parser.add_argument(
+        "--save", action="store_true", help="write benchmarks/results/NAME(_gpu).json"
+    )
     options = parser.parse_args()
     # A busy machine needs more than Prefect's 20 seconds. Prefect reads this when imported.
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
@@ -43,7 +45,8 @@ def main() -> None:
         result = benchmark.measure(options.rows).to_dict()
         show(name, str(benchmark.__doc__), result)
         if options.save:
-            save(name, result)
+            on_gpu = result["inputs"].get("device", "cpu") != "cpu"
+            save(f"{name}_gpu" if on_gpu else name, result)
 
 
 def show(name: str, purpose: str, result: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 MARGIN = 0.02
-LARGE = 500  # with this many rows in both classes, coverage must not exceed the maximum either
+# With this many rows and errors in both classes, coverage must not exceed the maximum either.
+LARGE, MANY_ERRORS = 500, 25
 AUCS = (0.7, 0.9, 0.95, 0.99)
 SIZES = ((50, 50), (50, 5_000), (500, 5_000))
 CORRELATIONS = (0.5, 0.9)
@@ -61,8 +62,9 @@ class Case:
 
     @property
     def large(self) -> bool:
-        """Whether both classes are large."""
-        return min(self.n_positive, self.n_negative) >= LARGE
+        """Whether both classes are large, with enough errors."""
+        fewer = min(self.n_positive, self.n_negative)
+        return fewer >= LARGE and fewer * (1 - self.auc) >= MANY_ERRORS
 
     @property
     def step(self) -> float:

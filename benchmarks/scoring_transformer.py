@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from bias_metrics import roc_auc
 from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
 
-ROWS, FITTED_ON, ROUNDS = 1_000, 1_000, 3
-BATCH_SIZES = (1, 8, 32)
+ROWS = 2_000 if torch.cuda.is_available() else 1_000
+FITTED_ON, ROUNDS = 1_000, 3
+BATCH_SIZES = (32, 128, 512) if torch.cuda.is_available() else (1, 8, 32)
 
 
 def measure(rows: int | None = None) -> Measurement:
@@ -40,7 +42,7 @@ def measure(rows: int | None = None) -> Measurement:
         single, half = (
             Classifier(folder, "MiniLM", precision=one) for one in ("float32", "bfloat16")
         )
-    best, found = best_batch_size(pipeline, texts), {}
+    best, found = best_batch_size(pipeline, texts, BATCH_SIZES), {}
 
     def by_pipeline() -> None:
         found["pipeline"] = pipeline_scores(pipeline, texts, best)
@@ -121,12 +123,12 @@ def pipeline_scores(pipeline: Any, texts: list[str], batch_size: int) -> np.ndar
     return np.array([answer["score"] for answer in answers])
 
 
-def best_batch_size(pipeline: Any, texts: list[str]) -> int:
+def best_batch_size(pipeline: Any, texts: list[str], sizes: Sequence[int]) -> int:
     """Return the size with which the pipeline is fastest on a fifth of the texts."""
     few = texts[: max(len(texts) // 5, 1)]
 
     def timed(size: int) -> Any:
         return lambda: pipeline_scores(pipeline, few, size)
 
-    seconds = time_in_turns({str(size): timed(size) for size in BATCH_SIZES}, 2, {})
+    seconds = time_in_turns({str(size): timed(size) for size in sizes}, 2, {})
     return int(min(seconds, key=lambda size: min(seconds[size])))

@@ -30,6 +30,8 @@ from bias_metrics.groups.intersecting import Intersections, Support, intersectio
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.report.bootstrap import bootstrap_bias
+from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
+from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
 from bias_metrics.report.comparison import BiasComparison, compare_bias
 from bias_metrics.report.evaluation import (
     SliceReports,
@@ -70,6 +72,7 @@ __all__ = [
     "BiasReport",
     "BootstrapReport",
     "BootstrapValue",
+    "CandidateComparisons",
     "CellAccuracy",
     "CounterfactualGap",
     "CounterfactualGaps",
@@ -115,8 +118,10 @@ __all__ = [
     "advise_threshold",
     "bnsp_auc",
     "bootstrap_bias",
+    "bootstrap_comparison",
     "bpsn_auc",
     "compare_bias",
+    "compare_candidates",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",

@@ -104,7 +104,8 @@ def attest(
         from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
 
         found, n_lines = write_attestation(model, version, output, gateway)
-        print_sentence(f"{output}: {n_lines} signed attestations of {found.uri}")
+        attestations = "attestation" if n_lines == 1 else "attestations"
+        print_sentence(f"{output}: {n_lines} signed {attestations} of {found.uri}")
 
 
 @app.command()

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,8 +41,9 @@ class StoppedError(BaseException):
 def until_stopped(work: Callable[[], Result], store: Path) -> Result:
     """Return what `work` returns; if the process is stopped meanwhile, end it.
 
-    Ended are the MLflow runs of this process, its child processes and its temporary folders. The
-    exit code is 128 and the number of the signal, as is usual: 130 after Ctrl-C, 143 after SIGTERM.
+    Ended are the runs of this process in MLflow and Prefect, its child processes and its temporary
+    folders. The exit code is 128 and the number of the signal, as is usual: 130 after Ctrl-C, 143
+    after SIGTERM.
 
     Parameters
     ----------
@@ -99,11 +101,24 @@ def _raised() -> Iterator[None]:
 def _end(number: int, store: Path) -> None:
     kept = f"finished scores, frozen sets and trained models are kept in {store}"
     print_error(f"stopped by {_SIGNALS[signal.Signals(number)]}; {kept}. Run it again to resume.")
-    # Its server may not answer.
-    ending = threading.Thread(target=_end_runs, args=(store,), daemon=True)
-    ending.start()
-    ending.join(_PATIENCE_S)
+    # Their servers may not answer.
+    ending = [
+        threading.Thread(target=_end_runs, args=(store,), daemon=True),
+        threading.Thread(target=_cancel_flows, args=(number,), daemon=True),
+    ]
+    until = time.monotonic() + _PATIENCE_S
+    for one in ending:
+        one.start()
+    for one in ending:
+        one.join(max(0, until - time.monotonic()))
     _exit(number)
+
+
+def _cancel_flows(number: int) -> None:
+    flows = sys.modules.get("biasgate.flows.own_runs")
+    if flows is not None:
+        with suppress(Exception):
+            flows.cancel_own_runs(f"Stopped by {_SIGNALS[signal.Signals(number)]}.")
 
 
 def _end_runs(store: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from prefect import flow, runtime, unmapped
 
 from biasgate.flows.judge import judge_candidates, look_up_rivals
+from biasgate.flows.own_runs import own_run
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
 from biasgate.flows.train import prepare_candidates
@@ -47,6 +48,7 @@ from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_ru
     name="evaluate",
     flow_run_name="evaluate {config}",
     task_runner=task_runner(),
+    on_running=[own_run],
     on_failure=[notify_of_crash],
     on_crashed=[notify_of_crash],
 )

@@ -7,12 +7,13 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
+from biasgate.flows.own_runs import own_run
 from biasgate.flows.states import conclude
 from biasgate.tasks.records import NightSummary, Summary
 from biasgate.tasks.reporting.nights import folder_of_this_run, removed_if_empty, show_summary
 
 
-@flow(name="nightly", flow_run_name="nightly {config}")
+@flow(name="nightly", flow_run_name="nightly {config}", on_running=[own_run])
 def nightly(
     config: str,
     output: str,

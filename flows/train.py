@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prefect import flow
 
+from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
@@ -44,7 +45,7 @@ def prepare_candidates(evaluation: Evaluation, workplace: Workplace) -> list[Can
     return prepared
 
 
-@flow(name="train", flow_run_name="train {config}")
+@flow(name="train", flow_run_name="train {config}", on_running=[own_run])
 def train(config: str, store: str) -> list[CandidateSettings]:
     """Train and register the candidates of an evaluation file that are trained here.
 

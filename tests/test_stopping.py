@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -144,3 +146,25 @@ def test_a_stopped_evaluation_leaves_nothing_that_runs(evaluating, tmp_path, num
     if number != signal.SIGKILL:
         assert "Run it again to resume." in (tmp_path / "log").read_text()
         assert list((tmp_path / "temporary").iterdir()) == []
+        assert flow_states(tmp_path) == ["CANCELLED"]
+
+
+def flow_states(folder):
+    """The states of the flow runs in Prefect's database, in any order."""
+    with closing(sqlite3.connect(folder / "home" / "prefect.db")) as database:
+        found = database.execute("select state_type from flow_run").fetchall()
+    return sorted(state for (state,) in found)
+
+
+@pytest.mark.slow
+def test_the_run_after_a_kill_marks_the_killed_one_as_crashed(evaluating, tmp_path):
+    process, _ = evaluating
+    process.kill()
+    process.wait()
+    assert flow_states(tmp_path) == ["RUNNING"]
+    file = tmp_path / "file.yaml"
+    file.write_text(file.read_text().replace(CANDIDATE, "policy: own.yaml\n"))
+    environment = os.environ | {"PREFECT_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "biasgate", "evaluate", "file.yaml", "--output", "out"]
+    subprocess.run([*command, "--store", "store"], cwd=tmp_path, env=environment, check=True)
+    assert flow_states(tmp_path) == ["COMPLETED", "CRASHED"]

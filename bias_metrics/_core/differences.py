@@ -50,6 +50,11 @@ class Difference(Tabular):
     size_low: float | None = None
     size_high: float | None = None
 
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval, if there is one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
     def not_worse_by(self, margin: float) -> bool | None:
         """Say whether the first is shown not to be worse by `margin` (AUCs: higher is better).
 

@@ -216,14 +216,6 @@ class Influence:
         for differences in self._values.values():
             differences[:] = 0.0
 
-    def add(self, other: Influence, weight: float) -> None:
-        """Add `weight` times the influence on another number, which must be settled."""
-        for label in (True, False):
-            own, more = self._values[label], other._values[label]
-            for start in range(0, own.size, BLOCK):  # no second array of this size
-                block = slice(start, start + BLOCK)
-                own[block] += weight * more[block]
-
     def by_row(self, ranked: RankedRows) -> Floats:
         """Return the influence of each row, shape (n,)."""
         positive, negative = self.by_class()
@@ -241,10 +233,23 @@ class Influence:
         squares, freedom = squares_of(self.by_class())
         return math.sqrt(squares), freedom
 
-    def settle(self) -> None:
-        """Sum the differences; call it after the last `add_auc` and before reading anything."""
-        for differences in self._values.values():
-            np.cumsum(differences, out=differences)
+    def settle(self, total: Influence | None = None, weight: float = 1.0) -> None:
+        """Sum the differences; call it after the last `add_auc` and before reading anything.
+
+        Add `weight` times the influence to `total`, if it is given. Both are done block by block,
+        while the block is in the processor's cache.
+        """
+        totals = None if total is None else dict(zip((True, False), total.by_class(), strict=True))
+        for label, differences in self._values.items():
+            known = 0.0
+            for start in range(0, differences.size, BLOCK):
+                block = differences[start : start + BLOCK]
+                block[0] += known
+                np.cumsum(block, out=block)
+                known = block[-1]
+                if totals is not None:
+                    part = totals[label][start : start + BLOCK]
+                    part += weight * block[: part.size]
 
 
 CLASSES = {name: (one.x == "positive", one.y == "positive") for name, one in PAIRS.items()}

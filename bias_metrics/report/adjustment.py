@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from bias_metrics._core.differences import Difference
+
+K = TypeVar("K")
 
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:
@@ -33,8 +36,8 @@ def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def adjust_differences(
-    cells: Mapping[str, Mapping[str, Difference]],
-) -> dict[str, dict[str, Difference]]:
+    cells: Mapping[K, Mapping[str, Difference]],
+) -> dict[K, dict[str, Difference]]:
     """Return the differences with their p-values adjusted for all cells."""
     keys = [
         (name, metric)

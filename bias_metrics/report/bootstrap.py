@@ -7,7 +7,7 @@ or searches anything. For Python users: no command calls it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +21,18 @@ from bias_metrics._core.checks import (
 )
 from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.influence import rank_rows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
 from bias_metrics._core.options import check_choice
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import FINAL_SCORE_PARTS
+from bias_metrics.report.bases import bases_of
+from bias_metrics.report.bca import Basis, summary_of
+from bias_metrics.report.pairing import Model
 from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Key, Resampling
 from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background, ranked_members
-from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
+from bias_metrics.report.request import Background
+from bias_metrics.report.resampled import BootstrapReport
 
 
 @aligned
@@ -68,7 +70,7 @@ def bootstrap_bias(
     power, power_mean_groups
         As in `evaluate_bias`.
     confidence : float, default=0.95
-        Confidence of the percentile intervals.
+        Confidence of each interval.
     clusters : array of shape (n,), optional
         Article, thread or template of each row.
     background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
@@ -77,17 +79,27 @@ def bootstrap_bias(
     Returns
     -------
     BootstrapReport
-        Standard errors and percentile intervals. A percentile interval has zero width if every
-        replicate gives the same number, as at an AUC of 1; those of `evaluate_bias` do not.
+        Standard errors and BCa intervals. Where `evaluate_bias` has no interval, as with fewer
+        than 20 clusters with rows of a compared class, there is none here, with the same reason;
+        nor if the number is undefined in any replicate.
 
     Raises
     ------
     ValueError, TypeError
         As `evaluate_bias`; and if `n_replicates` is below 2 or `rng` is not a Generator.
 
+    Notes
+    -----
+    BCa intervals take other percentiles of the replicates than 2.5 and 97.5, for bias and
+    skewness; these are farther out by the quantile of Student's distribution for few rows or
+    clusters. Replicates cannot show errors of a kind that the sample has none of. So an interval
+    reaches at least as far as Newcombe's does wherever that is part of the interval of
+    `evaluate_bias` (see `auc_interval`), and one of an aggregate as far as its cells' do.
+
     References
     ----------
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 6 and 13.
+    Efron (1987), Journal of the American Statistical Association 82 (BCa). Hesterberg (2015),
+    The American Statistician 69 (expanded percentiles).
 
     Examples
     --------
@@ -98,45 +110,56 @@ def bootstrap_bias(
     >>> spread.overall.auc.low < 0.9375 < spread.overall.auc.high
     True
     """
+    check_draws(rng, n_replicates)
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
     masks = check_subgroups(subgroups, labels.size)
+    level, codes = check_confidence(confidence), check_clusters(clusters, labels.size)
+    model = Model.of(
+        labels,
+        scores,
+        masks,
+        weights=None,
+        power=check_power(power),
+        groups=check_power_mean_groups(power_mean_groups, masks),
+        confidence=level,
+        background=check_choice("background", background, BACKGROUNDS),
+    )
+    resampling = Resampling.of(model, codes)
+    replicates = (resampling.draw(rng) for _ in range(n_replicates))
+    return report_of(replicates, bases_of(model, codes, level), n_replicates, level)
+
+
+def check_draws(rng: object, n_replicates: int) -> None:
+    """Refuse another source of draws than a Generator, and fewer than two replicates."""
     if not isinstance(rng, np.random.Generator):
         msg = f"`rng` must be a numpy Generator, as in default_rng(0); got {type(rng).__name__}."
         raise TypeError(msg)
     if n_replicates < 2:
         msg = f"`n_replicates` must be at least 2; got {n_replicates}."
         raise ValueError(msg)
-    level = check_confidence(confidence)
-    ranked = rank_rows(labels, scores)
-    resampling = Resampling(
-        ranked,
-        ranked_members(ranked, masks, check_choice("background", background, BACKGROUNDS)),
-        check_clusters(clusters, labels.size),
-        check_power(power),
-        check_power_mean_groups(power_mean_groups, masks),
-    )
-    drawn: dict[Key, list[float]] = {key: [] for key in resampling.numbers()}
-    for _ in range(n_replicates):
-        for key, value in resampling.draw(rng):
+
+
+def report_of(
+    replicates: Iterable[Iterable[tuple[Key, float]]],
+    bases: Mapping[Key, Basis],
+    n_replicates: int,
+    confidence: float,
+) -> BootstrapReport:
+    """Summarise the replicates of every number."""
+    drawn: dict[Key, list[float]] = {key: [] for key in bases}
+    for one in replicates:
+        for key, value in one:
             drawn[key].append(value)
-    found = {key: _spread(values, n_replicates, level) for key, values in drawn.items()}
+    found = {key: summary_of(drawn[key], n_replicates, basis) for key, basis in bases.items()}
+    groups = dict.fromkeys(name for name, _ in bases if name is not None)
     return BootstrapReport(
         overall=Named(auc=found[OVERALL]),
         subgroups={
-            name: Named({metric: found[name, metric] for metric in RESAMPLED}) for name in masks
+            name: Named({metric: found[name, metric] for metric in RESAMPLED}) for name in groups
         },
-        power_mean=Named({metric: found["power_mean", metric] for metric in FINAL_SCORE_PARTS}),
+        power_mean=Named({metric: found[None, metric] for metric in FINAL_SCORE_PARTS}),
         final_score=found[FINAL],
         n_replicates=n_replicates,
-        confidence=level,
+        confidence=confidence,
     )
-
-
-def _spread(values: Sequence[float], n_replicates: int, confidence: float) -> BootstrapValue:
-    missing = n_replicates - len(values)
-    if len(values) < 2:
-        return BootstrapValue(None, None, None, missing)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return BootstrapValue(float(np.std(values, ddof=1)), float(low), float(high), missing)

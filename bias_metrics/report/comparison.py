@@ -16,6 +16,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
 )
 from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.clusters import Codes
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.intervals import check_confidence
@@ -48,6 +49,9 @@ class BiasComparison(Tabular):
         The Jigsaw final score.
     confidence : float
         Confidence of each interval.
+    joint_confidence : float or None
+        Confidence of the intervals of one number for all candidates together, if there are
+        several: see `compare_candidates`.
     """
 
     first: BiasReport
@@ -57,11 +61,14 @@ class BiasComparison(Tabular):
     power_mean: Named[Difference]
     final_score: Difference
     confidence: float
+    joint_confidence: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready values in the shape of `BiasReport.to_dict()`."""
+        joint = {} if self.joint_confidence is None else {"joint_confidence": self.joint_confidence}
         return {
             "confidence": self.confidence,
+            **joint,
             "overall": {
                 "n": self.overall.n,
                 "n_positive": self.overall.n_positive,
@@ -105,11 +112,15 @@ class BiasComparison(Tabular):
             ["subgroup", *metrics],
             body,
             f"first minus second: AUC {self.overall.auc}, final score {self.final_score}",
-            [f"* shown at {self.confidence:.0%} confidence after Holm's adjustment"],
+            [f"* shown at {self._level:.0%} confidence after Holm's adjustment"],
         )
 
     def _marked(self, one: Difference) -> str:
-        return f"{one} *" if one.shown(self.confidence) else str(one)
+        return f"{one} *" if one.shown(self._level) else str(one)
+
+    @property
+    def _level(self) -> float:
+        return self.joint_confidence or self.confidence
 
 
 @aligned
@@ -190,15 +201,45 @@ def compare_bias(
     >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
+    level = check_confidence(confidence)
+    models, codes = models_of(
+        y_true,
+        {"y_score_a": y_score_a, "y_score_b": y_score_b},
+        subgroups,
+        sample_weight=sample_weight,
+        weight_kind=weight_kind,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=level,
+        clusters=clusters,
+        background=background,
+    )
+    pairing = Pairing(models, codes, level)
+    return comparison_of(pairing, adjust_differences(pairing.differences))
+
+
+def models_of(
+    y_true: npt.ArrayLike,
+    y_scores: Mapping[str, npt.ArrayLike],
+    subgroups: Subgroups,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    weight_kind: WeightKind = "probability",
+    power: float,
+    power_mean_groups: Sequence[str] | None,
+    confidence: float,
+    clusters: npt.ArrayLike | None,
+    background: Background,
+) -> tuple[list[Model], Codes | None]:
+    """Check the arguments of `compare_bias`, and rank the rows by each of several scores.
+
+    `y_scores` has the scores by the name that errors give them.
+    """
     labels = check_mask("y_true", y_true)
-    scores = [
-        check_scores(name, given, labels.size)
-        for name, given in (("y_score_a", y_score_a), ("y_score_b", y_score_b))
-    ]
+    scores = [check_scores(name, given, labels.size) for name, given in y_scores.items()]
     masks = check_subgroups(subgroups, labels.size)
     check_power(power)
     groups = check_power_mean_groups(power_mean_groups, masks)
-    level = check_confidence(confidence)
     codes = check_clusters(clusters, labels.size)
     check_choice("background", background, BACKGROUNDS)
     rows, weights = counted_rows(sample_weight, labels.size, weight_kind)
@@ -206,10 +247,17 @@ def compare_bias(
         labels, scores = labels[rows], [given[rows] for given in scores]
         masks = masks_of(masks, rows)
         codes = None if codes is None else check_clusters(codes[rows], labels.size)
-    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": level}
+    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": confidence}
     options |= {"weights": weights, "background": background}
-    models = [Model.of(labels, given, masks, **options) for given in scores]
-    pairing = Pairing(models, codes, level)
+    return [Model.of(labels, given, masks, **options) for given in scores], codes
+
+
+def comparison_of(
+    pairing: Pairing,
+    cells: Mapping[str, Mapping[str, Difference]],
+    joint_confidence: float | None = None,
+) -> BiasComparison:
+    """Put the differences of two models together, given those of the cells with adjusted p."""
     first, second, aggregates = pairing.aggregates()
     return BiasComparison(
         first=first,
@@ -217,8 +265,7 @@ def compare_bias(
         overall=Overall(first.overall.n, first.overall.n_positive, aggregates.pop("overall")),
         final_score=aggregates.pop("final_score"),
         power_mean=Named(aggregates),
-        subgroups={
-            name: Named(cells) for name, cells in adjust_differences(pairing.differences).items()
-        },
-        confidence=level,
+        subgroups={name: Named(of_group) for name, of_group in cells.items()},
+        confidence=pairing.confidence,
+        joint_confidence=joint_confidence,
     )

@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from bias_metrics._core.cells import Comparison
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.clusters import Codes
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.placements import Floats, inner
 from bias_metrics.borkan.aggregates import power_mean
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS
+from bias_metrics.report.pairing import Model
 
-OVERALL, FINAL = ("overall", "auc"), ("aggregate", "final_score")
-Key = tuple[str, str]
+# Subgroup and metric; None for the numbers of all rows, among them the power mean of each metric.
+Key = tuple[str | None, str]
+OVERALL, FINAL = (None, "auc"), (None, "final_score")
 RESAMPLED = tuple(metric for metric in CLASSES if metric != "auc")
 
 
@@ -37,18 +40,35 @@ class Resampling:
 
     ranked: RankedRows
     members: Mapping[str, Members]
-    clusters: npt.NDArray[np.intp] | None
+    clusters: Codes | None
     power: float
     groups: tuple[str, ...]
 
-    def numbers(self) -> list[Key]:
-        """Return the keys of the numbers that a replicate can have."""
-        cells = [(name, metric) for name in self.members for metric in RESAMPLED]
-        return [OVERALL, FINAL, *cells, *(("power_mean", one) for one in FINAL_SCORE_PARTS)]
+    @classmethod
+    def of(cls, model: Model, clusters: Codes | None) -> Resampling:
+        """Prepare to draw from the rows of one model."""
+        means = model.report.power_mean
+        return cls(model.ranked, model.members, clusters, means.power, means.groups)
 
     def draw(self, rng: np.random.Generator) -> Iterator[tuple[Key, float]]:
         """Yield the defined numbers of one replicate."""
-        positive, negative = self._weights(rng)
+        if self.clusters is not None:
+            return self.of_rows(draw_rows(rng, self.ranked.y_true, self.clusters))
+        sizes = self.ranked.everyone.positive.n, self.ranked.everyone.negative.n
+        positive, negative = (_Weights(_draw_counts(rng, n)) for n in sizes)
+        return self._numbers(positive, negative)
+
+    def of_rows(self, rows: Floats) -> Iterator[tuple[Key, float]]:
+        """Yield the defined numbers if each row counts as often as it was drawn."""
+        drawn = []
+        for label in (True, False):
+            of_class = np.flatnonzero(self.ranked.y_true == label)
+            weights = np.empty(of_class.size)
+            weights[self.ranked.position[of_class]] = rows[of_class]
+            drawn.append(_Weights(weights))
+        return self._numbers(*drawn)
+
+    def _numbers(self, positive: _Weights, negative: _Weights) -> Iterator[tuple[Key, float]]:
         by_class = {True: positive, False: negative}
         everyone = self.ranked.everyone
         overall = Comparison(everyone.negative, None, everyone.positive, "negatives", "positives")
@@ -85,23 +105,19 @@ class Resampling:
         for metric, values in parts.items():
             if self.groups and all(name in values for name in self.groups):
                 means.append(power_mean([values[name] for name in self.groups], self.power))
-                yield ("power_mean", metric), means[-1]
+                yield (None, metric), means[-1]
         if auc is not None and len(means) == len(parts):
             yield FINAL, (auc + sum(means)) / 4
 
-    def _weights(self, rng: np.random.Generator) -> tuple[_Weights, _Weights]:
-        if self.clusters is None:
-            sizes = self.ranked.everyone.positive.n, self.ranked.everyone.negative.n
-            positive, negative = (_Weights(_draw_counts(rng, n)) for n in sizes)
-            return positive, negative
-        rows = _draw_counts(rng, int(self.clusters.max()) + 1)[self.clusters]
-        drawn = []
-        for label in (True, False):
-            of_class = np.flatnonzero(self.ranked.y_true == label)
-            weights = np.empty(of_class.size)
-            weights[self.ranked.position[of_class]] = rows[of_class]
-            drawn.append(_Weights(weights))
-        return drawn[0], drawn[1]
+
+def draw_rows(rng: np.random.Generator, y_true: BoolArray, clusters: Codes | None) -> Floats:
+    """Draw rows within each label, or whole clusters; return how often each row was drawn."""
+    if clusters is not None:
+        return _draw_counts(rng, int(clusters.max(initial=-1)) + 1)[clusters]
+    counts = np.empty(y_true.size)
+    for of_class in (y_true, ~y_true):
+        counts[of_class] = _draw_counts(rng, int(of_class.sum()))
+    return counts
 
 
 def _draw_counts(rng: np.random.Generator, n: int) -> Floats:

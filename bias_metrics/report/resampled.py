@@ -16,17 +16,22 @@ class BootstrapValue:
 
     Attributes
     ----------
-    std_error, low, high : float or None
-        Standard deviation and percentile interval over the replicates in which the number
-        is defined; None if there are fewer than two.
+    std_error : float or None
+        Standard deviation over the replicates in which the number is defined; None if there are
+        fewer than two.
+    low, high : float or None
+        Its BCa interval; None if it is undefined in any replicate.
     n_undefined : int
         Replicates in which it is undefined for lack of rows; they are not replaced.
+    reason : str or None
+        Why it has no interval.
     """
 
     std_error: float | None
     low: float | None
     high: float | None
     n_undefined: int
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

@@ -180,8 +180,7 @@ def aggregate_influences(
         if lack is not None:
             yield name, lack
             continue
-        scratch.settle()
-        final.add(scratch, 0.25)
+        scratch.settle(final, 0.25)
         yield name, scratch
     yield "final_score", lacking or final
 
@@ -237,9 +236,8 @@ def aggregate_reaches(
                     of_group = members[group]
                     weight = reaches[side] / cell.std_error
                     scratch.add_auc(name, of_group.compared[name], of_group, weight)
-            scratch.settle()
+            scratch.settle(final, 0.25)
             found[name][side] = math.sqrt(squares_of(scratch.by_class())[0] + alone)
-            final.add(scratch, 0.25)
             final_alone += alone / 16
         found["final_score"][side] = math.sqrt(squares_of(final.by_class())[0] + final_alone)
     return {name: (down, up) for name, (down, up) in found.items()}

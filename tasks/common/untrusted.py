@@ -11,7 +11,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -31,6 +31,8 @@ _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
 _SHOWN = 200
 
 Checked = TypeVar("Checked")
+Place = tuple[str | int, ...]
+"""Keys and numbers that lead to a value in a document."""
 
 
 def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
@@ -111,7 +113,7 @@ def check(
     what: str,
     *,
     rule: str = "as biasgate writes it",
-    may_miss: Collection[str] | None = (),
+    may_miss: Callable[[Place], bool] = lambda _: False,
 ) -> Checked:
     """Return a document unchanged if it has the keys and types that are read of it.
 
@@ -125,8 +127,8 @@ def check(
         What it is, for the message.
     rule : str, optional
         What it must be, for the message.
-    may_miss : collection of str, optional
-        Keys at the top that may be missing; None for any key anywhere.
+    may_miss : callable, optional
+        Whether the key at a place may be missing. Default: none may.
 
     Raises
     ------
@@ -137,9 +139,7 @@ def check(
         kind.validate_python(content, strict=True)
     except ValidationError as error:
         for one in error.errors(include_input=False, include_url=False, include_context=False):
-            missing = one["type"] == "missing"
-            known = may_miss is None or (len(one["loc"]) == 1 and one["loc"][0] in may_miss)
-            if not (missing and known):
+            if one["type"] != "missing" or not may_miss(one["loc"]):
                 place = ".".join(map(str, one["loc"])) or "it"
                 problem = f"{printable(place)[:_SHOWN]}: {printable(one['msg'])[:_SHOWN]}"
                 msg = f"{what} must be {rule}; {problem}."

@@ -15,6 +15,7 @@ from typing import IO
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.data.unpacked import refuse_bomb
 
 _DAMAGED = (
     zipfile.BadZipFile,
@@ -25,8 +26,6 @@ _DAMAGED = (
     EOFError,
 )
 _MIB = 2**20
-# Text is packed to a fifth or so; only a file made for it is packed to a fiftieth.
-_MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
 _Opener = Callable[[], IO[bytes] | None]
 
 
@@ -63,16 +62,10 @@ def extract_file(path: Path, name: str, target: Path) -> None:
             if stream is None:
                 msg = f"file {name!r} of archive {path} must be a plain file."
                 raise InputError(msg)
-            most = max(_ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
             with stream:
                 while part := stream.read(_MIB):
                     out.write(part)
-                    if out.tell() > most:
-                        msg = (
-                            f"file {name!r} of archive {path} must have at most {most // _MIB:,} "
-                            f"MiB, {_MOST_TIMES} times the size of the archive; it has more."
-                        )
-                        raise InputError(msg)
+                    refuse_bomb(path, out.tell(), f"file {name!r} of archive {path}")
 
 
 @contextmanager
@@ -83,7 +76,7 @@ def _opened(path: Path) -> Iterator[list[tuple[str, _Opener]]]:
                 yield list(_zipped(archive))
         else:
             with tarfile.open(path) as tar:
-                yield list(_tarred(tar))
+                yield list(_tarred(tar, path))
     except NotImplementedError as error:
         msg = f"archive {path} is compressed in an unknown way: {error}."
         raise InputError(msg) from error
@@ -106,7 +99,10 @@ def _zipped(archive: zipfile.ZipFile) -> Iterator[tuple[str, _Opener]]:
             yield PurePosixPath(entry.filename).name, partial(archive.open, entry)
 
 
-def _tarred(archive: tarfile.TarFile) -> Iterator[tuple[str, _Opener]]:
+def _tarred(archive: tarfile.TarFile, path: Path) -> Iterator[tuple[str, _Opener]]:
+    size = 0
     for entry in archive:
+        size += entry.size  # a later entry is found only after this one was unpacked
+        refuse_bomb(path, size, f"archive {path}")
         if entry.isfile():
             yield PurePosixPath(entry.name).name, partial(archive.extractfile, entry)

@@ -24,6 +24,7 @@ from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
 from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
+from biasgate.tasks.data.unpacked import opened_table
 
 ROWS_A_CHUNK = 100_000
 # A table of hundreds of columns is read in fewer rows at a time, but at least this many: reused
@@ -81,7 +82,10 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
             return json_columns(path)
         mark = separator or _separator_by_name(path)
         # Not as a header: pandas would rename a repeated name.
-        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False)
+        with opened_table(path) as (_, content):
+            first = pd.read_csv(
+                content, header=None, nrows=1, dtype=str, sep=mark, keep_default_na=False
+            )
         return [str(name) for name in first.iloc[0]]
 
 
@@ -183,15 +187,14 @@ def _csv(
     # All columns are read, not with `usecols`: with it pandas drops surplus fields in silence,
     # and an unquoted comma shifts the values of its row.
     with (
-        path.open("rb") as stream,
+        opened_table(path) as (stream, content),
         pd.read_csv(
-            stream,
+            content,
             sep=separator,
             dtype=str,
             keep_default_na=False,
             chunksize=size,
             encoding="utf-8",
-            compression="gzip" if path.suffix == ".gz" else None,
         ) as reader,
     ):
         for frame in reader:
@@ -230,8 +233,7 @@ class _named_errors:  # noqa: N801 - used like a function
 
 def _first_undecodable(path: Path) -> str:
     """Name the first line that is not UTF-8, and how to convert the file."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rb") as lines:
+    with opened_table(path) as (_, lines):
         for number, line in enumerate(lines, start=1):
             try:
                 line.decode("utf-8")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+
+from biasgate.tasks.data.unpacked import opened_table
 
 # An object may leave out null keys, so the columns are the keys of this many lines together.
 _LINES_OF_HEADER = 1000
@@ -63,15 +64,11 @@ def json_tables(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], Iterator[str]]]:
     """Yield the file's bytes, to measure progress, and its lines."""
-    with path.open("rb") as stream, _unpacked(stream, path) as content:
+    with opened_table(path) as (stream, content):
         yield (
             stream,
             (line.decode("utf-8" if at else "utf-8-sig") for at, line in enumerate(content)),
         )
-
-
-def _unpacked(stream: IO[bytes], path: Path) -> AbstractContextManager[Any]:
-    return gzip.GzipFile(fileobj=stream) if path.suffix == ".gz" else nullcontext(stream)
 
 
 def _rows(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

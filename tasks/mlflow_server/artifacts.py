@@ -137,19 +137,31 @@ def manifest_at(uri: str, tracking_uri: str, work: Path | None) -> Manifest:
 
 def _copy(source: Path, target: Path) -> Path:
     """Copy regular files and folders; refuse a symbolic link, which could lead anywhere."""
-    for top, folders, files in os.walk(source, onerror=_raise):
-        here = target / Path(top).relative_to(source)
-        for name in (*folders, *files):
-            if (Path(top) / name).is_symlink():
-                path = (Path(top) / name).relative_to(source).as_posix()
-                msg = f"{shown(path)} must be a regular file; it is a symbolic link (in {source})."
-                raise ManifestError(msg)
-        for name in folders:
-            (here / name).mkdir()
-        for name in files:
-            if here != target or name not in ADDED_BY_MLFLOW:
-                shutil.copyfile(Path(top) / name, here / name)
+    if not source.is_dir():
+        msg = f"the files of a version must be in a folder; {source} is none. Register its folder."
+        raise InputError(msg)
+    try:
+        for top, folders, files in os.walk(source, onerror=_raise):
+            here = target / Path(top).relative_to(source)
+            for name in (*folders, *files):
+                _refuse_special(Path(top) / name, source)
+            for name in folders:
+                (here / name).mkdir()
+            for name in files:
+                if here != target or name not in ADDED_BY_MLFLOW:
+                    shutil.copyfile(Path(top) / name, here / name)
+    except PermissionError as error:
+        msg = f"{shown(str(error.filename))} must be readable; got: {error.strerror}."
+        raise ManifestError(msg) from error
     return target
+
+
+def _refuse_special(path: Path, source: Path) -> None:
+    if path.is_symlink() or not (path.is_file() or path.is_dir()):
+        kind = "a symbolic link" if path.is_symlink() else "a device, a socket or a named pipe"
+        name = shown(path.relative_to(source).as_posix())
+        msg = f"{name} must be a regular file; it is {kind} (in {source})."
+        raise ManifestError(msg)
 
 
 def _raise(error: OSError) -> None:

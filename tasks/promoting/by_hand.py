@@ -27,6 +27,7 @@ from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.verify import require_alias, verify_champion
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.promoting.version_tags import with_whole_tags
 from biasgate.tasks.records import Decision, champion_of
 from biasgate.tasks.signing.manifest import Manifest
 
@@ -269,6 +270,7 @@ def require_known(model: str, gateway: Gateway) -> None:
 
 def recorded(version: ModelVersion, gateway: Gateway) -> tuple[list[RestsOn], set[str | None]]:
     """Return the verdicts in a version's tags, and the champions that they compare it with."""
+    version = with_whole_tags(version, gateway)
     verdicts: list[RestsOn] = []
     compared: set[str | None] = set()
     for name in version.tags["biasgate.required_sets"].split(","):

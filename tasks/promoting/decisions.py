@@ -9,7 +9,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of, takes_verdict
+from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.blocked import record_blocked, rests_on
@@ -29,6 +29,7 @@ from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.promoting.pinned import objection_to_policies
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 from biasgate.tasks.promoting.verify_files import VersionFiles
+from biasgate.tasks.promoting.version_tags import write_verdicts
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict, champion_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
@@ -263,7 +264,7 @@ def promote_best(
     judged = judged_versions(candidates, verdicts, gateway)
     for one, of_candidate in zip(judged, verdicts, strict=True):
         if one.version is not None and takes_verdict(one.version, registered_model, policy):
-            gateway.tag_version(one.version, tags_of(of_candidate))
+            write_verdicts(one.version, of_candidate, gateway)
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)
     decisions = promote(judged, registered_model, gateway, succession_of(policy))

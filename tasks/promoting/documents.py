@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
+from biasgate.tasks.common.untrusted import Place, check, parse_json, read_bytes, require_regular
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import SCHEMA_VERSION
@@ -69,6 +69,8 @@ class _EvidenceRecord(TypedDict):
     bound: NotRequired[dict[str, Bound]]
 
 
+_LATER = frozenset({"objective", "worsened", "required_sets", "ledger", "registered_policy"})
+_OF_EVERY_RESULT = frozenset({"rule", "kind", "group", "outcome", "action", "waived_by"})
 _VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(_Report)
 _EVIDENCE_RECORDS = TypeAdapter(_EvidenceRecord)
 
@@ -179,8 +181,16 @@ def checked_verdict(content: Any, what: str) -> Verdict:
         With what is wrong.
     """
     schema = content.get("schema_version") if isinstance(content, dict) else None
-    current = not isinstance(schema, int) or schema >= SCHEMA_VERSION
-    return check(content, _VERDICTS, what, may_miss=() if current else None)
+    if not isinstance(schema, int) or schema >= SCHEMA_VERSION:
+        return check(content, _VERDICTS, what)
+    return check(content, _VERDICTS, what, may_miss=_is_later)
+
+
+def _is_later(place: Place) -> bool:
+    """Whether a key of a verdict came with a later release."""
+    if place[0] == "results":
+        return place[-1] not in _OF_EVERY_RESULT
+    return place[0] in _LATER
 
 
 def checked_policy(content: Any, what: str) -> Policy:

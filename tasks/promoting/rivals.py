@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,17 +18,14 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.champion import champion_of_model, heal
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
+from biasgate.tasks.promoting.opened import AS_MLFLOW, judged_options, judged_reports
 from biasgate.tasks.promoting.pinned import refuse_other_policy
 from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
-from biasgate.tasks.scoring.kinds.score_file import registered_scores
-from biasgate.tasks.scoring.training import OPENED_AS, trained_options
+from biasgate.tasks.scoring.kinds.score_file import RegisteredScores
 from biasgate.tasks.store import Workplace
 
-AS_MLFLOW = {"name": CHAMPION, "kind": "mlflow"}
-"""How to open a version without a description."""
 Rivals = dict[str, CandidateSettings]
 """By role: `champion` or `reference`."""
 
@@ -70,7 +68,7 @@ def find_rivals(
         as_named = rivals.pop(CHAMPION, None)
         if champion is not None:
             rivals[CHAMPION] = (
-                CANDIDATES.validate_python(AS_MLFLOW | {"model": champion.uri})
+                CANDIDATES.validate_python({"name": CHAMPION, **AS_MLFLOW, "model": champion.uri})
                 if as_named is None
                 else as_named.pinned(champion.uri)
             )
@@ -87,7 +85,7 @@ def _own_threshold(
     """Return the threshold that a rival is used with.
 
     It is the one in the evaluation file; else, for a registered version, the one that it was
-    evaluated with.
+    judged with.
 
     Raises
     ------
@@ -97,10 +95,8 @@ def _own_threshold(
     named = opened.threshold if rival.threshold is None else rival.threshold
     if named is not None:
         return named
-    version = gateway.resolve(opened.uri) if opened.uri else None
-    for name, run_id in sorted(version.tags.items()) if version else ():
-        if name.startswith("biasgate.") and name.endswith(".run_id"):
-            report: Report = gateway.read_json(run_id, "report.json")
+    if opened.uri:
+        for report in judged_reports(gateway.resolve(opened.uri), gateway):
             if GIVEN in report["thresholds"]:
                 return report["thresholds"][GIVEN]["threshold"]
     raise InputError(missing_threshold(role, opened.uri or opened.name))
@@ -114,47 +110,60 @@ def _opened_alike(
         return rival
     version = gateway.resolve(rival.uri)
     same = next((one for one in candidates if one.uri == version.uri), None)
-    return same or _as_made(rival, version) or rival.pinned(version.uri)
+    return same or _as_judged(rival, version, gateway)
 
 
-def _as_made(rival: CandidateSettings, version: ModelVersion) -> CandidateSettings | None:
-    """Return how to open a version from this pipeline, by its tags; None for any other.
+def _as_judged(
+    rival: CandidateSettings, version: ModelVersion, gateway: Gateway
+) -> CandidateSettings:
+    """Return how to open a version: as it was judged, where the evaluation file says no kind.
 
-    A tag is written by whoever may write to the registry, so it chooses only among kinds and
-    options that run no code of the model. What the evaluation file says counts more.
+    Without trusted keys, whoever may write to the registry may forge a verdict; so it chooses only
+    among kinds and options that run no code of the model. The evaluation file counts more.
     """
-    scores = registered_scores(version, rival)
-    if scores is not None or rival.kind != AS_MLFLOW["kind"]:
-        return scores
-    tagged = trained_options(version)
-    if tagged is None:
-        return None
-    kind = str(tagged.get("kind"))
+    if rival.kind != AS_MLFLOW["kind"]:
+        return rival.pinned(version.uri)
     try:
-        allowed = KINDS.named(kind).opened_by_tag if kind in KINDS.names() else None
-    except ValueError as error:  # a package that cannot be imported
-        raise InputError(_not_by_tag(version, str(error), f"kind: {kind}")) from error
-    if allowed is None:
-        raise InputError(_not_by_tag(version, f"got kind {kind!r:.100}", f"kind: {kind:.100}"))
-    unknown = sorted(tagged.keys() - allowed - {"kind"})
-    if unknown:
-        raise InputError(_not_by_tag(version, f"got `{unknown[0]!s:.100}`", f"kind: {kind}"))
+        options = judged_options(version, gateway)
+    except InputError:
+        if not rival.model_fields_set - CandidateSettings.model_fields.keys() - {"model"}:
+            raise
+        options = AS_MLFLOW  # the evaluation file says how
+    kind = str(options.get("kind"))
     shared = set(CandidateSettings.model_fields) - {"kind"}
     said = rival.model_dump(include=shared if kind != rival.kind else None, exclude_unset=True)
     try:
-        return CANDIDATES.validate_python({**tagged, **said, "kind": kind, "model": version.uri})
+        made = {**_allowed(options, version), **said, "kind": kind, "model": version.uri}
+        if kind == "scores":
+            return RegisteredScores.model_validate(made)
+        return CANDIDATES.validate_python(made)
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise InputError(_not_by_tag(version, problem, f"kind: {kind}")) from error
+        raise InputError(_not_allowed(version, problem, f"kind: {kind}")) from error
 
 
-def _not_by_tag(version: ModelVersion, problem: str, kind: str) -> str:
-    """Return what to do where a tag of the registry may not decide how a version is opened."""
+def _allowed(options: dict[str, Any], version: ModelVersion) -> dict[str, Any]:
+    """Return options that a verdict may open a version with; refuse any other."""
+    kind = str(options.get("kind"))
+    try:
+        allowed = KINDS.named(kind).opened_with if kind in KINDS.names() else None
+    except ValueError as error:  # a package that cannot be imported
+        raise InputError(_not_allowed(version, str(error), f"kind: {kind}")) from error
+    if allowed is None:
+        raise InputError(_not_allowed(version, f"got kind {kind!r:.100}", f"kind: {kind:.100}"))
+    unknown = sorted(options.keys() - allowed - {"kind"})
+    if unknown:
+        raise InputError(_not_allowed(version, f"got `{unknown[0]!s:.100}`", f"kind: {kind}"))
+    return options
+
+
+def _not_allowed(version: ModelVersion, problem: str, kind: str) -> str:
+    """Return what to do where a verdict may not decide how a version is opened."""
     return (
-        f"tag {OPENED_AS} of {version.uri} must name a kind that runs no code of the "
-        f"model, and its plain options; {problem}. Whoever can tag a version must not decide more. "
-        f"Say in the evaluation file how to open it: `champion: {{name: champion, {kind}, model: "
-        f"models:/{version.name}@{CHAMPION}}}`, with `trusted: true` if you trust its author."
+        f"the verdict on {version.uri} must name a kind that runs no code of the model, and its "
+        f"plain options; {problem}. Say in the evaluation file how to open it: `champion: {{name: "
+        f"champion, {kind}, model: models:/{version.name}@{CHAMPION}}}`, with `trusted: true` if "
+        "you trust its author."
     )
 
 

@@ -228,7 +228,7 @@ def _attested(
         text = f"{what} is not signed: it was made before verdicts were signed. Evaluate again."
         yield Finding("signature", holds=vouched_for or not trusted, sentence=text)
         return
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:  # of a verdict from an earlier release
         text = f"the attestation on {name} cannot be read: {described(error)}"
         yield Finding("signature", holds=False, sentence=text)
         return

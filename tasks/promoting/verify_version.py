@@ -15,8 +15,11 @@ from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_verdict import verify_on_set
+from biasgate.tasks.promoting.version_tags import interrupted, with_whole_tags
 from biasgate.tasks.records import Verdict, champion_of
 from biasgate.tasks.signing.trusted import TrustedKeys
+
+_MOST_SETS = 1000
 
 
 def verify_version(
@@ -50,6 +53,7 @@ def verify_version(
     list of Finding
         The checks on every required set; the version may be promoted if all hold.
     """
+    version = with_whole_tags(version, gateway)
     tagged = [one for one in version.tags.get("biasgate.required_sets", "").split(",") if one]
     if not tagged:
         text = f"{version.uri} has no verdict: evaluate it first."
@@ -57,20 +61,24 @@ def verify_version(
     day, now = today or datetime.now(UTC).date(), files or VersionFiles.of(version, gateway)
     chain = Ledger(gateway, version.name).chain
     vouched = chain.vouched_verdicts(TrustedKeys.here())
-    findings: list[Finding] = []
+    findings: list[Finding] = interrupted(version)
     verdicts: dict[str, Verdict] = {}
-    left, seen = list(tagged), set()
+    left, seen = tagged[::-1], set[str]()
     while left:
-        name = left.pop(0)
+        name = left.pop()
         if name in seen:
             continue
+        if len(seen) == _MOST_SETS:
+            text = f"promotion must require at most {_MOST_SETS:,} sets; more are named."
+            findings.append(Finding("tags", holds=False, sentence=text))
+            break
         seen.add(name)
         found, verdict = verify_on_set(version, name, gateway, day, now, vouched, store)
         findings += found
         if verdict is not None:
             findings += champion_files(verdict, name, chain, gateway)
             verdicts[name] = verdict
-            left += verdict.get("required_sets", [])
+            left += [one for one in verdict.get("required_sets", [])[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
 
 
@@ -88,13 +96,13 @@ def _of_one_evaluation(
     )
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
     contexts: list[Any] = [
-        (one["policy"]["digest"], champion_of(one), one["ledger"]) for one in known
+        (one["policy"]["digest"], champion_of(one), one.get("ledger")) for one in known
     ]
     if len(verdicts) > 1:
         holds = len(known) == len(verdicts) and all(one == contexts[0] for one in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
-    heads = [one["ledger"] for one in known]
+    heads = [one.get("ledger") for one in known]
     holds = all(one is None or chain.has(one) for one in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)

@@ -48,11 +48,13 @@ class Model(TypedDict):
 class ModelRecord(Model):
     """A model, the digest of everything that affects its scores, and the files that do.
 
-    Reports of earlier releases do not name the files.
+    `opened_as` has the options to open a registered version again. Reports of earlier releases
+    have neither files nor options.
     """
 
     digest: str
     bound: NotRequired[Bound]
+    opened_as: NotRequired[dict[str, Any]]
 
 
 class DiagnosisRecord(TypedDict):

@@ -89,6 +89,8 @@ def build_report(
     }
     if "bound" in scores:
         judged["bound"] = scores["bound"]
+    if candidate.uri:
+        judged["opened_as"] = candidate.opened_as()
     report: Report = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_set": {

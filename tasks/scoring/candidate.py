@@ -190,9 +190,9 @@ class CandidateSettings(Settings):
         On a cluster: Prefect tags of the tasks that score it, for concurrency limits.
     """
 
-    opened_by_tag: ClassVar[frozenset[str] | None] = None
-    """The options that a tag of the registry may set for a version that was trained here; None
-    if no tag may choose this kind. None of them may make code run."""
+    opened_with: ClassVar[frozenset[str] | None] = None
+    """The options of `opened_as` with which a verdict may open a version again, as the champion;
+    None if no verdict may choose this kind. None of them may make code run."""
 
     name: Name
     kind: str
@@ -280,7 +280,7 @@ class CandidateSettings(Settings):
             raise InputError(msg)
 
     def opened_as(self) -> dict[str, Any]:
-        """Return the options to open a version that was trained here."""
+        """Return the options to open the version behind it again, for its verdict."""
         return {"kind": "mlflow"}
 
     def training_key(self, training_set: EvaluationSet) -> str:

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.common.errors import CandidateError, InputError, without_quotes
 from biasgate.tasks.common.prefect_task import say, task
@@ -73,18 +72,6 @@ def train_and_register(
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
         return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)
-
-
-def trained_options(version: ModelVersion) -> dict[str, Any] | None:
-    """Return the options to open a version that was trained here; None for any other."""
-    found = version.tags.get(OPENED_AS)
-    if found is None:
-        return None
-    try:
-        return dict(json.loads(found))
-    except (TypeError, ValueError) as error:
-        msg = f"tag {OPENED_AS} of {version.uri} must be a JSON object; it is not."
-        raise InputError(msg) from error
 
 
 @task(name="train candidate", task_run_name="train {candidate.name}")

@@ -104,8 +104,8 @@ REGISTRY = {
     "evaluate_bias": whole_report,
     "evaluate_slices": reports_of_slices,
 }
-# Two models have invariances of their own, in test_comparison.py.
-OF_TWO_MODELS = {"compare_bias"}
+# Two models, and more, have invariances of their own, in test_comparison.py.
+OF_TWO_MODELS = {"bootstrap_comparison", "compare_bias", "compare_candidates"}
 # Those that describe data or make masks have a registry in test_invariances_of_data.py.
 OF_DATA = {
     *("counterfactual_gaps", "identity_counts", "intersections", "label_agreement"),

@@ -14,13 +14,13 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.decisions import promote
 from biasgate.tasks.promoting.entries import TAG, entry_tags
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
+from biasgate.tasks.promoting.version_tags import write_verdicts
 from biasgate.tasks.signing.keys import PrivateKey, now
 from biasgate.tasks.signing.statement import attest
 from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
@@ -106,6 +106,7 @@ def judge_version(
     on="comments",
     required_sets=("comments",),
     run_id=None,
+    opened_as=None,
 ):
     """Judge a version against the champion's scores; log and tag the verdict, return it."""
     rows = EvaluationSet.load(store / "sets" / f"{on}-0")
@@ -130,6 +131,7 @@ def judge_version(
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
     candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
+    candidate |= {"opened_as": opened_as} if opened_as else {}
     report = {
         "evaluation_set": {"name": on, "digest": rows.digest, "choices": CHOICES},
         "candidate": candidate | {"digest": digests["candidate"], "bound": bound(gateway, version)},
@@ -150,7 +152,7 @@ def judge_version(
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
     verdict |= {"run_id": run_id}
-    gateway.tag_version(version, tags_of([verdict]))
+    write_verdicts(version, [verdict], gateway)
     return verdict
 
 

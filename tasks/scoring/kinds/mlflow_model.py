@@ -57,7 +57,7 @@ class MlflowModel(CandidateSettings):
         Accept a format that executes code when it is loaded.
     """
 
-    opened_by_tag = frozenset({"output", "label"})
+    opened_with = frozenset({"output", "label"})
 
     kind: Literal["mlflow"]
     model: ModelUri
@@ -68,6 +68,10 @@ class MlflowModel(CandidateSettings):
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version that the URI names now."""
         return workplace.gateway.resolve(self.model)
+
+    def opened_as(self) -> dict[str, Any]:
+        """Return the options to open the version again: never whether it is trusted."""
+        return self.model_dump(include={"kind", *self.opened_with}, exclude_none=True)
 
     def open(self, workplace: Workplace) -> Scorer:
         """Copy the version's files and check its metadata."""

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -48,6 +48,8 @@ class ScoreFile(CandidateSettings):
         That version, once it exists.
     """
 
+    opened_with = frozenset({"file", "read_by"})
+
     kind: Literal["scores"]
     path: ConfigPath
     separator: Separator | None = None
@@ -87,6 +89,10 @@ class ScoreFile(CandidateSettings):
         """The columns of the file, and its separator if one is set."""
         return [self.id, self.score, *filter(None, [self.separator])]
 
+    def opened_as(self) -> dict[str, Any]:
+        """Return the options of `RegisteredScores`."""
+        return {"kind": "scores", "file": self.path.name, "read_by": self.columns}
+
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
         del workplace
@@ -110,7 +116,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
     Returns
     -------
     ModelVersion
-        With tags by which `registered_scores` opens it again.
+        With a tag by which the same file is found again, and one that names its columns.
     """
     digest = json_digest([file_digest(settings.path), *settings.columns])
     found = gateway.find_version(model, SCORES_TAG, digest)
@@ -129,7 +135,7 @@ def register_scores(settings: ScoreFile, model: str, gateway: Gateway) -> ModelV
 
 
 class RegisteredScores(CandidateSettings):
-    """A version that is a file of scores, as a rival; `registered_scores` makes it.
+    """A version that is a file of scores, as a rival; `opened_as` of its candidate made it.
 
     Attributes
     ----------
@@ -140,6 +146,8 @@ class RegisteredScores(CandidateSettings):
     read_by : tuple of str
         Its columns of ids and scores, and its separator if one is set.
     """
+
+    opened_with = frozenset({"file", "read_by"})
 
     kind: Literal["scores"] = "scores"
     model: str
@@ -160,34 +168,13 @@ class RegisteredScores(CandidateSettings):
             names = [one["path"] for one in Manifest.of(folder).files]
             if names != [self.file]:
                 msg = (
-                    f"{version.uri} must hold the file of scores that its tag {COLUMNS_TAG} names, "
+                    f"{version.uri} must hold the file of scores that its verdict names, "
                     f"{self.file!r}, and nothing else; it holds {', '.join(map(shown, names))}."
                 )
                 raise InputError(msg)
             read_by = dict(zip(("id", "score", "separator"), self.read_by, strict=False))
             options = {"name": self.name, "kind": "scores", "path": folder / self.file, **read_by}
             return ScoreTable(ScoreFile.model_validate(options))
-
-
-def registered_scores(version: ModelVersion, like: CandidateSettings) -> CandidateSettings | None:
-    """Return a version that is a file of scores, with a rival's options; None for a model.
-
-    Raises
-    ------
-    InputError
-        If the tag that names the columns is not as `register_scores` writes it.
-    """
-    if COLUMNS_TAG not in version.tags:
-        return None
-    try:
-        name, *columns = json.loads(version.tags[COLUMNS_TAG])
-        options = like.model_dump(include=set(CandidateSettings.model_fields) - {"kind"})
-        return RegisteredScores.model_validate(
-            {**options, "model": version.uri, "file": name, "read_by": columns}
-        )
-    except (TypeError, ValueError) as error:
-        msg = f"tag {COLUMNS_TAG} of {version.uri} must name a file and its columns; it does not."
-        raise InputError(msg) from error
 
 
 class ScoreTable(Scorer):

@@ -77,7 +77,7 @@ class Transformer(CandidateSettings):
         Repeat the model's name here (`hub`, or the folder's name) to let its code run.
     """
 
-    opened_by_tag = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
+    opened_with = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
 
     kind: Literal["transformer"]
     folder: ConfigPath | None = None

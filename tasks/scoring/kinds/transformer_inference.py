@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
 try:
     import torch
     import transformers
     from safetensors import SafetensorError
+
+    from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
     msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
     raise InputError(msg) from error
@@ -24,13 +27,11 @@ _PACK = "_reorder_linear_weight"
 # The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
 # Texts that are tokenised at a time, while the previous ones are computed.
-TEXTS_AHEAD = 1024
+TEXTS_AHEAD = 512
 # On a CPU the data of a batch should fit into the caches.
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
 # Texts are padded to a multiple of this many tokens.
 _STEP = 8
-# The tokenizer's output for a text: ids, mask and so on, each of n tokens.
-Tokens = dict[str, list[int]]
 
 
 def chosen_precision(wanted: str) -> str:
@@ -109,7 +110,6 @@ class Classifier:
         if tokenizer.pad_token_id is None:
             msg = f"the tokenizer of {of} must have a padding token; it has none."
             raise InputError(msg)
-        self._tokenizer = tokenizer
         # One permanent thread: each new one would keep its own memory.
         self._ahead = ThreadPoolExecutor(1, "tokenizer")
         self._max_tokens: int = min(
@@ -117,7 +117,9 @@ class Classifier:
             tokenizer.model_max_length,
             getattr(model.config, "max_position_embeddings", None) or max_tokens,
         )
+        self._tokenizer = Tokenizer(tokenizer, self._max_tokens)
         self._model = model.to(self._device).eval()
+        self._packing = packing_for(self._model)
         _exact_last_layer(self._model)
         if self._device.type == "cpu":
             pack_layers(self._model)
@@ -131,63 +133,74 @@ class Classifier:
         """
         order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
         parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
+        computed = [
+            (batch.numbers, self._batch(batch))
+            for batch in self._batches(
+                self._ahead.map(partial(self._tokenizer.tokens, texts), parts)
+            )
+        ]
         found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
-        made = self._ahead.map(self._tokens, ([texts[at] for at in part] for part in parts))
-        waiting: list[tuple[int, Tokens]] = []
-        for part, tokens in zip(parts, made, strict=True):
-            *full, waiting = self._batches([*waiting, *zip(part, tokens, strict=True)])
-            self._fill(found, full)
-        self._fill(found, [waiting] if waiting else [])
+        if computed:  # read back at the end, so that a GPU never waits
+            numbers, answers = zip(*computed, strict=True)
+            found[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
         return found
 
-    def _fill(self, found: np.ndarray, batches: Sequence[list[tuple[int, Tokens]]]) -> None:
-        """Compute batches and store their logits; a GPU gets all before the first is read back."""
-        answers = [self._batch([tokens for _, tokens in batch]) for batch in batches]
-        for batch, answer in zip(batches, answers, strict=True):
-            found[[at for at, _ in batch]] = answer.float().cpu().numpy()
-
-    def _tokens(self, texts: list[str]) -> list[Tokens]:
-        made = self._tokenizer(texts, truncation=True, max_length=self._max_tokens)
-        return [{name: values[at] for name, values in made.items()} for at in range(len(texts))]
-
-    def _batches(self, rows: list[tuple[int, Tokens]]) -> Iterator[list[tuple[int, Tokens]]]:
-        """Split rows, the longest first, into batches of as many tokens as allowed.
+    def _batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
+        """Yield batches of as many tokens as allowed, the longest texts first.
 
         The last batch has the rest. Padded lengths and full batches have few shapes, because
         kernels are compiled and cached for each shape.
         """
-        rows = sorted(rows, key=lambda row: -len(row[1]["input_ids"]))
-        while rows:
-            size = max(self._budget // self._padded(rows[0][1]), 1)
-            yield rows[:size]
-            rows = rows[size:]
+        waiting: list[Tokens] = []
+        for part in parts:
+            rows = Tokens.joined([*waiting, part]).longest_first()
+            size = self._fitting(rows.lengths)
+            while size < len(rows.lengths):
+                yield rows.part(0, size)
+                rows = rows.part(size, len(rows.lengths))
+                size = self._fitting(rows.lengths)
+            waiting = [rows]
+        yield from waiting
 
-    def _padded(self, tokens: Tokens) -> int:
+    def _fitting(self, lengths: np.ndarray) -> int:
+        """Return how many of the texts, the longest first, are a full batch."""
+        if self._packs:
+            return max(int(np.searchsorted(np.cumsum(lengths), self._budget, "right")), 1)
+        return max(self._budget // self._padded(int(lengths[0])), 1)
+
+    @property
+    def _packs(self) -> bool:
+        return self._packing is not None and self._packing.packs
+
+    def _padded(self, length: int) -> int:
         """Return the number of tokens of a text, rounded up for padding."""
-        steps = max(-(-len(tokens["input_ids"]) // _STEP), 1)
-        return min(steps * _STEP, self._max_tokens)
+        return min(max(-(-length // _STEP), 1) * _STEP, self._max_tokens)
 
-    def _batch(self, rows: list[Tokens]) -> Any:
+    def _batch(self, batch: Tokens) -> Any:
         """Compute one batch; if memory runs out, halve this and all later ones."""
-        n_padded = max(map(self._padded, rows))
         try:
-            with torch.inference_mode():
-                given = self._tokenizer.pad(
-                    rows, "max_length", max_length=n_padded, return_tensors="pt"
-                )
-                return self._model(**given.to(self._device)).logits
+            return self._forward(batch)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-        if len(rows) == 1:
-            n_tokens = len(rows[0]["input_ids"])
-            msg = f"{self._of} must fit into memory with one comment of {n_tokens} tokens."
+        n_rows, longest = len(batch.lengths), int(batch.lengths.max())
+        if n_rows == 1:
+            msg = f"{self._of} must fit into memory with one comment of {longest} tokens."
             raise InputError(msg)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        self._budget = min(self._budget, max(len(rows) * n_padded // 2, 1))
-        half = len(rows) // 2
-        return torch.cat([self._batch(rows[:half]), self._batch(rows[half:])])
+        size = int(batch.lengths.sum()) if self._packs else n_rows * self._padded(longest)
+        self._budget = min(self._budget, max(size // 2, 1))
+        halves = batch.part(0, n_rows // 2), batch.part(n_rows // 2, n_rows)
+        return torch.cat([self._batch(half) for half in halves])
+
+    def _forward(self, batch: Tokens) -> Any:
+        with torch.inference_mode():
+            if self._packing is not None and self._packing.packs:
+                return self._model(**self._packing.packed(batch)).logits
+            given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))
+            values = sent(list(given.values()), self._device)
+            return self._model(**dict(zip(given, values, strict=True))).logits
 
 
 def pack_layers(model: Any) -> None:

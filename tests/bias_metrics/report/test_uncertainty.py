@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import evaluate_bias, power_mean
+from bias_metrics import evaluate_bias, power_mean, roc_auc
 from bias_metrics._core.influence import Influence, rank_rows
 from bias_metrics._core.intervals import (
     auc_interval,
@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import (
     quantile,
     two_sided_p,
 )
-from bias_metrics._core.placements import squares_of
+from bias_metrics._core.placements import BLOCK, squares_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.uncertainty import Spread, aggregate_influences
 
@@ -404,11 +404,24 @@ def test_p_values_are_those_of_the_normal_distribution():
 
 
 def test_an_influence_that_is_cleared_is_none():
-    influence = Influence(3, 4)
-    other = Influence(3, 4)
-    influence.add(other, 2.0)
+    ranked = rank_rows(*draw(60)[:2])
+    total, influence = (Spread(ranked, 0.95).empty() for _ in range(2))
+    Spread(ranked, 0.95).add_overall(influence)
+    influence.settle(total, 0.25)
+    assert squares_of(total.by_class())[0] == squares_of(influence.by_class())[0] / 16 > 0
     influence.clear()
     assert squares_of(influence.by_class())[0] == 0
+
+
+def test_influences_of_more_rows_than_a_block_add_up_to_the_standard_error():
+    y_true, y_score, _ = draw(n=3 * BLOCK)
+    ranked, total = rank_rows(y_true, y_score), Influence(int(y_true.sum()), int((~y_true).sum()))
+    influence = Spread(ranked, 0.95).empty()
+    Spread(ranked, 0.95).add_overall(influence)
+    influence.settle(total, 2.0)
+    expected = roc_auc(y_true, y_score).std_error
+    assert influence.error()[0] == pytest.approx(expected)
+    assert total.error()[0] == pytest.approx(2 * expected)
 
 
 def test_the_influences_of_the_aggregates_name_what_they_lack():

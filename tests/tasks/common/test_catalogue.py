@@ -19,7 +19,6 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
-from biasgate.tasks.scoring.training import OPENED_AS
 
 MODULE = """\
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -147,13 +146,17 @@ def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
     assert read("{name: one, kind: scores, path: scores.csv}").kind == "scores"
 
 
-def test_a_champion_whose_tag_names_an_unknown_kind_is_refused_in_words():
-    version = ModelVersion("m", "3", "run", {OPENED_AS: '{"kind": "absent"}'})
+def test_a_champion_whose_verdict_names_an_unknown_kind_is_refused_in_words():
+    version = ModelVersion("m", "3", "run", {"biasgate.s.run_id": "r"})
+    verdict = {"candidate": {"model": "models:/m/3", "opened_as": {"kind": "absent"}}}
     registry = SimpleNamespace(
-        alias=lambda *_: version, resolve=lambda _: version, versions=lambda _: []
+        alias=lambda *_: version,
+        resolve=lambda _: version,
+        versions=lambda _: [],
+        read_json=lambda *_: verdict,
     )
     policy = read_policy("default", Path())
-    said = "of models:/m/3 must name a kind that runs no code of the model.*got kind 'absent'"
+    said = "on models:/m/3 must name a kind that runs no code of the model.*got kind 'absent'"
     with pytest.raises(InputError, match=said):
         find_rivals({}, "m", policy, [], registry)
 

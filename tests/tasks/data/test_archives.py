@@ -7,8 +7,8 @@ import zipfile
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data import archives
-from biasgate.tasks.data.archives import extract_file
+from biasgate.tasks.data import unpacked
+from biasgate.tasks.data.archives import archived_files, extract_file
 
 NAME = "rows.csv"
 BOMB = b"0" * 3_000_000
@@ -46,14 +46,21 @@ def test_an_encrypted_archive_is_refused(tmp_path):
 
 @pytest.mark.parametrize("pack", [zipped, in_tar])
 def test_a_file_far_larger_than_its_archive_is_refused_and_not_kept(tmp_path, monkeypatch, pack):
-    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", 100_000)
+    monkeypatch.setattr(unpacked, "_ALWAYS_ALLOWED", 100_000)
     (tmp_path / "a").write_bytes(pack(BOMB))
-    with pytest.raises(InputError, match="50 times the size of the archive; it has more"):
+    with pytest.raises(InputError, match="50 times the size of the compressed file; it has more"):
         extract_file(tmp_path / "a", NAME, tmp_path / "out" / NAME)
-    assert not list((tmp_path / "out").iterdir())
+    assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_small_file_may_be_packed_as_well_as_can_be(tmp_path):
     (tmp_path / "a.zip").write_bytes(zipped(BOMB))
     extract_file(tmp_path / "a.zip", NAME, tmp_path / NAME)
     assert (tmp_path / NAME).read_bytes() == BOMB
+
+
+def test_a_tar_whose_other_files_are_far_larger_than_the_archive_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpacked, "_ALWAYS_ALLOWED", 100_000)
+    (tmp_path / "a").write_bytes(in_tar(BOMB))
+    with pytest.raises(InputError, match=r"archive .*a must have at most 0 MiB when"):
+        archived_files(tmp_path / "a")

@@ -11,6 +11,7 @@ import yaml
 
 from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
@@ -243,6 +244,8 @@ def test_a_threshold_that_no_rule_asks_for_may_be_missing(tmp_path):
 class Version:
     uri: str
     tags: dict
+    name: str = "m"
+    version: str = "3"
 
 
 class Registry:
@@ -262,8 +265,10 @@ class Registry:
         return self.version
 
     def read_json(self, run_id, name):
-        assert (run_id, name) == ("r7", "report.json")
-        return self.report
+        assert run_id == "r7"
+        digest = json_digest(self.report)
+        verdict = {"candidate": {"model": "models:/m/3", "kind": "mlflow"}, "report_digest": digest}
+        return self.report if name == "report.json" else verdict
 
 
 def champion_of(registry, **named):
@@ -273,14 +278,6 @@ def champion_of(registry, **named):
     return find_rivals(rivals, "m", rules, [], registry)["champion"]
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    """No version is of scores or was trained here."""
-    monkeypatch.setattr("biasgate.tasks.promoting.rivals.registered_scores", lambda *_: None)
-    monkeypatch.setattr("biasgate.tasks.promoting.rivals.trained_options", lambda *_: None)
-
-
-@pytest.mark.usefixtures("plain")
 def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
     registry = Registry({"biasgate.s.run_id": "r7"}, {"given": {"threshold": 0.35}})
     assert champion_of(registry).threshold == 0.35
@@ -288,7 +285,6 @@ def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
     assert champion_of(registry, threshold=0.0).threshold == 0.0
 
 
-@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("tags", [{}, {"biasgate.s.run_id": "r7"}])
 def test_a_registered_champion_without_a_threshold_is_refused(tags):
     with pytest.raises(InputError, match=r"the champion models:/m/3 is used with; it has none"):

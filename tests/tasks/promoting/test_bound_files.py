@@ -1,5 +1,6 @@
 """The files that are deployed are the files that were judged, or somebody says which are not."""
 
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -90,6 +91,34 @@ def test_what_is_opened_is_a_copy_that_later_changes_do_not_reach(gateway, store
     (files(gateway, 2) / "weights").write_text("third")
     assert (folder / "weights").read_text() == "second"
     assert folder.parent == tmp_path / "temporary"
+
+
+def one_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("weights")
+    return "must be in a folder"
+
+
+def a_pipe(folder):
+    os.mkfifo(folder / "pipe")
+    return "pipe must be a regular file"
+
+
+def unreadable(folder):
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (folder / "weights").chmod(0)
+    return "weights must be readable"
+
+
+@pytest.mark.parametrize("change", [one_file, a_pipe, unreadable])
+def test_what_cannot_be_copied_is_an_error_in_one_sentence_that_leaves_nothing(
+    gateway, store, change
+):
+    said = change(files(gateway, 2))
+    with pytest.raises(InputError, match=said):
+        biasgate.open_champion(MODEL, store)
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
 
 
 def exchange(folder, other):

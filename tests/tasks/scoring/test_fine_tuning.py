@@ -18,7 +18,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
-from biasgate.tasks.scoring.training import TRAINING_KEY, train_and_register
+from biasgate.tasks.scoring.training import OPENED_AS, TRAINING_KEY, train_and_register
 from biasgate.tasks.store import Workplace
 
 torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
@@ -210,7 +210,12 @@ def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(fir
 def test_as_champion_it_is_opened_as_a_transformer_without_trust(first):
     first.gateway.set_alias(MODEL, "champion", first.version.version)
     policy = read_policy("default", Path())
-    rival = find_rivals({}, MODEL, policy, [], first.gateway)["champion"]
+    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+        find_rivals({}, MODEL, policy, [], first.gateway)
+    tagged = json.loads(first.gateway.resolve(first.version.uri).tags[OPENED_AS])
+    named = {"name": "champion", "model": f"models:/{MODEL}@champion", **tagged}
+    rivals = {"champion": CANDIDATES.validate_python(named)}
+    rival = find_rivals(rivals, MODEL, policy, [], first.gateway)["champion"]
     texts = comments(20, 5)["comment"].tolist()
     with rival.open(Workplace(first.store)) as scorer:
         np.testing.assert_array_equal(scorer.score(batch(texts)), scores(first, texts))

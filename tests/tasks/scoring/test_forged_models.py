@@ -243,19 +243,26 @@ def test_a_transformer_that_names_code_is_refused_before_it_is_loaded(tmp_path, 
     CANDIDATES.validate_python(trusted).check()
 
 
-# ------------------------------------------------------------------ what a tag may decide
+# ------------------------------------------------------------------ what a verdict may decide
 
 
-def rival_of(tag, model=None, **named):
-    """Return how the champion is opened whose version has this tag."""
-    tags = {"biasgate.opened_as": tag if isinstance(tag, str) else json.dumps(tag)}
-    version = ModelVersion("words", "1", "run", tags)
-    gateway = SimpleNamespace(
+def registry_of(options, files=None, uri=MODEL):
+    """Return a registry with one version, and a verdict that says how it was opened."""
+    name, _, number = uri.removeprefix("models:/").rpartition("/")
+    version = ModelVersion(name, number, "run", {"biasgate.s.run_id": "r"})
+    verdict = {"candidate": {"model": uri, "opened_as": options}}
+    return SimpleNamespace(
         alias=lambda *_: version,
         resolve=lambda _: version,
         versions=lambda _: [],
-        downloaded=lambda _: nullcontext(model),
+        read_json=lambda *_: verdict,
+        downloaded=lambda _: nullcontext(files),
     )
+
+
+def rival_of(options, model=None, **named):
+    """Return how the champion is opened whose verdict has these options."""
+    gateway = registry_of(options, model)
     rivals = {}
     if named:
         settings = {"name": "champion", "kind": "mlflow", "model": "models:/words@champion"}
@@ -265,12 +272,13 @@ def rival_of(tag, model=None, **named):
 
 
 @pytest.mark.parametrize(
-    "tag",
+    "options",
     [
         {"kind": "mlflow", "trusted": True},
         {"kind": "python", "call": "os:system", "version": "1"},
         {"kind": "http", "url": "http://stranger.example/invocations", "version": "1"},
         {"kind": "scores", "path": "/etc/passwd"},
+        {"kind": "scores", "file": "scores.csv", "read_by": 7},
         {"kind": "transformer", "trust_remote_code": "models:/words/1"},
         {"kind": "transformer", "folder": "/somewhere"},
         {"kind": "transformer", "train_on": {}},
@@ -278,16 +286,14 @@ def rival_of(tag, model=None, **named):
         {"kind": "acme"},
         {"kind": ["mlflow"]},
         {},
-        [1],
-        "not JSON",
     ],
 )
-def test_a_tag_cannot_make_code_run_or_send_texts_elsewhere(tag):
-    with pytest.raises(InputError, match=r"tag biasgate.opened_as of models:/words/1 must"):
-        rival_of(tag)
+def test_a_verdict_cannot_make_code_run_or_send_texts_elsewhere(options):
+    with pytest.raises(InputError, match=r"the verdict on models:/words/1 must"):
+        rival_of(options)
 
 
-def test_a_tag_may_choose_a_safe_kind_and_its_plain_options():
+def test_a_verdict_says_a_safe_kind_and_its_plain_options():
     found, _ = rival_of({"kind": "transformer", "toxic_label": "toxic", "max_tokens": 64})
     assert (found.kind, found.toxic_label, found.max_tokens) == ("transformer", "toxic", 64)
     assert found.model == MODEL
@@ -295,7 +301,9 @@ def test_a_tag_may_choose_a_safe_kind_and_its_plain_options():
     assert (found.kind, found.trusted) == ("mlflow", False)
 
 
-def test_the_evaluation_file_may_trust_a_champion_and_counts_more_than_the_tag(tmp_path, marker):
+def test_the_evaluation_file_may_trust_a_champion_and_counts_more_than_its_verdict(
+    tmp_path, marker
+):
     folder = forge(tmp_path, "mlflow.sklearn", marker)
     found, gateway = rival_of({"kind": "mlflow"}, folder)
     with pytest.raises(InputError, match="set `trusted: true` in the evaluation file"):
@@ -305,27 +313,16 @@ def test_the_evaluation_file_may_trust_a_champion_and_counts_more_than_the_tag(t
     assert not marker.exists()
 
 
-def test_the_tag_of_a_file_of_scores_cannot_name_another_file(tmp_path):
+def test_the_verdict_on_a_file_of_scores_cannot_name_another_file(tmp_path):
     (tmp_path / "version").mkdir()
     (tmp_path / "version" / "scores.csv").write_text("id,prediction\n1,0.5\n")
     secret = tmp_path / "secret.csv"
     secret.write_text("id,prediction\n1,0.5\n")
-    gateway = SimpleNamespace(
-        downloaded=lambda _: nullcontext(tmp_path / "version"),
-        alias=lambda *_: ModelVersion("m", "1", "r", tags),
-        resolve=lambda _: ModelVersion("m", "1", "r", tags),
-        versions=lambda _: [],
-    )
-    policy = read_policy("default", Path())
     for name in (str(secret), "../secret.csv"):
-        tags = {"biasgate.scores_columns": json.dumps([name, "id", "prediction"])}
-        rival = find_rivals({}, "m", policy, [], gateway)["champion"]
+        options = {"kind": "scores", "file": name, "read_by": ["id", "prediction"]}
+        rival, gateway = rival_of(options, tmp_path / "version")
         with pytest.raises(InputError, match=r"it holds scores\.csv"):
             rival.open(SimpleNamespace(gateway=gateway))
-    tags = {"biasgate.scores_columns": json.dumps(["scores.csv", "id", "prediction"])}
-    rival = find_rivals({}, "m", policy, [], gateway)["champion"]
+    rival, gateway = rival_of(options | {"file": "scores.csv"}, tmp_path / "version")
     with rival.open(SimpleNamespace(gateway=gateway)) as scorer:
         assert scorer.bound["what"] == "scores"
-    tags = {"biasgate.scores_columns": "7"}
-    with pytest.raises(InputError, match="must name a file and its columns"):
-        find_rivals({}, "m", policy, [], gateway)

@@ -1,0 +1,61 @@
+"""Flow runs whose process is stopped do not stay Running in Prefect.
+
+A process that is killed cannot say so itself: the next run marks it as Crashed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from prefect import Flow, State, get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Cancelled, Crashed
+
+from biasgate.tasks.common.processes import has_ended, this_process
+
+FLOWS = ("evaluate", "nightly", "train")
+_own: set[UUID] = set()
+
+
+def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Record which process executes a flow run, and end the runs of processes that have ended.
+
+    A hook for `on_running`. Runs of a deployment belong to their worker, which watches them.
+    """
+    del flow, state
+    with get_client(sync_client=True) as client:
+        if flow_run.deployment_id is None:
+            _own.add(flow_run.id)
+            client.update_flow_run(flow_run.id, infrastructure_pid=this_process())
+        for one in _running(client):
+            if one.id != flow_run.id and _is_abandoned(one.infrastructure_pid):
+                crashed: State[Any] = Crashed(message="Its process was killed.")
+                client.set_flow_run_state(one.id, crashed, force=True)
+
+
+def cancel_own_runs(reason: str) -> None:
+    """Mark the flow runs of this process as Cancelled, when it is stopped."""
+    if not _own:
+        return
+    with get_client(sync_client=True) as client:
+        for one in _running(client):
+            if one.id in _own:
+                cancelled: State[Any] = Cancelled(message=reason)
+                client.set_flow_run_state(one.id, cancelled, force=True)
+
+
+def _running(client: SyncPrefectClient) -> list[FlowRun]:
+    named = FlowFilter.model_validate({"name": {"any_": FLOWS}})
+    running = FlowRunFilter.model_validate({"state": {"type": {"any_": ["RUNNING"]}}})
+    return list(client.read_flow_runs(flow_filter=named, flow_run_filter=running))
+
+
+def _is_abandoned(owner: str | None) -> bool:
+    """Whether a run was owned by a process as `own_run` names it, and that has ended."""
+    try:
+        return owner is not None and "~" in owner and has_ended(owner)
+    except ValueError:  # of another program
+        return False

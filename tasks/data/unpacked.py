@@ -1,0 +1,79 @@
+"""How large compressed files may become: a small file must not fill memory or disk."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from biasgate.tasks.common.errors import InputError
+
+_MIB = 2**20
+# Text is packed to a fifth or so; only a file made for it is packed to a fiftieth.
+_MOST_TIMES, _ALWAYS_ALLOWED = 50, 64 * _MIB
+
+
+def refuse_bomb(path: Path, unpacked: int, what: str) -> None:
+    """Raise an error if what was unpacked is far larger than its compressed file.
+
+    Parameters
+    ----------
+    path : Path
+        The compressed file.
+    unpacked : int
+        Bytes so far.
+    what : str
+        What they are, for the message.
+
+    Raises
+    ------
+    InputError
+        If they are more than 64 MiB and more than 50 times the compressed file.
+    """
+    most = max(_ALWAYS_ALLOWED, _MOST_TIMES * path.stat().st_size)
+    if unpacked > most:
+        msg = (
+            f"{what} must have at most {most // _MIB:,} MiB when it is unpacked, {_MOST_TIMES} "
+            "times the size of the compressed file; it has more. If that is right, unpack it and "
+            "name the unpacked file."
+        )
+        raise InputError(msg)
+
+
+@contextmanager
+def opened_table(path: Path) -> Iterator[tuple[IO[bytes], Any]]:
+    """Yield the bytes of a file, to measure progress, and its content, unpacked if it is `.gz`.
+
+    Raises
+    ------
+    InputError
+        While the content is read, as `refuse_bomb`.
+    """
+    with ExitStack() as stack:
+        stream = stack.enter_context(path.open("rb"))
+        if path.suffix != ".gz":
+            yield stream, stream
+            return
+        unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream))
+        yield stream, stack.enter_context(io.BufferedReader(_Bounded(path, unpacked), _MIB))
+
+
+class _Bounded(io.RawIOBase):
+    """What a gzip file unpacks to, up to the limit."""
+
+    def __init__(self, path: Path, unpacked: gzip.GzipFile) -> None:
+        self._path = path
+        self._unpacked = unpacked
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n_bytes = self._unpacked.readinto(buffer)
+        self._size += n_bytes
+        refuse_bomb(self._path, self._size, f"file {self._path}")
+        return n_bytes

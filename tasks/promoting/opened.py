@@ -1,0 +1,116 @@
+"""How a registered version was opened when it was judged: its own verdict says so.
+
+Tags of a version are written by whoever may write to the registry. What decides scores is therefore
+read from a verdict that the ledger names, or that a trusted key has signed, and never from a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.entries import MOVES
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.records import Report, Verdict
+from biasgate.tasks.scoring.kinds.score_file import COLUMNS_TAG
+from biasgate.tasks.scoring.training import OPENED_AS
+from biasgate.tasks.signing.envelope import Envelope
+from biasgate.tasks.signing.statement import FILE as ATTESTATION
+from biasgate.tasks.signing.statement import annotations_of, read_statement, verdict_digest
+from biasgate.tasks.signing.trusted import TrustedKeys
+
+AS_MLFLOW = {"kind": "mlflow"}
+"""How to open a version of which nothing else is known."""
+# They need no options; earlier verdicts name none.
+_WITHOUT_OPTIONS = frozenset({"mlflow", "tfidf"})
+_UNREADABLE = (InputError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
+
+
+def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str, Verdict]]:
+    """Yield a version's own verdicts that count, each with its run.
+
+    These are the ones behind its promotion, as the ledger names them; for a version that was never
+    promoted those that its tags name, if a trusted key signed them or none is trusted here.
+    """
+    chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
+    vouched = chain.vouched_verdicts(trusted)
+    moves = [one.content for one in chain.links if one.content["action"] in MOVES]
+    named = [
+        one
+        for move in reversed(moves)
+        if move["version"] == version.version
+        for one in move["verdicts"]
+    ]
+    runs = [
+        run
+        for key, run in sorted(version.tags.items())
+        if key.startswith("biasgate.") and key.endswith(".run_id")
+    ]
+    digests = {one["run_id"]: one["digest"] for one in named} or dict.fromkeys(runs)
+    for run_id, digest in digests.items():
+        try:
+            verdict: Verdict = gateway.read_json(run_id, "verdict.json")
+            found = verdict_digest(verdict)
+            signed = not trusted or found in vouched or _signs(run_id, found, trusted, gateway)
+            counts = signed and digest in {found, None}
+            if counts and verdict["candidate"].get("model") == version.uri:
+                yield run_id, verdict
+        except _UNREADABLE:
+            continue
+
+
+def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, Any]:
+    """Return the kind and the options with which a version was judged.
+
+    Raises
+    ------
+    InputError
+        If no verdict says so, and it is not a plain model of MLflow.
+    """
+    for _, verdict in own_verdicts(version, gateway):
+        candidate = verdict["candidate"]
+        if "opened_as" in candidate:
+            return dict(candidate["opened_as"])
+        if candidate["kind"] in _WITHOUT_OPTIONS:
+            return AS_MLFLOW
+        raise InputError(_unknown(version, "its verdict is of an earlier release"))
+    if COLUMNS_TAG in version.tags:
+        msg = (
+            f"{version.uri} must have a verdict that says which columns of its file of scores were "
+            f"judged: its tag {COLUMNS_TAG} may be changed by anybody who can tag a version. "
+            "Evaluate the file again as a candidate, with `register`."
+        )
+        raise InputError(msg)
+    if version.tags.get(OPENED_AS, '{"kind": "mlflow"}') != '{"kind": "mlflow"}':
+        raise InputError(_unknown(version, f"its tag {OPENED_AS} does not count"))
+    return AS_MLFLOW
+
+
+def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
+    """Yield the reports that a version's own verdicts rest on."""
+    for run_id, verdict in own_verdicts(version, gateway):
+        report: Report = gateway.read_json(run_id, "report.json")
+        if json_digest(report) == verdict["report_digest"]:
+            yield report
+
+
+def _signs(run_id: str, digest: str, trusted: TrustedKeys, gateway: Gateway) -> bool:
+    """Whether a trusted key signed the attestation of a verdict."""
+    envelope = Envelope.of_dict(gateway.read_json(run_id, ATTESTATION), ATTESTATION)
+    said = annotations_of(read_statement(envelope, ATTESTATION))
+    if said is None or said["verdictDigest"] != digest:
+        return False
+    return envelope.signed(trusted).standing == "trusted"
+
+
+def _unknown(version: ModelVersion, reason: str) -> str:
+    return (
+        f"{version.uri} must have a verdict that says how it was opened; {reason}, since whoever "
+        "can tag a version must not decide what it scores. Say it in the evaluation file, as in "
+        f"`champion: {{name: champion, kind: transformer, model: models:/{version.name}@champion, "
+        "max_tokens: 128}`, or evaluate it as a candidate."
+    )

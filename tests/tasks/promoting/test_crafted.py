@@ -1,0 +1,245 @@
+"""Whatever somebody writes into an entry, a tag or a file: `verify` ends, with a finding."""
+
+import json
+import os
+import shutil
+
+import pytest
+from support.promoted import (
+    MODEL,
+    artifact,
+    edit_json,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+)
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.promoting.by_hand import require_champion, verify
+from biasgate.tasks.promoting.entries import TAG
+
+LEDGER = f"{MODEL}-promotions"
+ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A store with one champion, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        gateway = local(folder / "store")
+        frozen_set(folder / "store")
+        version, verdict, _ = judged_version(gateway, folder / "store", folder / "first")
+        assert promote_one([verdict], version, gateway)["promoted"]
+    return folder / "store"
+
+
+@pytest.fixture
+def store(made, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return shutil.copytree(made, tmp_path / "store")
+
+
+@pytest.fixture
+def gateway(store):
+    return local(store)
+
+
+def findings(gateway, store):
+    return [one for one in verify(MODEL, None, gateway, store) if not one.holds]
+
+
+def told(store, *, code=3):
+    """What the command prints; nothing in it may be obeyed by a terminal."""
+    found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
+    assert found.exit_code == code, found.output
+    assert isinstance(found.exception, SystemExit | None)
+    assert "Traceback" not in found.output
+    assert found.output.replace("\n", "").isprintable()
+    return found.output
+
+
+def edit_entry(gateway, change):
+    content = json.loads(gateway.client.get_model_version(LEDGER, "1").tags[TAG])
+    change(content["payload"])
+    put(gateway, json.dumps(content))
+
+
+def put(gateway, tag):
+    gateway.client.set_model_version_tag(LEDGER, "1", TAG, tag)
+
+
+# ------------------------------------------------------------------ entries
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"predecessor": "1"},
+        {"predecessor": {"number": "1", "digest": ""}},
+        {"blocked": 5},
+        {"blocked": [5]},
+        {"action": "blocked"},
+        {"action": "policy"},
+        {"verdicts": [{}]},
+        {"verdicts": 5},
+        {"number": float("nan")},
+        {"extra": float("nan")},
+        {"extra": 10**400},
+        {"extra": "\ud800"},
+        {"version": "9" * 5000},
+        {"version": "1\u0660"},
+        {"version": ""},
+        {"passed_over": ["-1"]},
+        {"replaces": None},
+        {"expires": "2026-01-01"},
+        {"expires": "0001-01-01T00:00:00"},
+        {"opened": "x"},
+        {"owner": "a b c d"},
+        {"owner": f"host {'9' * 5000} 1.0 x"},
+        {"state": "closed"},
+        {"note": None},
+    ],
+)
+def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gateway, store, change):
+    edit_entry(gateway, lambda payload: payload.update(change))
+    assert f"passed over: version 1 of {LEDGER}" in told(store)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "[" * 10_000,
+        '{"payload": ' + "[" * 900 + "]" * 900 + ', "signatures": []}',
+        '{"payload": {}, "signatures": [{"keyid": 5, "sig": "x"}]}',
+        '{"payload": {}, "signatures": {}}',
+        "NaN",
+        "null",
+        "\x00",
+    ],
+)
+def test_a_tag_that_is_no_entry_is_a_finding(gateway, store, tag):
+    put(gateway, tag)
+    assert "DOES NOT HOLD  ledger" in told(store)
+
+
+@pytest.mark.parametrize("signatures", [[{"sig": "?"}], [{"sig": ""}] * 21])
+def test_signatures_that_are_none_or_too_many_are_a_finding(gateway, store, signatures):
+    content = json.loads(gateway.client.get_model_version(LEDGER, "1").tags[TAG])
+    put(gateway, json.dumps({**content, "signatures": signatures}))
+    assert "DOES NOT HOLD  ledger" in told(store)
+
+
+def test_control_characters_of_an_entry_do_not_reach_the_terminal(gateway, store):
+    plain = {"reason": ESCAPES.replace("\ud800", ""), "note": "\x9b2J", "model": "a\x1b[1mb"}
+    edit_entry(gateway, lambda payload: payload.update(plain))
+    assert "written as entry 1 of a\\x1b[1mb, and copied" in told(store)
+    shown = CliRunner().invoke(app, ["history", MODEL, "--store", str(store)])
+    assert shown.exit_code == 0
+    assert "\\x1b[2K\\rholds\\u202e\\n" in shown.output.replace("\n   ", "")
+    assert shown.output.replace("\n", "").isprintable()
+
+
+# ------------------------------------------------------------------ tags
+
+
+@pytest.mark.parametrize("value", ["9" * 5000 + " x", "1", "x y", "\x1b[2K 0", "\u0661 0"])
+def test_a_tag_that_names_no_entry_is_a_finding(gateway, store, value):
+    gateway.client.set_model_version_tag(MODEL, "1", "biasgate.other.ledger", value)
+    assert "DOES NOT HOLD  ledger" in told(store)
+
+
+@pytest.mark.parametrize("name", ["run_id", "verdict", "set_digest", "policy"])
+def test_control_characters_of_tags_do_not_reach_the_terminal(gateway, store, name):
+    gateway.client.set_model_version_tag(MODEL, "1", f"biasgate.comments.{name}", "\x1b[2K\rx")
+    told(store)
+
+
+def test_control_characters_of_a_sets_name_do_not_reach_the_terminal(gateway, store):
+    gateway.client.set_model_version_tag(MODEL, "1", "biasgate.required_sets", "\x1b[2K,a\rb")
+    assert "\\x1b[2K" in told(store)
+
+
+# ------------------------------------------------------------------ files
+
+
+FILES = ["verdict.json", "report.json", "policy.json", "evidence.parquet", "attestation.json"]
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("make", ["pipe", "endless", "folder", "linked", "nested"])
+def test_a_file_of_the_run_that_is_something_else_is_a_finding(gateway, store, file, make):
+    path = artifact(gateway, gateway.alias(MODEL, "champion"), file)
+    path.rename(store / "kept")
+    if make == "pipe":
+        os.mkfifo(path)
+    elif make == "endless":
+        path.symlink_to("/dev/zero")
+    elif make == "folder":
+        path.mkdir()
+    elif make == "linked":
+        path.symlink_to(store / "kept")
+    else:
+        path.write_text("" if make == "empty" else "[" * 5000 + "]" * 5000, "utf-8")
+    told(store)
+
+
+@pytest.mark.parametrize("file", FILES[:3])
+@pytest.mark.parametrize("content", [None, {}, {"evaluation_set": 5}])
+def test_a_document_of_another_form_is_a_finding(gateway, store, file, content):
+    path = artifact(gateway, gateway.alias(MODEL, "champion"), file)
+    path.write_text(json.dumps(content), "utf-8")
+    told(store)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_candidates": 0},
+        {"n_candidates": -1},
+        {"decided_on": "yesterday"},
+        {"required_sets": ["comments", 5]},
+        {"required_sets": ["a\x1b[2K"] * 3},
+        {"schema_version": 1, "policy": {}},
+        {"ledger": {"number": 1}},
+        {"schema_version": 1, "required_sets": None},
+        {"champion": {"name": "x", "kind": "mlflow", "model": "models:/x", "digest": "1"}},
+    ],
+)
+def test_a_verdict_that_says_something_impossible_is_a_finding(gateway, store, change):
+    path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
+    edit_json(path, lambda verdict: verdict.update(change))
+    told(store)
+
+
+def test_very_many_required_sets_are_not_all_looked_up(gateway, store):
+    path = artifact(gateway, gateway.alias(MODEL, "champion"), "verdict.json")
+    many = [f"set {number}" for number in range(20_000)]
+    edit_json(path, lambda verdict: verdict.update(required_sets=many))
+    assert any("at most 1,000 sets" in one.sentence for one in findings(gateway, store))
+
+
+# ------------------------------------------------------------------ frozen rows
+
+
+def set_folder(store):
+    return store / "sets" / "comments-0"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"digest": []}', "[" * 5000])
+def test_a_garbled_record_of_the_set_is_a_finding(store, content):
+    (set_folder(store) / "record.json").write_text(content, "utf-8")
+    assert "DOES NOT HOLD  dataset" in told(store)
+
+
+@pytest.mark.parametrize("file", ["record.json", "rows.parquet"])
+def test_a_pipe_in_the_place_of_the_frozen_set_is_a_finding(gateway, store, file):
+    path = set_folder(store) / file
+    path.unlink()
+    os.mkfifo(path)
+    assert [one.what for one in findings(gateway, store)] == ["dataset"]
+    with pytest.raises(ValueError, match="dataset: the rows of comments"):
+        require_champion(MODEL, gateway, store)

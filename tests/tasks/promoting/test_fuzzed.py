@@ -1,0 +1,172 @@
+"""Any JSON value in any field of any document that `verify` reads: it ends with a finding."""
+
+import base64
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.promoted import (
+    MODEL,
+    artifact,
+    frozen_set,
+    judged_version,
+    local,
+    promote_one,
+    signing_key,
+)
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.promoting.entries import TAG
+
+LEDGER = f"{MODEL}-promotions"
+FILES = ("verdict.json", "report.json", "policy.json", "attestation.json")
+NASTY = [
+    "\x1b[2K\r\u202e",
+    "\ud800",
+    "9" * 400,
+    "models:/",
+    "../../x",
+    "2026-01-01",
+    10**30,
+    -1,
+    0,
+    float("nan"),
+    float("inf"),
+    1e308,
+    {},
+    [],
+    [{}],
+    [[]] * 3,
+]
+for _ in range(70):
+    NASTY[-1] = [NASTY[-1]]
+VALUES = st.sampled_from(NASTY) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def places(content, above=()) -> Iterator[tuple]:
+    """The way to every value of a document; of a list only to the first two."""
+    yield above
+    known = content.items() if isinstance(content, dict) else ()
+    known = list(enumerate(content))[:2] if isinstance(content, list) else known
+    for key, value in known:
+        yield from places(value, (*above, key))
+
+
+def replaced(content, place, value):
+    if not place:
+        return value
+    copy = dict(content) if isinstance(content, dict) else list(content)
+    copy[place[0]] = replaced(content[place[0]], place[1:], value)
+    return copy
+
+
+class World:
+    """A store with one signed champion, one document of which is changed at a time."""
+
+    def __init__(self, folder, patch):
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        signing_key(patch, folder / "secret")
+        self.store = folder / "store"
+        self.gateway = local(self.store)
+        frozen_set(self.store)
+        version, verdict, _ = judged_version(self.gateway, self.store, folder / "first")
+        assert promote_one([verdict], version, self.gateway)["promoted"]
+        self.paths = {one: artifact(self.gateway, version, one) for one in FILES}
+        self.paths["record.json"] = self.store / "sets" / "comments-0" / "record.json"
+        self.documents = {
+            name: json.loads(path.read_text("utf-8")) for name, path in self.paths.items()
+        }
+        self.documents["entry"] = json.loads(
+            self.gateway.client.get_model_version(LEDGER, "1").tags[TAG]
+        )
+        envelope = self.documents["attestation.json"]
+        self.documents["statement"] = json.loads(base64.b64decode(envelope["payload"]))
+        self.documents["tags"] = dict(self.gateway.resolve(version.uri).tags)
+        self.all = [
+            (name, place) for name, content in self.documents.items() for place in places(content)
+        ]
+
+    def write(self, name, content):
+        """Store a document as somebody who can write everywhere does."""
+        if name == "entry":
+            self.gateway.client.set_model_version_tag(LEDGER, "1", TAG, json.dumps(content))
+        elif name == "tags":
+            for key, value in content.items() if isinstance(content, dict) else ():
+                text = value if isinstance(value, str) else json.dumps(value)
+                text = text.encode(errors="replace").decode()
+                self.gateway.client.set_model_version_tag(MODEL, "1", key, text)
+        elif name == "statement":
+            payload = base64.b64encode(json.dumps(content).encode()).decode()
+            self.write(
+                "attestation.json", self.documents["attestation.json"] | {"payload": payload}
+            )
+        else:
+            self.paths[name].write_text(json.dumps(content), "utf-8")
+
+    def restore(self, name):
+        """Write the document as it was."""
+        stored = "attestation.json" if name == "statement" else name
+        self.write(stored, self.documents[stored])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        yield World(tmp_path_factory.mktemp("world"), patch)
+
+
+def run(world):
+    found = CliRunner().invoke(app, ["verify", MODEL, "--store", str(world.store)])
+    assert isinstance(found.exception, SystemExit | None), found.exception
+    assert found.exit_code in {0, 3}, found.output
+    assert "Traceback" not in found.output
+    assert found.output.replace("\n", "").isprintable()
+    return found.exit_code
+
+
+def check(world, data):
+    name, place = data.draw(st.sampled_from(world.all), "document and place")
+    value = data.draw(VALUES, "value")
+    content = replaced(world.documents[name], place, value)
+    same = json.dumps(content) == json.dumps(world.documents[name])
+    world.write(name, content)
+    try:
+        code = run(world)
+    finally:
+        world.restore(name)
+    if name in {"verdict.json", "statement"} and not same:
+        assert code == 3
+
+
+OPTIONS = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+}
+
+
+def test_the_untouched_documents_hold(world):
+    assert run(world) == 0
+    assert len(world.all) > 300
+
+
+@settings(max_examples=25, derandomize=True, **OPTIONS)
+@given(data=st.data())
+def test_any_value_in_any_field_ends_in_a_finding_or_holds(world, data):
+    check(world, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, **OPTIONS)
+@given(data=st.data())
+def test_any_of_thousands_of_values_ends_in_a_finding_or_holds(world, data):
+    check(world, data)

@@ -1,0 +1,55 @@
+"""Verdicts of two evaluations do not count together; what is no evidence decides nothing."""
+
+import pytest
+from support.promoted import (
+    MODEL,
+    POLICY,
+    judge_version,
+    judged_version,
+    promote_one,
+    registered_version,
+    scores_of,
+)
+
+from biasgate.tasks.gating.signature import tags_of
+from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.promoting.verify_version import verify_version
+
+SETS = ("comments", "other")
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_verdicts_of_two_policies_are_found_where_both_are_required(
+    gateway, store, tmp_path, mixed
+):
+    version = registered_version(gateway, tmp_path, "two")
+    lenient = POLICY.model_copy(update={"rules": POLICY.rules[:1], "waivers": []})
+    verdicts = [
+        judge_version(
+            gateway,
+            store,
+            tmp_path / name,
+            version,
+            scores_of(store, seed=0, noise=1.6),
+            on=name,
+            required_sets=SETS,
+            policy=lenient if mixed and name == "other" else POLICY,
+            run_id=gateway.run(gateway.experiment("judged"), name, name),
+        )
+        for name in SETS
+    ]
+    assert {one["outcome"] for one in verdicts} == {"pass"}
+    gateway.tag_version(version, tags_of(verdicts))
+    found = verify_version(gateway.resolve(version.uri), gateway)
+    wrong = [one.sentence for one in found if not one.holds]
+    text = f"the verdicts of {version.uri} were made together, by one policy."
+    assert wrong == ([text] if mixed else [])
+
+
+def test_an_edited_description_or_metric_is_no_evidence_and_is_not_found(gateway, store, tmp_path):
+    """The documented limit: only what a verdict rests on is checked."""
+    version, verdict, _ = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([verdict], version, gateway)["promoted"]
+    gateway.describe_version(version, "# Model card: without any bias")
+    gateway.client.log_metric(verdict["run_id"], "final_score", 1.0)
+    assert all(one.holds for one in verify(MODEL, None, gateway, store))

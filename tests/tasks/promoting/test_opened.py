@@ -1,0 +1,101 @@
+"""The champion is opened as its own verdict says: no tag of the registry decides what it scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.promoted import (
+    MODEL,
+    judge_version,
+    judged_version,
+    promote_one,
+    signing_key,
+    trust,
+)
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.training import OPENED_AS
+
+LONG = {"kind": "transformer", "toxic_label": "toxic", "max_tokens": 512}
+SHORT = LONG | {"max_tokens": 8}
+
+
+def champion(gateway):
+    return find_rivals({}, MODEL, read_policy("default", Path()), [], gateway)["champion"]
+
+
+def reference(gateway):
+    """How a version is opened that was never promoted."""
+    settings = {"name": "reference", "kind": "mlflow", "model": f"models:/{MODEL}/1"}
+    named = {"reference": CANDIDATES.validate_python(settings)}
+    return find_rivals(named, None, read_policy("default", Path()), [], gateway)["reference"]
+
+
+@pytest.fixture
+def promoted(gateway, store, tmp_path):
+    """A champion that was judged with all its tokens."""
+    found = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
+    assert promote_one([found[1]], found[0], gateway)["promoted"]
+    return found
+
+
+def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):
+    gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
+    assert champion(gateway).max_tokens == 512
+
+
+def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, promoted, tmp_path):
+    version, _, scores = promoted
+    judge_version(gateway, store, tmp_path / "again", version, scores, opened_as=SHORT)
+    assert champion(gateway).max_tokens == 512
+
+
+def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, promoted):
+    with gateway.run_files(promoted[1]["run_id"]) as folder:
+        verdict = json.loads((folder / "verdict.json").read_text())
+        verdict["candidate"]["opened_as"] = SHORT
+        (folder / "verdict.json").write_text(json.dumps(verdict))
+    gateway.tag_version(promoted[0], {OPENED_AS: json.dumps(SHORT)})
+    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+        champion(gateway)
+
+
+def test_a_bare_tag_is_refused_and_the_error_says_what_to_write(gateway, store, tmp_path):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
+    for name in version.tags:
+        gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
+    gateway.set_alias(MODEL, "champion", version.version)
+    with pytest.raises(InputError, match=r"Say it in the evaluation file, as in `champion: \{name"):
+        champion(gateway)
+    named = {"name": "champion", "model": f"models:/{MODEL}@champion", **LONG}
+    rivals = {"champion": CANDIDATES.validate_python(named)}
+    policy = read_policy("default", Path())
+    assert find_rivals(rivals, MODEL, policy, [], gateway)["champion"].max_tokens == 512
+
+
+def test_a_plain_model_needs_no_verdict(gateway, store, tmp_path):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    for name in version.tags:
+        gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    gateway.set_alias(MODEL, "champion", version.version)
+    assert champion(gateway).kind == "mlflow"
+
+
+def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
+    gateway, store, tmp_path, monkeypatch
+):
+    key = signing_key(monkeypatch, tmp_path / "secret")
+    trust(monkeypatch, tmp_path / "trusted", evaluations=key)
+    version, _, scores = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
+    assert reference(gateway).max_tokens == 512
+    with monkeypatch.context() as patch:
+        patch.delenv("BIASGATE_PRIVATE_KEY")
+        trust(patch, tmp_path / "nobody")
+        judge_version(gateway, store, tmp_path / "forged", version, scores, opened_as=SHORT)
+    gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
+    with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
+        reference(gateway)

@@ -1,0 +1,94 @@
+"""No kill while the tags of a deployed champion are written makes it fail `verify`."""
+
+import pytest
+from support.promoted import MODEL, judge_version, judged_version, promote_one
+
+from biasgate.tasks.promoting.by_hand import require_champion, roll_back, verify
+from biasgate.tasks.promoting.version_tags import WRITING, write_verdicts
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def champions(gateway, store, tmp_path):
+    """Two champions, the second deployed."""
+    first = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    second = judged_version(gateway, store, tmp_path / "second", champion=first, seed=1)
+    assert promote_one([second[1]], second[0], gateway)["promoted"]
+    return first, second
+
+
+def killed_before(nth, monkeypatch, gateway):
+    """Let the nth call that changes a tag of a version end the process."""
+    calls = []
+
+    def counted(call):
+        def change(*args):
+            calls.append(args)
+            if len(calls) == nth:
+                raise Killed
+            return call(*args)
+
+        return change
+
+    for name in ("set_model_version_tag", "delete_model_version_tag"):
+        monkeypatch.setattr(gateway.client, name, counted(getattr(gateway.client, name)))
+
+
+def sentences(gateway, store):
+    found = verify(MODEL, None, gateway, store)
+    assert [one.sentence for one in found if not one.holds] == []
+    return " ".join(one.sentence for one in found)
+
+
+@pytest.mark.parametrize("nth", range(1, 11))
+def test_a_champion_that_is_judged_again_verifies_wherever_that_is_killed(
+    gateway, store, champions, tmp_path, monkeypatch, nth
+):
+    first, (version, _, scores) = champions
+    rival = (first[0], first[2])
+    with monkeypatch.context() as patch:
+        killed_before(nth, patch, gateway)
+        with pytest.raises(Killed):
+            judge_version(gateway, store, tmp_path / "again", version, scores, rival)
+    said = sentences(gateway, store)
+    assert ("Run `biasgate evaluate` again to complete the tags" in said) == (nth > 1)
+    assert require_champion(MODEL, gateway, store).version == "2"
+    assert roll_back(MODEL, "try", gateway)["promoted"]
+
+
+def test_the_next_evaluation_completes_the_tags(gateway, store, champions, tmp_path, monkeypatch):
+    first, (version, _, scores) = champions
+    rival = (first[0], first[2])
+    with monkeypatch.context() as patch:
+        killed_before(4, patch, gateway)
+        with pytest.raises(Killed):
+            judge_version(gateway, store, tmp_path / "again", version, scores, rival)
+    verdict = judge_version(gateway, store, tmp_path / "later", version, scores, rival)
+    tags = gateway.resolve(version.uri).tags
+    assert WRITING not in tags
+    assert tags["biasgate.comments.run_id"] == verdict["run_id"]
+    sentences(gateway, store)
+
+
+def test_verdicts_that_do_not_pass_count_as_soon_as_they_are_being_written(
+    gateway, store, champions, tmp_path, monkeypatch
+):
+    _, (version, _, scores) = champions
+    with monkeypatch.context() as patch:
+        killed_before(2, patch, gateway)
+        with pytest.raises(Killed):
+            judge_version(gateway, store, tmp_path / "bad", version, scores * 0 + scores[::-1])
+    wrong = [one.what for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert "verdict" in wrong
+
+
+def test_a_tag_that_names_no_verdicts_leaves_the_tags_as_they_are(gateway, store, champions):
+    for nonsense in ("not JSON", '["no-such-run"]', "7"):
+        gateway.tag_version(champions[1][0], {WRITING: nonsense})
+        sentences(gateway, store)
+    write_verdicts(champions[1][0], [champions[1][1]], gateway)
+    assert WRITING not in gateway.resolve(champions[1][0].uri).tags

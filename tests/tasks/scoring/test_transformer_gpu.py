@@ -1,0 +1,88 @@
+"""On a GPU: scores as on a CPU, in batches of any kind, and within the memory there is."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
+transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+from support.comments import ODD  # noqa: E402 - after the skip
+from support.encoders import WORDS, save  # noqa: E402 - needs torch
+
+from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+LABELS = {0: "neutral", 1: "toxic"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    # Heads of 32 numbers, since the kernels want multiples of 8.
+    return save(tmp_path_factory.mktemp("models") / "tiny", LABELS, hidden_size=64)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(2)
+    return [" ".join(rng.choice(WORDS, n)) for n in rng.integers(0, 60, 500)] + ODD
+
+
+@pytest.fixture(scope="module")
+def exact(folder, texts):
+    """What transformers gives on a CPU in single precision, without padding."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        made = (
+            tokenizer(text, truncation=True, max_length=64, return_tensors="pt") for text in texts
+        )
+        return np.concatenate([model(**given).logits.numpy() for given in made])
+
+
+@pytest.mark.parametrize("budget", [64, 1_000, None])
+@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.2)])
+def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact, precision, atol, budget):
+    classifier = inference.Classifier(folder, "tiny", precision=precision, tokens_a_batch=budget)
+    assert classifier._packs
+    np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=atol)
+    assert np.ptp(exact) > 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_batch_changes_only_the_last_digits(folder, texts, precision):
+    classifier = inference.Classifier(folder, "tiny", precision=precision)
+    whole = classifier.logits(texts)
+    order = np.random.default_rng(0).permutation(len(texts))
+    mixed = classifier.logits([texts[at] for at in order])
+    np.testing.assert_allclose(mixed, whole[order], rtol=0, atol=1e-5)
+    parts = [classifier.logits(texts[at : at + 37]) for at in range(0, len(texts), 37)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, rtol=0, atol=1e-5)
+
+
+def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch):
+    def missing(*_):
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr("biasgate.tasks.scoring.kinds.transformer_packing.attend", missing)
+    classifier = inference.Classifier(folder, "tiny")
+    assert not classifier._packs
+    np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=1e-4)
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(folder, texts, exact):
+    classifier = inference.Classifier(folder, "tiny", tokens_a_batch=10_000_000)
+    few = len(texts) - len(ODD)
+    many = texts[:few] * 400
+    classifier.logits(texts)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(2**30 / total)
+    try:
+        found = classifier.logits(many)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert classifier._budget < 10_000_000
+    np.testing.assert_allclose(found, np.tile(exact[:few], (400, 1)), rtol=0, atol=1e-4)

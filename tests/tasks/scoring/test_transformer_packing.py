@@ -1,0 +1,66 @@
+"""Packed texts score as padded ones do; a stand-in computes the GPU's attention on a CPU."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
+transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+
+from support.comments import ODD  # noqa: E402 - after the skip
+from support.encoders import WORDS, save  # noqa: E402 - needs torch
+
+from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds import transformer_packing as packing  # noqa: E402 - needs torch
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+FAMILY = ["Bert", "Camembert", "Electra", "Roberta", "XLMRoberta"]
+LABELS = {0: "neutral", 1: "toxic"}
+
+
+def in_turn(query, key, value, starts, longest, scale):
+    """What the kernel computes, one text after another."""
+    assert int(starts.diff().max()) == longest
+    found = torch.full_like(query, torch.nan)  # nothing may read what is not of a text
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        given = (one[:, start:end].transpose(1, 2) for one in (query, key, value))
+        attended = torch.nn.functional.scaled_dot_product_attention(*given, scale=scale)
+        found[:, start:end] = attended.transpose(1, 2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(2)
+    return [" ".join(rng.choice(WORDS, n)) for n in rng.integers(0, 90, 20)] + ODD
+
+
+def as_model(folder, family):
+    """Replace the model in a folder by one of another class with the same shape."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    kind = getattr(transformers, f"{family}Config")
+    shape = {name: value for name, value in config.to_dict().items() if name != "model_type"}
+    shape |= {"max_position_embeddings": 80, "embedding_size": 16}
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(kind(**shape))
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("family", FAMILY)
+@pytest.mark.parametrize("budget", [8, 300, 100_000])
+def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, monkeypatch):
+    folder = save(tmp_path / "tiny", LABELS)
+    model = as_model(folder, family).eval()
+    monkeypatch.setattr(packing, "attend", in_turn)
+    monkeypatch.setattr(packing, "_works", lambda _: True)
+    classifier = inference.Classifier(folder, "tiny", tokens_a_batch=budget)
+    assert classifier._packs
+    found = classifier.logits(texts)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.inference_mode():
+        for text, logits in zip(texts, found, strict=True):
+            given = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
+            expected = model(**given).logits[0].numpy()
+            np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
+    assert np.ptp(found) > 0.2

@@ -1,0 +1,77 @@
+"""Tokens in flat arrays are those that transformers gives in lists."""
+
+import numpy as np
+import pytest
+
+transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+pytest.importorskip("torch", reason="needs the extra `text` (torch and transformers)")
+
+from support.comments import ODD  # noqa: E402 - after the skip
+from support.encoders import WORDS, save  # noqa: E402 - needs torch
+
+from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens  # noqa: E402 - needs torch
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+TEXTS = ["you are kind", *ODD, " ".join(WORDS)]
+
+
+def word_pieces(folder):
+    return transformers.AutoTokenizer.from_pretrained(save(folder / "tiny", {0: "a", 1: "toxic"}))
+
+
+def with_types(folder):
+    """As XLNet's: the last token of a text has a type of its own."""
+    from tokenizers.processors import TemplateProcessing  # noqa: PLC0415 - needs the extra
+
+    made = word_pieces(folder)
+    special = [("[CLS]", 2), ("[SEP]", 3)]
+    made.backend_tokenizer.post_processor = TemplateProcessing("[CLS] $0 [SEP]:1", None, special)
+    return made
+
+
+def in_python(_):
+    return transformers.CanineTokenizer(model_max_length=64)
+
+
+@pytest.mark.parametrize("make", [word_pieces, with_types, in_python])
+def test_tokens_are_those_of_transformers(make, tmp_path):
+    numbers = list(range(len(TEXTS)))[::-1]
+    tokenizer = make(tmp_path)
+    given = tokenizer([TEXTS[number] for number in numbers], truncation=True, max_length=20)
+    made = Tokenizer(tokenizer, 20).tokens(TEXTS, numbers)
+    assert made.numbers.tolist() == numbers
+    assert made.lengths.tolist() == [len(ids) for ids in given["input_ids"]]
+    for name, values in made.values.items():
+        assert values.tolist() == [one for row in given[name] for one in row], name
+    assert set(made.values) == set(given) - {"attention_mask"}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padded_batches_are_those_of_transformers(side, tmp_path):
+    tokenizer = word_pieces(tmp_path)
+    tokenizer.padding_side = side
+    expected = tokenizer(TEXTS, truncation=True, padding="max_length", max_length=24)
+    ours = Tokenizer(tokenizer, 24)
+    padded = ours.padded(ours.tokens(TEXTS, range(len(TEXTS))), 24)
+    assert set(padded) == set(expected)
+    for name, values in padded.items():
+        assert values.tolist() == expected[name], name
+
+
+def test_sorted_and_cut_texts_keep_their_tokens():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 9, 50)
+    owners = np.repeat(np.arange(50), lengths)
+    both = {"input_ids": owners * 100 + np.arange(owners.size), "token_type_ids": owners}
+    tokens = Tokens(np.arange(50), lengths, both)
+    cut = Tokens.joined([tokens.part(0, 20), tokens.part(20, 21), tokens.part(21, 50)])
+    for one in (cut, cut.longest_first()):
+        at = 0
+        for number, length in zip(one.numbers, one.lengths, strict=True):
+            start = lengths[:number].sum()
+            for name, values in both.items():
+                mine = one.values[name][at : at + length]
+                assert mine.tolist() == values[start : start + lengths[number]].tolist()
+            at += length
+    assert (np.diff(cut.longest_first().lengths) <= 0).all()
