@@ -106,7 +106,7 @@ SITUATIONS = (
     Situation(
         "BPSN of white lower by the margin", RELATIVE, group="white", harmless=AUC_DOWN, passes=0.05
     ),
-    Situation("BPSN of hindu .45 lower", RELATIVE, group=HINDU, harmless=SEPARATION),
+    Situation("BPSN of hindu .43 lower", RELATIVE, group=HINDU, harmless=SEPARATION),
     Situation("BPSN of gay at the floor", ABSOLUTE, harmless=TO_FLOOR, both=True, passes=0.05),
 )
 
