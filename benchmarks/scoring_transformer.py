@@ -28,6 +28,8 @@ from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chose
 ROWS = 2_000 if torch.cuda.is_available() else 1_000
 FITTED_ON, ROUNDS = 1_000, 3
 BATCH_SIZES = (32, 128, 512) if torch.cuda.is_available() else (1, 8, 32)
+# A pipeline would switch this off for everything else in its process.
+os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 
 def measure(rows: int | None = None) -> Measurement:

@@ -51,6 +51,8 @@ def measure(rows: int | None = None) -> Measurement:
         pipeline = transformers.pipeline(
             "text-classification", name, device=DEVICE, dtype=getattr(torch, precision)
         )
+    classifier.logits(texts[:SHARD])
+    memory = torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else None
     batch_size = best_batch_size(pipeline, few, BATCH_SIZES)
     contenders = {
         "shards": lambda: [
@@ -59,7 +61,6 @@ def measure(rows: int | None = None) -> Measurement:
         "whole": lambda: classifier.logits(texts),
         "pipeline": lambda: pipeline_scores(pipeline, few, batch_size),
     }
-    classifier.logits(texts[:SHARD])
     seconds = time_in_turns(contenders, ROUNDS, {})
     n_scored = {"shards": n_rows, "whole": n_rows, "pipeline": len(few)}
     per_comment = {name: [one / n_scored[name] for one in took] for name, took in seconds.items()}
@@ -90,7 +91,7 @@ def measure(rows: int | None = None) -> Measurement:
             "Tflop/s of a product of matrices": product / 1e12,
             "share of a product of matrices": reached / product,
             **({"share of the maker's peak": reached / peak} if peak else {}),
-            **({"most GiB on the GPU": torch.cuda.max_memory_allocated() / 2**30} if gpu else {}),
+            **({"GiB on the GPU, at most": memory} if memory else {}),
         },
         packages=("torch", "transformers", "tokenizers"),
     )

@@ -21,7 +21,9 @@ LABELS = {0: "neutral", 1: "toxic"}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     # Heads of 32 numbers, since the kernels want multiples of 8.
-    return save(tmp_path_factory.mktemp("models") / "tiny", LABELS, hidden_size=64)
+    return save(
+        tmp_path_factory.mktemp("models") / "tiny", LABELS, hidden_size=64, initializer_range=0.15
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def exact(folder, texts):
 
 
 @pytest.mark.parametrize("budget", [64, 1_000, None])
-@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.2)])
+@pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.1)])
 def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact, precision, atol, budget):
     classifier = inference.Classifier(folder, "tiny", precision=precision, tokens_a_batch=budget)
     assert classifier._packs

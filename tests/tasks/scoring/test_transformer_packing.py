@@ -64,3 +64,16 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
             expected = model(**given).logits[0].numpy()
             np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
     assert np.ptp(found) > 0.2
+
+
+def test_the_last_layer_computes_the_first_token_alone(texts, tmp_path):
+    classifier = inference.Classifier(save(tmp_path / "tiny", LABELS), "tiny")
+    seen = []
+    for layer in classifier._model.base_model.encoder.layer:
+        layer.intermediate.register_forward_pre_hook(
+            lambda _, given: seen.append(given[0].shape[:2])
+        )
+    classifier.logits(texts)
+    before, last = seen[::2], seen[1::2]
+    assert all(n_tokens > 1 for _, n_tokens in before)
+    assert last == [(n_texts, 1) for n_texts, _ in before]
