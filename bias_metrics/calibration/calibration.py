@@ -222,7 +222,7 @@ def calibration_report(
     >>> y_score = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
     >>> found = calibration_report(y_true, y_score, {"gay": gay})
     >>> print(found.subgroups["gay"].bias, found.gaps["gay"]["calibration_gap"])
-    0.200 [0.089, 0.311] 0.200 [0.046, 0.354]
+    0.200 [0.068, 0.332] 0.200 [0.015, 0.385]
     """
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
@@ -290,13 +290,18 @@ def compare_calibration(
     ValueError, TypeError
         As `calibration_report`.
 
+    References
+    ----------
+    Brier (1950), Monthly Weather Review 78. Zou (2007), Psychological Methods 12 (intervals of
+    differences from the limits of each).
+
     Examples
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> a = [0.3, 0.5, 0.5, 0.7] * 20
     >>> b = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
     >>> print(compare_calibration(y_true, a, b, {"gay": gay}).subgroups["gay"]["brier"])
-    -0.040 [-0.085, +0.005]
+    -0.040 [-0.093, +0.013]
     """
     rows = CalibratedRows.of(
         y_true,
