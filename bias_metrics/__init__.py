@@ -11,6 +11,14 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
+from bias_metrics.calibration.binned import ReliabilityBin
+from bias_metrics.calibration.calibration import (
+    Calibrated,
+    CalibrationComparison,
+    CalibrationReport,
+    calibration_report,
+    compare_calibration,
+)
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias
 from bias_metrics.gate.verdict import RuleResult, Verdict
@@ -72,6 +80,9 @@ __all__ = [
     "BiasReport",
     "BootstrapReport",
     "BootstrapValue",
+    "Calibrated",
+    "CalibrationComparison",
+    "CalibrationReport",
     "CandidateComparisons",
     "CellAccuracy",
     "CounterfactualGap",
@@ -98,6 +109,7 @@ __all__ = [
     "PowerMeans",
     "RateGapComparison",
     "RateGaps",
+    "ReliabilityBin",
     "RollUp",
     "RuleResult",
     "SliceReports",
@@ -120,7 +132,9 @@ __all__ = [
     "bootstrap_bias",
     "bootstrap_comparison",
     "bpsn_auc",
+    "calibration_report",
     "compare_bias",
+    "compare_calibration",
     "compare_candidates",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",

@@ -1,12 +1,14 @@
 """The table of metrics: every metric once, with its properties and the words for it.
 
 A metric is a probability over pairs of rows (`Pair`: the AUCs and AEGs), a difference of error
-rates at a threshold (`Rate`), or computed from other metrics (neither). Everything that lists
+rates at a threshold (`Rate`) or of calibration (`Calibration`), or computed from other metrics
+(none of these). Everything that lists
 metrics (measuring, intervals, rules of the gate, words, tables, pictures) reads this table.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -65,6 +67,20 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """A number that compares scores, as probabilities, with labels: subgroup minus background.
+
+    Attributes
+    ----------
+    of : {"bias", "brier", "slope"}
+        Mean score minus the share of positives, Brier score, or slope of a logistic regression
+        of the labels on the log-odds of the scores.
+    """
+
+    of: Literal["bias", "brier", "slope"]
+
+
+@dataclass(frozen=True)
 class Metric:
     """One metric.
 
@@ -76,8 +92,8 @@ class Metric:
         Name in tables and pictures.
     scopes : tuple of {"overall", "subgroup", "aggregate"}
         What it describes: all rows, one subgroup, all subgroups together.
-    compares : Pair, Rate or None
-        Which rows it compares; None if it is computed from other metrics.
+    compares : Pair, Rate, Calibration or None
+        Which rows it compares, and how; None if it is computed from other metrics.
     ideal : {0, 1}
         The best value. 1: higher is better. 0: signed, and either sign is harm.
     largest : float
@@ -97,7 +113,7 @@ class Metric:
     name: str
     title: str
     scopes: tuple[Scope, ...]
-    compares: Pair | Rate | None
+    compares: Pair | Rate | Calibration | None
     question: str
     harm: str = ""
     ideal: Literal[0, 1] = 1
@@ -117,11 +133,18 @@ class Metric:
         return isinstance(self.compares, Rate)
 
     @property
+    def needs_probabilities(self) -> bool:
+        """Whether it takes scores as probabilities."""
+        return isinstance(self.compares, Calibration)
+
+    @property
     def classes(self) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
         """The classes it compares: of the subgroup, and of the background."""
         compares = self.compares
         if compares is None:
             return CLASSES, ()
+        if isinstance(compares, Calibration):
+            return CLASSES, CLASSES
         if isinstance(compares, Rate):
             return compares.of, compares.of
         if compares.inside:
@@ -213,6 +236,41 @@ _TABLE = (
         ideal=0,
         sides=("less often", "more often"),
     ),
+    Metric(
+        "calibration_gap",
+        "Calibration gap",
+        ("subgroup",),
+        Calibration("bias"),
+        question="how much more the scores of comments that mention {of} exceed their share of "
+        "toxic ones than other scores do (calibration gap)",
+        harm="as probabilities, scores of comments that mention {group} are {side} than others",
+        ideal=0,
+        largest=2.0,
+        sides=("more too low, or less too high,", "more too high, or less too low,"),
+    ),
+    Metric(
+        "brier_gap",
+        "Brier gap",
+        ("subgroup",),
+        Calibration("brier"),
+        question="how much farther from the labels the scores of comments that mention {of} are "
+        "than other scores (Brier gap)",
+        harm="scores of comments that mention {group} are {side} the labels than others",
+        ideal=0,
+        sides=("nearer to", "farther from"),
+    ),
+    Metric(
+        "slope_gap",
+        "Slope gap",
+        ("subgroup",),
+        Calibration("slope"),
+        question="how much more or less extreme than other scores those of comments that mention "
+        "{of} should be (slope gap)",
+        harm="scores of comments that mention {group} are {side} than others, as probabilities",
+        ideal=0,
+        largest=math.inf,
+        sides=("more overconfident", "more underconfident"),
+    ),
 )
 
 METRICS = {one.name: one for one in _TABLE}
@@ -228,6 +286,12 @@ def threshold_metrics() -> dict[str, Rate]:
     """Return what each metric at a threshold compares, by name."""
     found = {name: one.compares for name, one in METRICS.items()}
     return {name: one for name, one in found.items() if isinstance(one, Rate)}
+
+
+def calibration_metrics() -> dict[str, Calibration]:
+    """Return what each metric of calibration compares, by name."""
+    found = {name: one.compares for name, one in METRICS.items()}
+    return {name: one for name, one in found.items() if isinstance(one, Calibration)}
 
 
 PAIRS = {one.name: one.compares for one in _TABLE if isinstance(one.compares, Pair)}

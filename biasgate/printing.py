@@ -137,6 +137,8 @@ def explained(report: Report) -> list[str]:
             f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
             f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors['worst_group_accuracy'])}"
         )
+    if "calibration" in report:
+        lines.append(report["calibration"]["sentence"])
     return lines + analysis_sentences(report)
 
 

@@ -206,8 +206,7 @@ def _of_weighted(pair: WeightedPair, z: float | None, *, flip: bool) -> MetricVa
     if lack := pair.lack():
         return MetricValue(value, lack)
     std_error, freedom = pair.error
-    stretched = quantile(math.erf(z / math.sqrt(2)), freedom) / z * std_error
-    low, high = auc_interval(value, stretched, *pair.sizes, z)
+    low, high = auc_interval(value, std_error, *pair.sizes, z, freedom=freedom)
     return MetricValue(value, std_error=std_error, low=low, high=high)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def wilson_interval(share: float, n: int, z: float) -> tuple[float, float]:
+def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     """Return Wilson's score interval of a share of `n` rows.
 
     References

@@ -19,6 +19,7 @@ from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, WORST, Rule, Waiver
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
+from bias_metrics.metrics import METRICS
 from bias_metrics.suggestion import did_you_mean
 
 WORST_FIRST: tuple[Outcome, ...] = ("error", "fail", "insufficient", "pass")
@@ -41,6 +42,11 @@ def thresholds_needed(rules: Sequence[Rule]) -> dict[str, set[str]]:
             rivals = {kind for kind, _ in rule.checks if kind in RIVALS}
             found.setdefault(rule.threshold, {"candidate"}).update(rivals)
     return found
+
+
+def needs_calibration(rules: Sequence[Rule]) -> bool:
+    """Say whether a rule is about calibration, which is measured only if asked for."""
+    return any(METRICS[rule.metric].needs_probabilities for rule in rules)
 
 
 def decide(
@@ -143,13 +149,19 @@ class _Judge:
 
 
 def _refuse_missing_thresholds(rule: Rule, found: Evidence) -> None:
-    """Refuse evidence that was not measured at a rule's threshold."""
+    """Refuse evidence that was not measured at a rule's threshold, or lacks its calibration."""
     rivals = [getattr(found, kind) for kind, _ in rule.checks if kind in RIVALS]
     for content in (found.report, *rivals):
         if rule.threshold is None or content is None:
             continue
         if rule.threshold not in content.get("thresholds", {}):
             msg = f"`evidence` must be measured at threshold {rule.threshold!r} for {rule.name}."
+            raise ValueError(msg)
+    if not METRICS[rule.metric].needs_probabilities:
+        return
+    for content in (found.report, *rivals):
+        if content is not None and "calibration" not in content:
+            msg = f"`evidence` must have the calibration that {rule.name} is about."
             raise ValueError(msg)
 
 

@@ -134,7 +134,9 @@ def category_target(
 
 
 def _path(rule: Rule, within: str, name: str) -> tuple[str, ...]:
-    at = () if rule.threshold is None else ("thresholds", rule.threshold)
+    at: tuple[str, ...] = () if rule.threshold is None else ("thresholds", rule.threshold)
+    if METRICS[rule.metric].needs_probabilities:
+        at = ("calibration",)
     return (*at, within, name, rule.metric)
 
 

@@ -9,6 +9,7 @@ from bias_metrics.plot._curves import equality_curve, equality_curves
 from bias_metrics.plot._distributions import distribution_panels, score_distributions
 from bias_metrics.plot._forest import intervals
 from bias_metrics.plot._heatmaps import comparison, heatmap
+from bias_metrics.plot._reliability import reliability, reliability_panels
 from bias_metrics.plot._terms import per_term_scatter
 
 __all__ = [
@@ -19,5 +20,7 @@ __all__ = [
     "heatmap",
     "intervals",
     "per_term_scatter",
+    "reliability",
+    "reliability_panels",
     "score_distributions",
 ]

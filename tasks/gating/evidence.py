@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from bias_metrics import equal_error_range
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics.gate.decide import EvidenceKey
+from bias_metrics.gate.decide import EvidenceKey, needs_calibration
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -120,7 +120,8 @@ class EvidenceFile:
         hierarchy : Hierarchy, optional
             Categories in which small groups are judged.
         rules : sequence of Rule
-            Which decide, given a hierarchy, what is a small group.
+            Which decide whether calibration is measured and, given a hierarchy, what is a small
+            group.
 
         Returns
         -------
@@ -134,7 +135,7 @@ class EvidenceFile:
         """
         found = {}
         for slice_, confidence in keys:
-            measuring = self._measuring(slice_, thresholds)
+            measuring = self._measuring(slice_, thresholds, calibrated=needs_calibration(rules))
             one = measuring.evidence(confidence)
             if hierarchy is not None and self._is_sample:
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
@@ -152,7 +153,11 @@ class EvidenceFile:
         return self._measuring(None, {}).evidence(confidence, categories)
 
     def _measuring(
-        self, slice_: str | None, thresholds: Mapping[str, Mapping[str, float]]
+        self,
+        slice_: str | None,
+        thresholds: Mapping[str, Mapping[str, float]],
+        *,
+        calibrated: bool = False,
     ) -> Measuring:
         rows = self._rows(slice_)
         return Measuring(
@@ -162,6 +167,7 @@ class EvidenceFile:
             is_sample=self._is_sample,
             thresholds=thresholds,
             span=self._span,
+            calibrated=calibrated,
         )
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:

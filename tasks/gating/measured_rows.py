@@ -25,8 +25,9 @@ from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, Rule
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, Rolled
-from bias_metrics.metrics import SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import SUBGROUP_METRICS, calibration_metrics, threshold_metrics
 from bias_metrics.report.jointly import bonferroni_level, joint_level
+from biasgate.tasks.gating.measured_calibration import add_calibration
 
 CANDIDATE = "candidate"
 Span = tuple[float, float] | None
@@ -61,6 +62,8 @@ class Measuring:
         By name and role: thresholds for rules on error rates.
     span : callable
         From a threshold's name, role and confidence to its uncertainty.
+    calibrated : bool
+        Whether to measure calibration too.
     """
 
     rows: Rows
@@ -69,6 +72,7 @@ class Measuring:
     is_sample: bool
     thresholds: Mapping[str, Mapping[str, float]]
     span: Callable[[str, str, float], Span]
+    calibrated: bool = False
 
     @property
     def rivals(self) -> list[str]:
@@ -105,6 +109,9 @@ class Measuring:
         differences = {name: one.to_dict() for name, one in compared.items()}
         for name in self.thresholds:
             self._add_errors(name, members, report, differences, options)
+        if self.calibrated:
+            given = (rows.labels, rows.scores, members)
+            add_calibration(*given, report, differences, options | {"sample_weight": rows.weights})
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
@@ -141,10 +148,11 @@ class Measuring:
         """Return the confidence at which all bounds of some identities hold together.
 
         `roles` are those that the candidate is compared with; its own for its own numbers.
-        Bonferroni's if error rates are among the numbers, or rows have weights.
+        Bonferroni's if error rates or calibration are among the numbers, or rows have weights.
         """
-        if self.thresholds or self.rows.weights is not None:
+        if self.thresholds or self.calibrated or self.rows.weights is not None:
             n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
+            n += len(calibration_metrics()) * self.calibrated
             return bonferroni_level(len(of) * n, alpha)
         scores = self.rows.scores
         families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
@@ -285,7 +293,8 @@ def _lacks(rule: Rule, found: Evidence) -> bool:
 
 def _set_apart(content: dict[str, Any], categories: set[str]) -> None:
     """Move categories from the subgroups to their own key."""
-    for place in (content, *content.get("thresholds", {}).values()):
+    calibrated = [content["calibration"]] if "calibration" in content else []
+    for place in (content, *content.get("thresholds", {}).values(), *calibrated):
         subgroups = place["subgroups"]
         place["categories"] = {name: subgroups.pop(name) for name in categories & set(subgroups)}
 

@@ -22,6 +22,7 @@ from bias_metrics import (
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,
     Bias,
@@ -218,5 +219,8 @@ def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:
 
 @task(name="explain bias", task_run_name="explain {layout.folder!m}")
 def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
-    """Diagnose identities and count errors at thresholds. Only reads, safe to retry."""
-    return explain(layout, bias, threshold)
+    """Diagnose identities, count errors at thresholds, measure calibration.
+
+    Only reads, safe to retry.
+    """
+    return {**explain(layout, bias, threshold), "calibration": calibrate(layout)}

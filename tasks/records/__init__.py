@@ -5,6 +5,7 @@ checker finds a wrong key. A test compares the types with real files.
 """
 
 from biasgate.tasks.records.bound import Bound, FileRecord
+from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.numbers import (
     Bias,
     Cell,
@@ -65,6 +66,7 @@ __all__ = [
     "BesideChance",
     "Bias",
     "Bound",
+    "Calibration",
     "CandidateDecision",
     "Cell",
     "CellAccuracy",

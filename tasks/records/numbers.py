@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NotRequired, cast
+from typing import Any, NotRequired, cast
 
 from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
 
@@ -89,8 +89,8 @@ def bias_record(bias: BiasReport) -> Bias:
     return cast("Bias", bias.to_dict())
 
 
-def metric_cells(measured: Subgroup | PowerMean) -> Mapping[str, Cell]:
-    """Return the numbers of an identity, or the power means, by metric.
+def metric_cells(measured: Mapping[str, Any]) -> Mapping[str, Cell]:
+    """Return the numbers of an identity or of its calibration, or the power means, by metric.
 
     Other keys hold counts; do not read those from the result.
     """

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from bias_metrics._core.weighting import WeightKind
 from biasgate.tasks.records.bound import Bound
+from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.numbers import Bias, Cell, Value
 
 
@@ -144,6 +145,7 @@ class Explained(TypedDict):
     diagnosis: Diagnoses
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
+    calibration: NotRequired[Calibration]
 
 
 class AnalysisRecord(TypedDict):
@@ -170,6 +172,7 @@ class Numbers(TypedDict):
 
     bias: Bias
     thresholds: dict[str, AtThreshold]
+    calibration: NotRequired[Calibration]
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:

@@ -45,12 +45,31 @@ def score_distributions(report: Report, layout: Layout) -> Figure:
     )
 
 
+def reliability_panels(report: Report) -> Figure | None:
+    """Draw the reliability of each identity; only the worst of many, None if there is none."""
+    if "calibration" not in report or "reason" in report["calibration"]:
+        return None
+    found = report["calibration"]
+    shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
+    return plot.reliability_panels(
+        {name: found["subgroups"][name] for name in shown if name in found["subgroups"]}
+        or {"all comments": found["overall"]},
+        overall=found["overall"],
+        title=_title(report) + left_out,
+    )
+
+
 @task(name="draw figures", task_run_name="draw {folder!m}")
 def draw_figures(report: Report, layout: Layout, folder: str) -> None:
-    """Write `heatmap.png` and `distributions.png`. Safe to retry."""
+    """Write `heatmap.png`, `distributions.png` and, of probabilities, `reliability.png`.
+
+    Safe to retry.
+    """
     say(f"drawing {_title(report)}", aside=True)
     metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
     score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
+    if figure := reliability_panels(report):
+        figure.savefig(Path(folder) / "reliability.png", dpi=110)
 
 
 def _title(report: Report) -> str:

@@ -11,7 +11,13 @@ from typing import Any
 
 from bias_metrics import BiasReport
 from bias_metrics.gate.decide import WORST_FIRST
-from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, SUBGROUP_METRICS, threshold_metrics
+from bias_metrics.metrics import (
+    EQUAL_ERRORS,
+    GIVEN,
+    SUBGROUP_METRICS,
+    calibration_metrics,
+    threshold_metrics,
+)
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
@@ -37,6 +43,7 @@ from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
 SCHEMA_VERSION = 1
 _TOLD = 20
+CALIBRATION = ("brier", "slope", "calibration_error", *calibration_metrics())
 ERROR_RATES = ("false_positive_rate", "false_negative_rate")
 AT = {EQUAL_ERRORS: "at_equal_errors", GIVEN: "at_threshold"}
 # A spreadsheet takes a cell that starts so for a formula, unless it is a number or one word.
@@ -75,7 +82,7 @@ def build_report(
     -------
     dict
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
-        `look_first` and `warnings`; `analyses` by kind, if there are any.
+        `look_first`, `warnings` and `calibration`; `analyses` by kind, if there are any.
     """
     choices = {
         **choices,
@@ -105,6 +112,8 @@ def build_report(
         "look_first": explained["look_first"],
         "warnings": cautions(bias, choices, candidate, unmatched),
     }
+    if "calibration" in explained:
+        report["calibration"] = explained["calibration"]
     if analysed:
         report["analyses"] = dict(analysed)
     return report
@@ -128,6 +137,10 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
         for metric in threshold_metrics():
             gaps = [errors["gaps"][name][metric] for name in subgroups]
             _add_cells(table, f"{metric}_{AT[kind]}", gaps)
+    calibrated = report["calibration"]["subgroups"] if "calibration" in report else {}
+    for metric in CALIBRATION if calibrated else ():
+        known = [metric_cells(calibrated[name])[metric] for name in subgroups]
+        _add_cells(table, metric, known)
     return table
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
 from biasgate.tasks.common.prefect_task import say, task
@@ -83,12 +83,25 @@ def metric_keys(report: Numbers) -> dict[str, float]:
         cells.append((f"fned/{kind}", errors["fned"]))
         cells.append((f"worst_group_accuracy/{kind}", errors["worst_group_accuracy"]))
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
+    cells += _calibration_cells(report)
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
         msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} occurs twice."
         raise ValueError(msg)
     return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
+
+
+def _calibration_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
+    """Yield Brier score, slope and calibration error of all rows, and the gaps of each identity."""
+    if "calibration" not in report:
+        return
+    overall = metric_cells(report["calibration"]["overall"])
+    for name in ("brier", "slope", "calibration_error"):
+        yield f"{name}/overall", overall[name]
+    for group, cells in report["calibration"]["subgroups"].items():
+        for metric in calibration_metrics():
+            yield f"{metric}/{metric_name(group)}", metric_cells(cells)[metric]
 
 
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:

@@ -1,0 +1,1 @@
+"""Calibration by subgroup: whether scores are the probabilities that they claim to be."""

@@ -1,0 +1,65 @@
+"""Third step, continued: whether scores are probabilities, overall and for each identity."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from bias_metrics import calibration_report
+from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.records import Calibration, Cell
+
+# Each identity takes a pass over all rows; if there are more, only all rows are measured.
+MOST = 64
+
+
+def calibrate(layout: Layout) -> Calibration:
+    """Measure the calibration of a candidate on a set.
+
+    Parameters
+    ----------
+    layout : Layout
+        The measured rows.
+
+    Returns
+    -------
+    dict
+        As `bias_metrics.calibration_report(...).to_dict()`, with a sentence.
+    """
+    groups = layout.masks()
+    found: dict[str, Any] = calibration_report(
+        layout.array("y_true"),
+        layout.array("y_score"),
+        groups if len(groups) <= MOST else {},
+        sample_weight=layout.array("weight") if layout.has_weights else None,
+        confidence=CONFIDENCE,
+        clusters=layout.clusters(),
+        background=layout.record["choices"]["background"],
+    ).to_dict()
+    known = cast("Calibration", found | {"sentence": ""})
+    return {**known, "sentence": calibration_sentence(known)}
+
+
+def calibration_sentence(found: Calibration) -> str:
+    """Say how far scores are from probabilities, and for which identity they are worst."""
+    if "reason" in found:
+        return f"Calibration is not measured: {found['reason']}."
+    overall = found["overall"]
+    slope = _number(overall["slope"])
+    text = (
+        f"As probabilities, scores differ from the share of toxic comments by "
+        f"{overall['bias']['value']:+.3f} in the mean; Brier score {_number(overall['brier'])}, "
+        f"slope {slope} (1 is best), calibration error {_number(overall['calibration_error'])}."
+    )
+    gaps = {name: one["calibration_gap"] for name, one in found["subgroups"].items()}
+    sizes = {name: abs(one["value"]) for name, one in gaps.items() if one["value"] is not None}
+    if not sizes:
+        return text
+    worst = max(sizes, key=lambda name: sizes[name])
+    gap = gaps[worst]
+    bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
+    apart = f"{gap['value']:+.3f}{bounds}"
+    return f"{text} Compared with others they are farthest off for {worst}: {apart}."
+
+
+def _number(cell: Cell) -> str:
+    return "undefined" if cell["value"] is None else f"{cell['value']:.3f}"

@@ -1,0 +1,449 @@
+"""Calibration by subgroup: scikit-learn and naive loops as oracles, by hand, and its rules."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bias_metrics import calibration_report, compare_calibration
+from bias_metrics._core.placements import squares_of
+from bias_metrics.calibration import estimates
+from bias_metrics.calibration.calibration import NUMBERS
+from bias_metrics.calibration.estimates import Sample, slope_of
+from bias_metrics.metrics import METRICS, calibration_metrics
+
+N = 600
+NAMES = ("bias", "brier", "slope")
+
+
+def draw(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    y_score = np.round(rng.beta(1.2, 2, n), 2)
+    gay = rng.random(n) < 0.4
+    y_true = rng.random(n) < np.clip(y_score - 0.1 * gay, 0, 1)
+    return y_true, y_score, {"gay": gay, "muslim": rng.random(n) < 0.2}
+
+
+def codes(seed=1, n=N):
+    return np.random.default_rng(seed).integers(0, 50, n)
+
+
+def weights(seed=2, n=N):
+    return np.random.default_rng(seed).lognormal(0, 0.6, n)
+
+
+def test_the_brier_score_is_scikit_learns():
+    metrics = pytest.importorskip("sklearn.metrics")
+    y_true, y_score, masks = draw()
+    weight = weights()
+    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    for name, rows in masks.items():
+        own = metrics.brier_score_loss(y_true[rows], y_score[rows], sample_weight=weight[rows])
+        assert report.subgroups[name].brier.value == pytest.approx(own, abs=1e-12)
+        other = metrics.brier_score_loss(y_true[~rows], y_score[~rows], sample_weight=weight[~rows])
+        assert report.backgrounds[name].brier.value == pytest.approx(other, abs=1e-12)
+        assert report.gaps[name]["brier_gap"].value == pytest.approx(own - other, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_bins", [2, 5, 10, 40])
+def test_reliability_is_scikit_learns(n_bins):
+    calibration = pytest.importorskip("sklearn.calibration")
+    y_true, y_score, masks = draw()
+    report = calibration_report(y_true, y_score, masks, n_bins=n_bins)
+    rows = masks["gay"]
+    positive, score = calibration.calibration_curve(
+        y_true[rows], y_score[rows], n_bins=n_bins, strategy="quantile"
+    )
+    bins = report.subgroups["gay"].reliability
+    assert [one.share_positive for one in bins] == pytest.approx(positive.tolist(), abs=1e-12)
+    assert [one.mean_score for one in bins] == pytest.approx(score.tolist(), abs=1e-12)
+    assert sum(one.n for one in bins) == rows.sum()
+    assert all(0 <= one.low <= one.share_positive <= one.high <= 1 for one in bins)
+
+
+def test_the_slope_is_that_of_a_logistic_regression():
+    linear = pytest.importorskip("sklearn.linear_model")
+    y_true, y_score, masks = draw()
+    weight = weights()
+    y_score = np.clip(y_score, 0.01, 0.99)
+    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    rows = masks["gay"]
+    x = np.log(y_score[rows] / (1 - y_score[rows]))[:, None]
+    model = linear.LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    model.fit(x, y_true[rows], sample_weight=weight[rows])
+    assert report.subgroups["gay"].slope.value == pytest.approx(model.coef_[0, 0], rel=1e-5)
+
+
+def test_the_slopes_error_is_the_robust_one_of_a_logistic_regression():
+    api = pytest.importorskip("statsmodels.api")
+    y_true, y_score, _ = draw()
+    y_score = np.clip(y_score, 0.01, 0.99)
+    x = api.add_constant(np.log(y_score / (1 - y_score)))
+    fitted = api.Logit(y_true.astype(float), x).fit(disp=0, cov_type="HC0")
+    found = calibration_report(y_true, y_score, {}).overall.slope
+    assert found.value == pytest.approx(fitted.params[1], rel=1e-8)
+    assert found.std_error == pytest.approx(fitted.bse[1] * math.sqrt(N / (N - 1)), rel=1e-8)
+
+
+def logistic(x, y, weight):
+    """A weighted logistic regression by many small steps uphill, with its robust error."""
+    design, found = np.stack([np.ones_like(x), x]), np.zeros(2)
+    for _ in range(60):
+        p = 1 / (1 + np.exp(-found @ design))
+        curvature = (design * (weight * p * (1 - p))) @ design.T
+        found = found + 0.5 * np.linalg.solve(curvature, design @ (weight * (y - p)))
+    each = (np.linalg.inv(curvature) @ design * (weight * (y - p)))[1]
+    return found[1], each
+
+
+def test_the_slope_and_its_error_are_those_of_a_naive_regression():
+    y_true, y_score, _ = draw()
+    y_score, weight = np.clip(y_score, 0.01, 0.99), weights()
+    found = calibration_report(y_true, y_score, {}, sample_weight=weight).overall.slope
+    share = weight / weight.sum()
+    value, each = logistic(np.log(y_score / (1 - y_score)), y_true.astype(float), share)
+    assert found.value == pytest.approx(value, rel=1e-8)
+    expected = math.sqrt(np.sum(each**2 / (1 - share)))
+    assert found.std_error == pytest.approx(expected, rel=1e-8)
+
+
+def test_by_hand():
+    y_true = [1, 0, 1, 0, 0, 1]
+    y_score = [0.5, 0.5, 1.0, 0.0, 0.2, 0.8]
+    found = calibration_report(y_true, y_score, {"gay": [1, 1, 0, 0, 0, 0]}, n_bins=2)
+    gay, other = found.subgroups["gay"], found.backgrounds["gay"]
+    assert (gay.bias.value, gay.brier.value) == (0.0, 0.25)
+    assert other.brier.value == pytest.approx((0.04 + 0.04) / 4)
+    assert found.gaps["gay"]["brier_gap"].value == pytest.approx(0.25 - 0.02)
+    assert found.gaps["gay"]["calibration_gap"].value == pytest.approx(0.0)
+    assert (gay.n, gay.n_positive, len(gay.reliability), len(other.reliability)) == (2, 1, 1, 0)
+
+
+def naive_mean(values, rows, weight=None):
+    """Mean, and each row's influence, with the correction for its share of the weight."""
+    weight = np.ones(values.size) if weight is None else weight
+    share = np.where(rows, weight, 0) / weight[rows].sum()
+    mean = share @ values
+    return mean, share * (values - mean) / np.sqrt(1 - share)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_errors_and_gaps_are_those_of_naive_sums(weighted):
+    y_true, y_score, masks = draw()
+    weight = weights() if weighted else None
+    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    loss = (y_score - y_true) ** 2
+    own, each = naive_mean(loss, masks["gay"], weight)
+    other, of_other = naive_mean(loss, ~masks["gay"], weight)
+    assert report.subgroups["gay"].brier.std_error == pytest.approx(math.sqrt(each @ each))
+    gap, apart = report.gaps["gay"]["brier_gap"], each - of_other
+    assert gap.value == pytest.approx(own - other)
+    assert gap.std_error == pytest.approx(math.sqrt(apart @ apart))
+    assert gap.low < gap.value < gap.high
+    stats = pytest.importorskip("scipy.stats")
+    reach = stats.t.ppf(0.975, squares_of([apart])[1]) * gap.std_error
+    assert gap.high == pytest.approx(gap.value + reach)
+
+
+def test_a_background_without_identities_has_no_identity():
+    y_true, y_score, masks = draw()
+    report = calibration_report(y_true, y_score, masks, background="no_identity")
+    outside = ~(masks["gay"] | masks["muslim"])
+    for name in masks:
+        assert report.backgrounds[name].n == outside.sum()
+        expected = np.mean((y_score - y_true)[outside])
+        assert report.backgrounds[name].bias.value == pytest.approx(expected)
+
+
+def test_frequencies_give_what_repeated_rows_give():
+    y_true, y_score, masks = draw()
+    times = np.random.default_rng(3).integers(0, 4, N)
+    rows = np.repeat(np.arange(N), times)
+    again = {name: mask[rows] for name, mask in masks.items()}
+    options = {"sample_weight": times, "weight_kind": "frequency"}
+    found = calibration_report(y_true, y_score, masks, clusters=codes(), **options)
+    repeated = calibration_report(y_true[rows], y_score[rows], again, clusters=codes()[rows])
+    assert found == repeated
+
+
+def test_equal_weights_are_no_weights():
+    y_true, y_score, masks = draw()
+    one = calibration_report(y_true, y_score, masks).to_dict()
+    other = calibration_report(y_true, y_score, masks, sample_weight=np.full(N, 4.0)).to_dict()
+    for name in NUMBERS:
+        found, expected = (each["subgroups"]["gay"][name] for each in (other, one))
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_clusters_add_up_the_influences_of_their_rows():
+    y_true, y_score, masks = draw()
+    clusters = codes()
+    found = calibration_report(y_true, y_score, masks, clusters=clusters)
+    rows, total = masks["gay"], np.zeros(50)
+    for side, sign in ((rows, 1), (~rows, -1)):
+        residual = (y_score - y_true)[side]
+        sums = np.bincount(clusters[side], residual - residual.mean(), 50) / side.sum()
+        total += sign * sums / np.sqrt(1 - np.bincount(clusters[side], minlength=50) / side.sum())
+    gap = found.gaps["gay"]["calibration_gap"]
+    assert gap.std_error == pytest.approx(math.sqrt(total @ total))
+    assert gap.n_clusters == 50
+    alone = calibration_report(y_true, y_score, masks).gaps["gay"]["calibration_gap"]
+    assert gap.row_std_error == pytest.approx(alone.std_error)
+
+
+def test_few_clusters_have_no_interval():
+    y_true, y_score, masks = draw()
+    clusters = codes() % 15
+    found = calibration_report(y_true, y_score, masks, clusters=clusters)
+    for cell in (found.overall.brier, found.gaps["gay"]["slope_gap"]):
+        assert cell.reason == "15 clusters where 20 are needed"
+        assert (cell.low, cell.std_error is None) == (None, False)
+    change = compare_calibration(y_true, y_score, y_score**2, masks, clusters=clusters)
+    one = change.subgroups["gay"]["brier_gap"]
+    assert (one.reason, one.low, one.n_clusters) == ("15 clusters where 20 are needed", None, 15)
+
+
+def naive_calibration_error(y_true, y_score, n_bins):
+    """The debiased error, bin by bin."""
+    edges = np.quantile(y_score, np.linspace(0, 1, n_bins + 1)[1:-1])
+    at, total = np.searchsorted(edges, y_score), 0.0
+    for one in np.unique(at):
+        rows = at == one
+        n, share = rows.sum(), y_true[rows].mean()
+        total += n / y_true.size * ((share - y_score[rows].mean()) ** 2)
+        total -= n / y_true.size * share * (1 - share) / (n - 1)
+    return math.sqrt(max(total, 0))
+
+
+@pytest.mark.parametrize("n_bins", [2, 10, 15])
+def test_the_calibration_error_is_that_of_a_naive_loop(n_bins):
+    y_true, y_score, masks = draw()
+    found = calibration_report(y_true, y_score, masks, n_bins=n_bins)
+    for name, rows in masks.items():
+        cell = found.subgroups[name].calibration_error
+        expected = naive_calibration_error(y_true[rows], y_score[rows], n_bins)
+        assert cell.value == pytest.approx(expected, abs=1e-12)
+        assert cell.low <= cell.value <= cell.high
+
+
+def test_an_error_below_chance_counts_as_0():
+    y_score = np.full(100, 0.5)
+    found = calibration_report(np.arange(100) < 50, y_score, {}).overall.calibration_error
+    assert (found.value, found.std_error, found.low) == (0.0, None, 0.0)
+    assert found.high > 0
+
+
+def test_clusters_of_one_row_each_leave_the_calibration_error_as_it_is():
+    y_true, y_score, _ = draw()
+    alone, clustered = (
+        calibration_report(y_true, y_score, {}, clusters=clusters).overall
+        for clusters in (None, np.arange(N))
+    )
+    for name in ("value", "low", "high"):
+        one, other = (getattr(found.calibration_error, name) for found in (alone, clustered))
+        assert one == pytest.approx(other, abs=1e-9)
+    for one, other in zip(alone.reliability, clustered.reliability, strict=True):
+        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=1e-9)
+
+
+def test_bands_of_clustered_rows_are_wider():
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(30), 20)
+    y_true, y_score = (rng.random(30) < 0.5)[clusters], rng.random(N)
+    alone, clustered = (
+        calibration_report(y_true, y_score, {}, clusters=one, n_bins=2).overall.reliability[0]
+        for one in (None, clusters)
+    )
+    assert clustered.high - clustered.low > 2 * (alone.high - alone.low)
+
+
+def test_a_bin_of_equal_labels_is_worth_its_clusters():
+    y_score = np.repeat([0.1, 0.9], 100)
+    clusters = np.tile(np.arange(25), 8)
+    found = calibration_report(y_score > 0.5, y_score, {}, clusters=clusters, n_bins=2).overall
+    n, z = 25, 1.959963984540054
+    assert found.reliability[0].high == pytest.approx(z**2 / (n + z**2))
+
+
+def test_bins_of_one_row_have_no_calibration_error():
+    found = calibration_report([0, 1, 0], [0.1, 0.5, 0.9], {}, n_bins=3).overall
+    assert found.calibration_error.reason == "fewer than 2 rows in a bin"
+
+
+def test_scores_that_are_no_probabilities_have_no_calibration():
+    y_true, y_score, masks = draw()
+    y_score = y_score.copy()
+    y_score[3] = 1.5
+    found = calibration_report(y_true, y_score, masks)
+    assert found.reason == "scores are not probabilities: got 1.5 (row 3)"
+    assert found.to_dict()["reason"] == found.reason
+    for cell in (found.overall.calibration_error, found.gaps["gay"]["brier_gap"]):
+        assert cell.value is None
+        assert "scores are not probabilities" in cell.reason
+    change = compare_calibration(y_true, y_score, y_true, masks).subgroups["gay"]["brier"]
+    assert "scores are not probabilities" in change.reason
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "reason"),
+    [
+        ([1, 1], [0.2, 0.3], "no negatives"),
+        ([0, 0], [0.2, 0.3], "no positives"),
+        ([0, 1], [0.2, 0.3], "separate the classes"),
+        ([1, 0], [0.2, 0.3], "separate the classes"),
+        ([1, 0], [0.2, 0.2], "all the same"),
+    ],
+)
+def test_a_slope_needs_classes_that_overlap(y_true, y_score, reason):
+    found = calibration_report(y_true * 5, y_score * 5, {"gay": [1] + [0] * 9})
+    assert reason in found.overall.slope.reason
+    assert found.gaps["gay"]["slope_gap"].reason.startswith("subgroup: ")
+
+
+def test_a_gap_says_whether_the_background_is_undefined():
+    found = calibration_report([1, 0, 1, 0], [0.4, 0.5, 0.6, 0.3], {"gay": [1, 1, 1, 1]})
+    assert found.gaps["gay"]["brier_gap"].reason == "background: no rows"
+    assert found.backgrounds["gay"].calibration_error.reason == "no rows"
+
+
+def test_one_row_has_a_value_but_no_interval():
+    found = calibration_report([1, 0, 1, 0], [0.4, 0.5, 0.6, 0.3], {"gay": [1, 0, 0, 0]})
+    cell = found.gaps["gay"]["brier_gap"]
+    assert cell.value == pytest.approx(0.36 - (0.25 + 0.16 + 0.09) / 3)
+    assert cell.reason == "fewer than 2 rows in subgroup or background"
+
+
+def test_extreme_scores_still_have_a_slope():
+    y_true = np.array([0, 1, 0, 1, 1, 0] * 20, dtype=float)
+    y_score = np.array([0.0, 1.0, 0.6, 0.4, 1.0, 0.0] * 20)
+    rows = np.arange(y_true.size)
+    sample = Sample(rows, y_true, np.ones(rows.size), None)
+    found = slope_of(y_score, sample)
+    assert 0 < found.value < 1
+    assert abs(found.influence.sum()) < 1e-9
+
+
+def test_a_slope_that_is_not_found_says_so(monkeypatch):
+    monkeypatch.setattr(estimates, "_ROUNDS", 1)
+    found = calibration_report(*draw()).overall.slope
+    assert (found.value, found.reason) == (None, "no slope was found in 1 steps")
+
+
+def test_a_difference_has_the_error_of_paired_rows():
+    y_true, y_score, masks = draw()
+    second = np.clip(y_score + np.random.default_rng(7).normal(0, 0.05, N), 0, 1)
+    found = compare_calibration(y_true, y_score, second, masks)
+    both = [(one - y_true) ** 2 for one in (y_score, second)]
+    (a, of_a), (b, of_b) = (naive_mean(loss, masks["gay"]) for loss in both)
+    cell = found.subgroups["gay"]["brier"]
+    assert (cell.first, cell.second) == pytest.approx((a, b))
+    assert cell.std_error == pytest.approx(math.sqrt((of_a - of_b) @ (of_a - of_b)))
+    assert cell.low < cell.value < cell.high
+    assert cell.size_low is None
+    gap = found.subgroups["gay"]["brier_gap"]
+    apart = [
+        naive_mean(loss, masks["gay"])[1] - naive_mean(loss, ~masks["gay"])[1] for loss in both
+    ]
+    change = apart[0] - apart[1]
+    assert gap.std_error == pytest.approx(math.sqrt(change @ change))
+    assert gap.size_low < abs(gap.first) - abs(gap.second) < gap.size_high
+
+
+def test_a_difference_of_clustered_rows_counts_its_clusters():
+    y_true, y_score, masks = draw()
+    found = compare_calibration(y_true, y_score, y_score**2, masks, clusters=codes())
+    assert found.overall["brier"].n_clusters == 50
+    assert found.subgroups["gay"]["calibration_gap"].size_high is not None
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_identical_scores_differ_by_0(clustered):
+    y_true, y_score, masks = draw()
+    clusters = codes() if clustered else None
+    found = compare_calibration(y_true, y_score, y_score, masks, clusters=clusters)
+    for cell in [*found.overall.values(), *found.subgroups["gay"].values()]:
+        assert (cell.value, cell.low, cell.high) == (0, 0, 0)
+
+
+def test_the_order_of_rows_does_not_matter():
+    y_true, y_score, masks = draw()
+    order = np.random.default_rng(9).permutation(N)
+    one = calibration_report(y_true, y_score, masks)
+    other = calibration_report(
+        y_true[order], y_score[order], {name: mask[order] for name, mask in masks.items()}
+    )
+    for name in NUMBERS:
+        found, expected = (getattr(each.subgroups["gay"], name) for each in (one, other))
+        assert found.value == pytest.approx(expected.value, rel=1e-9)
+        assert found.low == pytest.approx(expected.low, rel=1e-9)
+
+
+def test_flipping_a_subgroup_with_its_background_negates_the_gaps():
+    y_true, y_score, masks = draw()
+    gay = masks["gay"]
+    found = calibration_report(y_true, y_score, {"gay": gay, "not": ~gay}).gaps
+    for metric in calibration_metrics():
+        one, other = found["gay"][metric], found["not"][metric]
+        assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
+
+
+def test_reports_are_records_and_tables():
+    y_true, y_score, masks = draw()
+    report = calibration_report(y_true, y_score, masks)
+    assert len(report.rows()) == 2 * (len(NUMBERS) + 3) + len(NUMBERS)
+    assert "calibration_gap" in str(report)
+    plain = report.to_dict()["subgroups"]["gay"]
+    assert (
+        plain["brier_gap"]["value"]
+        == plain["brier"]["value"] - plain["background"]["brier"]["value"]
+    )
+    assert plain["reliability"][0].keys() == {"n", "mean_score", "share_positive", "low", "high"}
+    change = compare_calibration(y_true, y_score, y_score, masks)
+    assert change.to_dict()["subgroups"]["gay"].keys() == {*NAMES, *calibration_metrics()}
+    assert len(change.rows()) == 2 * 6 + 3
+
+
+def test_there_are_at_least_two_bins():
+    with pytest.raises(ValueError, match="`n_bins` must be at least 2; got 1"):
+        calibration_report(*draw(), n_bins=1)
+
+
+def test_metrics_of_calibration_compare_all_rows_of_both_sides():
+    for name in calibration_metrics():
+        metric = METRICS[name]
+        assert metric.needs_probabilities
+        assert metric.is_gap
+        assert metric.classes == (("positive", "negative"), ("positive", "negative"))
+
+
+SCORES = np.array([0.03, 0.08, 0.15, 0.25, 0.35, 0.45, 0.55, 0.7, 0.85, 0.95])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("n_own", [100, 400])
+@pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.7, -0.4)], ids=["calibrated", "not"])
+def test_intervals_hold(slope, shift, n_own, clustered):
+    rng = np.random.default_rng(17)
+    odds = np.log(SCORES / (1 - SCORES))
+    chance = 1 / (1 + np.exp(-(slope * odds + shift)))
+    truth = {
+        "calibration_gap": np.mean(SCORES - chance),
+        "slope_gap": slope - 1,
+        "brier_gap": np.mean((SCORES - chance) ** 2 + chance * (1 - chance))
+        - np.mean(SCORES * (1 - SCORES)),
+    }
+    n, n_samples = n_own + 1500, 600
+    gay = np.arange(n) < n_own
+    held = dict.fromkeys(truth, 0)
+    for _ in range(n_samples):
+        at = rng.integers(0, 10, n)
+        luck, clusters = rng.random(n), None
+        if clustered:
+            clusters = rng.integers(0, 100, n)
+            luck = np.where(rng.random(n) < 0.3, rng.random(100)[clusters], luck)
+        y_true = luck < np.where(gay, chance[at], SCORES[at])
+        cells = calibration_report(y_true, SCORES[at], {"gay": gay}, clusters=clusters).gaps["gay"]
+        for name, value in truth.items():
+            held[name] += cells[name].low <= value <= cells[name].high
+    assert all(0.92 <= one / n_samples <= 0.985 for one in held.values()), held

@@ -1,0 +1,79 @@
+"""Rules on calibration: ceilings, margins, and scores that are no probabilities."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from bias_metrics import calibration_report, compare_bias, compare_calibration, evaluate_bias
+from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
+from bias_metrics.gate.rules import Rule
+from bias_metrics.gate.verdict import Evidence
+
+N = 4000
+RNG = np.random.default_rng(0)
+CHANCE = RNG.beta(1.5, 2, N)
+Y_TRUE = RNG.random(N) < CHANCE
+MASKS = {"gay": RNG.random(N) < 0.3, "muslim": RNG.random(N) < 0.3}
+OFF = np.clip(CHANCE + 0.15 * MASKS["gay"], 0, 1)
+
+
+def judge(rule, y_score, champion=None):
+    report = evaluate_bias(Y_TRUE, y_score, MASKS, confidence=rule.level).to_dict()
+    options = {"confidence": rule.level}
+    report["calibration"] = calibration_report(Y_TRUE, y_score, MASKS, **options).to_dict()
+    compared = None
+    if champion is not None:
+        compared = compare_bias(Y_TRUE, y_score, champion, MASKS, **options).to_dict()
+        change = compare_calibration(Y_TRUE, y_score, champion, MASKS, **options)
+        compared["calibration"] = change.to_dict()
+    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report, compared))
+    verdict = decide(evidence, [rule], today=date(2026, 11, 22))
+    return {one.group: one for one in verdict.results}
+
+
+def test_a_ceiling_on_the_calibration_gap():
+    rule = Rule(metric="calibration_gap", scope="each", ceiling=0.08)
+    found = judge(rule, OFF)
+    assert (found["gay"].outcome, found["muslim"].outcome) == ("fail", "pass")
+    assert found["gay"].sentence.endswith(
+        "as probabilities, scores of comments that mention gay are more too high, or less too low, "
+        "than others."
+    )
+    assert judge(rule, CHANCE)["gay"].outcome == "pass"
+
+
+def test_the_worst_of_all():
+    found = judge(Rule(metric="calibration_gap", scope="worst", ceiling=0.08), OFF)
+    assert [(one.group, one.outcome) for one in found.values()] == [("gay", "fail")]
+
+
+@pytest.mark.parametrize("metric", ["calibration_gap", "brier_gap", "slope_gap"])
+def test_a_margin_against_the_champion(metric):
+    rule = Rule(metric=metric, scope="each", margin=0.4)
+    assert {one.outcome for one in judge(rule, CHANCE, CHANCE).values()} == {"pass"}
+    assert judge(rule, OFF, CHANCE)["muslim"].outcome == "pass"
+    strict = Rule(metric="calibration_gap", scope="each", margin=0.05)
+    worse = judge(strict, OFF, CHANCE)["gay"]
+    assert worse.outcome == "fail"
+    assert "the gap is wider" in worse.sentence
+    assert judge(strict, CHANCE, OFF)["gay"].outcome == "pass"
+
+
+def test_scores_that_are_no_probabilities_are_an_error():
+    found = judge(Rule(metric="brier_gap", scope="each", ceiling=0.1), CHANCE * 2 - 1)
+    assert found["gay"].outcome == "error"
+    assert "scores are not probabilities" in found["gay"].sentence
+
+
+def test_evidence_without_calibration_is_refused():
+    rule = Rule(metric="brier_gap", scope="each", ceiling=0.1)
+    report = evaluate_bias(Y_TRUE, CHANCE, MASKS).to_dict()
+    evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report))
+    with pytest.raises(ValueError, match=r"`evidence` must have the calibration that brier_gap"):
+        decide(evidence, [rule], today=date(2026, 11, 22))
+
+
+def test_only_rules_on_calibration_need_it():
+    assert needs_calibration([Rule(metric="slope_gap", scope="each", ceiling=0.1)])
+    assert not needs_calibration([Rule(metric="bpsn_auc", scope="each", floor=0.1)])

@@ -1,0 +1,57 @@
+"""Calibration, from the evaluation file to the report, the verdict and `verify`."""
+
+import json
+import logging
+
+import pytest
+from support.evaluations import POLICY, run, write_inputs
+from support.records import check_records
+
+RULES = POLICY.replace(
+    "rules: [",
+    "rules: [{metric: brier_gap, scope: each, ceiling: 0.2}, "
+    "{metric: calibration_gap, scope: each, ceiling: 0.3, margin: 0.05}, ",
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, prefect_server):
+    """A folder in which a file of scores was judged by its calibration, and what was printed."""
+    del prefect_server
+    folder = write_inputs(tmp_path_factory.mktemp("calibration"))
+    (folder / "own.yaml").write_text(RULES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+            patch.setattr(logging.getLogger(name), "disabled", True)
+        yield folder, run("evaluate", "file.yaml", "--output", "out", "--store", "store")
+
+
+def results(home):
+    return home[0] / "out" / "rows" / "file"
+
+
+def test_rules_on_calibration_are_judged(home):
+    assert home[1][0] == 0, home[1][1]
+    verdict = json.loads((results(home) / "verdict.json").read_text("utf-8"))
+    outcomes = {one["rule"]: one["outcome"] for one in verdict["results"]}
+    assert outcomes["brier_gap/each"] == "pass"
+
+
+def test_the_report_has_the_calibration_in_numbers_words_and_a_picture(home):
+    assert "report.json" in check_records(home[0] / "out")
+    report = json.loads((results(home) / "report.json").read_text("utf-8"))
+    found = report["calibration"]
+    assert found["subgroups"]["gay"]["brier_gap"]["low"] is not None
+    assert " ".join(found["sentence"].split()) in home[1][1]
+    assert (results(home) / "reliability.png").stat().st_size > 1000
+    table = (results(home) / "bias_metrics.csv").read_text("utf-8").splitlines()
+    row = dict(zip(*(line.split(",") for line in table[:2]), strict=True))
+    gap = found["subgroups"]["gay"]["calibration_gap"]
+    assert float(row["calibration_gap_low"]) == gap["low"]
+
+
+@pytest.mark.usefixtures("home")
+def test_the_verdict_is_recomputed_with_its_calibration():
+    code, said = run("verify", "toxicity", "--store", "store")
+    assert code == 0, said

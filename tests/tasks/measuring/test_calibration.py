@@ -1,0 +1,101 @@
+"""Calibration in the pipeline: the numbers of the library, in words, in tables and in MLflow."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bias_metrics import calibration_report, evaluate_bias
+from biasgate.tasks.measuring import calibration
+from biasgate.tasks.measuring.calibration import calibrate, calibration_sentence
+from biasgate.tasks.reporting.figures import reliability_panels
+from biasgate.tasks.tracking.log_runs import metric_keys
+
+N = 400
+RNG = np.random.default_rng(0)
+SCORE = RNG.random(N)
+LABEL = RNG.random(N) < SCORE
+GROUPS = {"gay": RNG.random(N) < 0.4, "deaf": np.zeros(N, dtype=bool)}
+WEIGHT = RNG.lognormal(0, 0.5, N)
+
+
+def laid_out(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
+    arrays = {"y_true": LABEL, "y_score": y_score, "weight": weights}
+    return SimpleNamespace(
+        record={"choices": {"background": "outside_subgroup"}},
+        array=arrays.__getitem__,
+        masks=lambda: groups,
+        clusters=lambda: clusters,
+        has_weights=weights is not None,
+    )
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHT], ids=["plain", "weighted"])
+def test_the_numbers_are_those_of_the_library(weights):
+    clusters = np.arange(N) // 4
+    found = calibrate(laid_out(weights=weights, clusters=clusters))
+    expected = calibration_report(LABEL, SCORE, GROUPS, sample_weight=weights, clusters=clusters)
+    assert found == expected.to_dict() | {"sentence": found["sentence"]}
+
+
+def test_the_sentence_names_the_identity_that_is_farthest_off():
+    found = calibrate(laid_out())
+    gap = found["subgroups"]["gay"]["calibration_gap"]
+    assert found["subgroups"]["deaf"]["calibration_gap"]["value"] is None
+    assert f"farthest off for gay: {gap['value']:+.3f} [{gap['low']:+.3f}" in found["sentence"]
+    assert "As probabilities, scores differ" in found["sentence"]
+
+
+def test_a_gap_without_interval_and_a_slope_without_value_are_told_plainly():
+    found = calibrate(laid_out(clusters=np.arange(N) % 5))
+    found["overall"]["slope"]["value"] = None
+    told = calibration_sentence(found)
+    assert "slope undefined" in told
+    assert told.endswith(f"{found['subgroups']['gay']['calibration_gap']['value']:+.3f}.")
+
+
+def test_without_identities_only_all_rows_are_told():
+    assert "Compared with others" not in calibrate(laid_out(groups={}))["sentence"]
+
+
+def test_very_many_identities_are_left_out(monkeypatch):
+    monkeypatch.setattr(calibration, "MOST", 1)
+    found = calibrate(laid_out())
+    assert found["subgroups"] == {}
+    assert found["overall"]["n"] == N
+
+
+def report_of(found):
+    bias = evaluate_bias(LABEL, SCORE, GROUPS).to_dict()
+    return {
+        "bias": bias,
+        "thresholds": {},
+        "calibration": found,
+        "candidate": {"name": "file"},
+        "evaluation_set": {"name": "rows"},
+    }
+
+
+def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
+    found = calibrate(laid_out(SCORE * 3))
+    assert found["sentence"].startswith("Calibration is not measured: scores are not probabilities")
+    assert reliability_panels(report_of(found)) is None
+    assert not any(key.startswith("brier") for key in metric_keys(report_of(found)))
+
+
+def test_runs_have_the_numbers_of_all_rows_and_the_gaps_of_each_identity():
+    found = calibrate(laid_out())
+    keys = metric_keys(report_of(found))
+    assert keys["brier/overall"] == found["overall"]["brier"]["value"]
+    assert keys["calibration_gap/gay"] == found["subgroups"]["gay"]["calibration_gap"]["value"]
+    assert "calibration_gap/deaf" not in keys
+
+
+def test_the_figure_shows_the_identities_or_else_all_comments(monkeypatch):
+    figure = reliability_panels(report_of(calibrate(laid_out())))
+    titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
+    assert titles == ["gay", "deaf"]
+    monkeypatch.setattr(calibration, "MOST", 1)
+    figure = reliability_panels(report_of(calibrate(laid_out())))
+    titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
+    assert titles == ["all comments"]
