@@ -122,6 +122,8 @@ AT_A_THRESHOLD = {
 RESAMPLED = {"bootstrap_bias"}
 # Gaps of error rates have their invariances in test_rates.py.
 RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
+# Calibration has its own, in calibration/test_calibration.py.
+CALIBRATION = {"calibration_report", "compare_calibration"}
 # Words have invariances of their own, in test_diagnosis.py.
 IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.
@@ -134,7 +136,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES),
+        *(RENAMED, RATES, CALIBRATION),
     )
 
 

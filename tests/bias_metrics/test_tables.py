@@ -42,7 +42,9 @@ RESULTS = {
     "bootstrap_comparison": lambda f: f(
         Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, rng=np.random.default_rng(0), n_replicates=5
     ),
+    "calibration_report": lambda f: f(*ROWS),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
+    "compare_calibration": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_candidates": lambda f: f(Y_TRUE, {"new": Y_SCORE[::-1]}, Y_SCORE, GROUPS),
     "compare_rate_gaps": lambda f: f(
         Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, threshold_a=0.5, threshold_b=0.4

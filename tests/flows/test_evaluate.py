@@ -24,6 +24,7 @@ FILES = {
     "model_card.md",
     "heatmap.png",
     "distributions.png",
+    "reliability.png",
 }
 
 
@@ -114,7 +115,8 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
     assert metrics["fped/equal_errors"] == at["fped"]["value"]
     assert metrics["worst_group_accuracy/equal_errors"] == at["worst_group_accuracy"]["value"]
     of_deaf = {key for key in metrics if key.endswith("/deaf")}
-    assert of_deaf == {"bpsn_auc/deaf", "negative_aeg/deaf", "n_rows/deaf", "n_positive/deaf"}
+    defined = {"bpsn_auc", "negative_aeg", "calibration_gap", "brier_gap", "n_rows", "n_positive"}
+    assert of_deaf == {f"{name}/deaf" for name in defined}
 
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):

@@ -19,7 +19,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
     return {
         "outcome": outcome,
         "champion": compared,
-        "policy": {"report_only": report_only},
+        "policy": {"name": "p", "digest": "d", "report_only": report_only},
         "evaluation_set": {"name": "comments"},
         "candidate": {"bound": {"what": "nothing", "not_bound": "A test has no model."}},
         "objective": objective,
