@@ -72,7 +72,7 @@ class Shards:
         if self.folder.create(name, content):
             return True
         if self.holds(number, ids):
-            return self.folder.read(name) == content
+            return bool(self.folder.read(name) == content)
         self.folder.write(name, content)
         return True
 

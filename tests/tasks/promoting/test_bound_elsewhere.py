@@ -64,6 +64,8 @@ def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
     assert require_champion(MODEL, gateway, store).version == "1"
     assert not list(temporary.iterdir())
     folder = biasgate.open_champion(MODEL, tracking_uri=uri, folder=tmp_path)
+    assert folder.parent == tmp_path  # so that whoever removes it removes everything
+    assert folder.stat().st_mode & 0o077 == 0
     assert (folder / "weights").read_text() == "judged"
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
     exchange()
