@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,15 +92,21 @@ def open_champion(
         replaced by a link since it was judged, or if its verdict names no files. Nothing is left
         behind.
     """
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.own_folders import own_folder  # noqa: PLC0415
     from biasgate.tasks.promoting.by_hand import open_champion as opened  # noqa: PLC0415
 
     gateway, sets = _registry(store, tracking_uri)
-    made = Path(tempfile.mkdtemp(prefix="biasgate-champion-", dir=folder))
-    try:
-        return opened(model, made, gateway, sets)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+    parent = Path(folder or tempfile.gettempdir())
+    if not parent.is_dir():
+        msg = f"open_champion: `folder` must be an existing folder; got {parent}. Make it first."
+        raise InputError(msg)
+    # A killed process leaves `own`, which the next one removes. The result is the caller's.
+    with own_folder(parent, "biasgate-") as own:
+        (own / "files").mkdir()
+        found = opened(model, own / "files", gateway, sets)
+        found.chmod(0o700)
+        return found.rename(parent / f"biasgate-champion-{uuid.uuid4().hex}")
 
 
 def require_attestation(

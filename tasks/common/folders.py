@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +14,8 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from biasgate.tasks.common.files import locked, whole_file
+
+_TRIES, _PAUSE_S = 3, 0.2
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,38 @@ class Folder:
                 temporary.write_bytes(content)
         else:
             self._system.pipe_file(f"{self._path}/{name}", content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file atomically, unless it exists; return whether this call wrote it.
+
+        Of several callers at once only one writes: on this machine if each holds the lock, and on
+        stores whose fsspec implementation creates exclusively (`s3fs`, `gcsfs`, `adlfs`). Any other
+        one looks first whether the file exists, or overwrites it.
+        """
+        if self._is_local:
+            if (Path(self._path) / name).exists():
+                return False
+            self.write(name, content)
+            return True
+        for _ in range(_TRIES):
+            try:
+                self._system.pipe_file(f"{self._path}/{name}", content, mode="create")
+            except FileExistsError:
+                return False
+            except (NotImplementedError, TypeError):
+                break
+            except OSError as error:
+                # Stores that speak S3's language have several words for a file that exists. S3 may
+                # refuse each of two callers who collide; they try again.
+                if error.errno == errno.ENOSYS:
+                    break
+                if self.read(name) is not None:
+                    return False
+                time.sleep(_PAUSE_S)
+            else:
+                return True
+        self.write(name, content)
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

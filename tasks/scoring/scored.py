@@ -114,8 +114,8 @@ def score_shards(
                     scores = without_quotes(score, of, CandidateError)
                     if not made:  # the first call loads the model
                         scorer.refuse_changed()
-                    shards.write(number, ids, _checked(scores, rows, start, candidate))
-                    made.append(number)
+                    if shards.write(number, ids, _checked(scores, rows, start, candidate)):
+                        made.append(number)
             advance(len(ids))
     if made:
         _refuse_changed(scorer, shards, made)

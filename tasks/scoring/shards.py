@@ -61,14 +61,20 @@ class Shards:
         table = self.read(number)
         return table is not None and table["id"].combine_chunks().equals(ids.cast(pa.string()))
 
-    def write(self, number: int, ids: pa.Array, scores: np.ndarray) -> None:
-        """Write a shard atomically."""
+    def write(self, number: int, ids: pa.Array, scores: np.ndarray) -> bool:
+        """Write a shard atomically, unless another run did; return whether these are kept."""
         values = [ids.cast(pa.string()), pa.array(scores, pa.float64())]
         table = pa.Table.from_arrays(values, schema=_SCHEMA)
         table = table.replace_schema_metadata(self._metadata(number, table))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        self.folder.write(_name(number), sink.getvalue().to_pybytes())
+        name, content = _name(number), sink.getvalue().to_pybytes()
+        if self.folder.create(name, content):
+            return True
+        if self.holds(number, ids):
+            return bool(self.folder.read(name) == content)
+        self.folder.write(name, content)
+        return True
 
     def remove(self, number: int) -> None:
         """Remove a shard, if it is there."""

@@ -5,6 +5,7 @@ import tempfile
 import pytest
 from mlflow import MlflowClient
 from support.promoted import MODEL, frozen_set, judge_version, local, promote_one, scores_of
+from support.s3 import serving_s3
 
 import biasgate
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -63,6 +64,8 @@ def check(gateway, store, uri, exchange, tmp_path, monkeypatch):
     assert require_champion(MODEL, gateway, store).version == "1"
     assert not list(temporary.iterdir())
     folder = biasgate.open_champion(MODEL, tracking_uri=uri, folder=tmp_path)
+    assert folder.parent == tmp_path  # so that whoever removes it removes everything
+    assert folder.stat().st_mode & 0o077 == 0
     assert (folder / "weights").read_text() == "judged"
     assert (folder / "tokenizer" / "vocabulary").read_text() == "a b c"
     exchange()
@@ -103,23 +106,8 @@ def test_files_of_a_logged_model_in_a_local_store(model, store, tmp_path, monkey
 
 
 def test_files_on_s3(model, store, tmp_path, monkeypatch):
-    servers = pytest.importorskip("moto.server", reason='needs moto: pip install "moto[server]"')
-    boto3 = pytest.importorskip("boto3", reason="needs boto3")
-    s3 = servers.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    s3.start()
-    try:
-        address = "http://{}:{}".format(*s3.get_host_and_port())
-        for name, value in (
-            ("MLFLOW_S3_ENDPOINT_URL", address),
-            ("AWS_ACCESS_KEY_ID", "test"),
-            ("AWS_SECRET_ACCESS_KEY", "test"),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-            ("NO_PROXY", "127.0.0.1"),
-        ):
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        client = boto3.client("s3", endpoint_url=address)
-        client.create_bucket(Bucket="models")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with serving_s3("models") as client:
         gateway = Gateway(local(store).uri, "s3://models/artifacts")
         version = from_a_run(gateway, model)
         assert gateway.place_of(version).startswith("s3://models/")
@@ -131,5 +119,3 @@ def test_files_on_s3(model, store, tmp_path, monkeypatch):
             client.put_object(Bucket="models", Key=key, Body=b"others")
 
         check(gateway, store, gateway.uri, exchange, tmp_path, monkeypatch)
-    finally:
-        s3.stop()

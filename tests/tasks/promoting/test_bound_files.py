@@ -93,6 +93,12 @@ def test_what_is_opened_is_a_copy_that_later_changes_do_not_reach(gateway, store
     assert folder.parent == tmp_path / "temporary"
 
 
+def test_the_folder_in_which_a_champion_is_opened_must_exist(store, tmp_path):
+    with pytest.raises(ValueError, match=r"`folder` must be an existing folder; got .*missing"):
+        biasgate.open_champion(MODEL, store, folder=tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+
+
 def one_file(folder):
     shutil.rmtree(folder)
     folder.write_text("weights")
