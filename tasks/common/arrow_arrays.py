@@ -27,7 +27,8 @@ def as_numpy(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[Any]:
         return np.concatenate(packed).astype(np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return np.concatenate([np.from_dlpack(one) for one in chunks])
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    of = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_string(of) or pa.types.is_large_string(of):
         return np.concatenate([_texts(one) for one in chunks])
     return _by_arrow(column)
 
@@ -39,7 +40,7 @@ def as_arrow(numbers: npt.NDArray[np.integer]) -> pa.Array:
 
 
 def _texts(chunk: pa.Array) -> npt.NDArray[np.object_]:
-    encoded = chunk.dictionary_encode()
+    encoded = chunk.dictionary_encode()  # itself, if it is one already
     known = np.empty(len(encoded.dictionary), dtype=np.object_)
     known[:] = encoded.dictionary.to_pylist()
     found: npt.NDArray[np.object_] = known[np.from_dlpack(encoded.indices)]

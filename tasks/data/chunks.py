@@ -22,8 +22,14 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place, shown_names
 from biasgate.tasks.common.files import found_instead
 from biasgate.tasks.common.progress import progress
-from biasgate.tasks.data.formats import OtherFormatError, is_parquet, refuse_other_format
-from biasgate.tasks.data.json_lines import JsonLinesError, is_json_lines, json_columns, json_tables
+from biasgate.tasks.data.formats import (
+    OtherFormatError,
+    is_json_lines,
+    is_parquet,
+    refuse_other_format,
+    separator_by_name,
+)
+from biasgate.tasks.data.json_lines import JsonLinesError, json_columns, json_tables
 from biasgate.tasks.data.unpacked import opened_table
 
 ROWS_A_CHUNK = 100_000
@@ -80,7 +86,7 @@ def file_columns(path: Path, separator: str | None = None) -> list[str]:
             return list(pq.read_schema(path).names)
         if is_json_lines(path):
             return json_columns(path)
-        mark = separator or _separator_by_name(path)
+        mark = separator or separator_by_name(path)
         # Not as a header: pandas would rename a repeated name.
         with opened_table(path) as (_, content):
             first = pd.read_csv(
@@ -156,16 +162,12 @@ def read_chunks(
     elif is_json_lines(path):
         tables = json_tables(path, wanted, size)
     else:
-        tables = _csv(path, wanted, size, separator or _separator_by_name(path))
+        tables = _csv(path, wanted, size, separator or separator_by_name(path))
     with _named_errors(path), progress(f"reading {path.name}") as advance:
         for table, share in tables:
             yield Chunk(path, first_row, table)
             first_row += table.num_rows
             advance(table.num_rows, total=first_row / share if share else None)
-
-
-def _separator_by_name(path: Path) -> str:
-    return "\t" if ".tsv" in path.suffixes[-2:] else ","
 
 
 def _parquet(path: Path, columns: list[str], size: int) -> Iterator[tuple[pa.Table, float]]:

@@ -28,6 +28,30 @@ def is_parquet(path: Path) -> bool:
     return path.suffix in {".parquet", ".pq"}
 
 
+def is_json_lines(path: Path) -> bool:
+    """Whether the name says JSON lines: `.jsonl` or `.ndjson`, gz too."""
+    return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
+
+
+def separator_by_name(path: Path) -> str:
+    """Return what separates the columns of a file that is neither Parquet nor JSON lines."""
+    return "\t" if ".tsv" in path.suffixes[-2:] else ","
+
+
+def read_as(name: str) -> tuple[str, bool]:
+    """Return how a file with this name is read, and whether it is unpacked first.
+
+    Files with the same bytes hold the same rows only if these are the same.
+    """
+    path = Path(name)
+    if is_parquet(path):
+        return "parquet", False
+    if path.suffix == ".json":
+        return "refused", False
+    kind = "json lines" if is_json_lines(path) else separator_by_name(path)
+    return kind, path.suffix == ".gz"
+
+
 def refuse_other_format(path: Path) -> None:
     """Refuse a file whose first bytes do not fit its name.
 

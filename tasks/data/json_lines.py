@@ -21,11 +21,6 @@ class JsonLinesError(ValueError):
     """A line that is not an object; the text names the line and never quotes it."""
 
 
-def is_json_lines(path: Path) -> bool:
-    """Whether the name says JSON lines: `.jsonl` or `.ndjson`, gz too."""
-    return bool({".jsonl", ".ndjson"} & set(path.suffixes[-2:]))
-
-
 def json_columns(path: Path) -> list[str]:
     """Return the keys of the first lines, in the order in which they appear.
 

@@ -31,6 +31,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
+from biasgate.tasks.gating.evidence_size import require_short, require_size
 from biasgate.tasks.gating.measured_rows import Measuring, Rows, with_categories
 from biasgate.tasks.records import Bound, Choices
 
@@ -38,6 +39,7 @@ FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
+_IDS = "id"
 
 
 class EvidenceRecord(TypedDict):
@@ -77,13 +79,37 @@ class EvidenceFile:
         found: EvidenceRecord = parse_json(known[RECORD], "the origin of the evidence")
         return found
 
+    def require_size(self, n_rows: int | None = None) -> None:
+        """Refuse evidence that is larger than any real one, before a row is read.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            How many rows the report says that were measured.
+
+        Raises
+        ------
+        InputError
+            With the size that is wrong.
+        """
+        with pq.ParquetFile(self.path) as file:
+            require_size(file, self.path.name, n_rows)
+
     @cached_property
     def _table(self) -> pa.Table:
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
-            return file.read()
+            require_size(file, self.path.name)
+            names = [one for one in file.schema_arrow.names if one != _IDS]
+        # A dictionary holds a text once, however many rows have it.
+        texts = ["cluster"] if "cluster" in names else None
+        with pq.ParquetFile(self.path, read_dictionary=texts) as file:
+            found = file.read(names)
+        return require_short(found, self.path.name)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column."""
+        if name == _IDS:  # which no number depends on
+            return as_numpy(pq.ParquetFile(self.path).read([_IDS])[_IDS])
         return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:

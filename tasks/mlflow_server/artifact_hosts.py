@@ -1,7 +1,8 @@
 """The hosts that are asked for artifacts: MLflow sends its token or password to each of them.
 
 Where the files of a version or run are is written in the registry, by whoever may write there. So
-an address there must never decide which host gets the credentials of this machine.
+an address there must never decide which host gets the credentials of this machine, or which host
+this machine connects to and waits for.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from biasgate.tasks.common.errors import InputError
 
 ARTIFACT_HOSTS = "BIASGATE_ARTIFACT_HOSTS"
 _WEB = frozenset({"http", "https"})
-# Their address names the host that gets a token or password; others name a bucket, or log in
-# without telling a secret. `wasbs` belongs to Microsoft always: MLflow checks it.
+# Their address names the host that gets a token or password.
 _NAME_A_HOST = _WEB | {"mlflow-artifacts", "abfss"}
+# Files of this machine, or a bucket at an object store that this machine is set up for. `wasbs`
+# belongs to Microsoft always: MLflow checks it.
+_NAME_NO_HOST = frozenset({"", "file", "s3", "gs", "wasbs"})
 _OF_MICROSOFT = re.compile(r".+\.dfs\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)")
 
 
@@ -34,7 +37,8 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
     Raises
     ------
     InputError
-        If they are at another one, or behind a second address that is looked up.
+        If they are at another one, behind a second address that is looked up, or reached by
+        another protocol, such as FTP, that `BIASGATE_ARTIFACT_HOSTS` does not name.
     """
     try:
         scheme = urlsplit(uri).scheme
@@ -44,7 +48,9 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
     if scheme in {"runs", "models"}:
         msg = f"artifacts must have the address of files; got {without_password(uri)}."
         raise InputError(msg)
-    if scheme not in _NAME_A_HOST or (scheme == "mlflow-artifacts" and not urlsplit(uri).netloc):
+    if scheme in _NAME_NO_HOST or (scheme == "mlflow-artifacts" and not urlsplit(uri).netloc):
+        return
+    if os.name == "nt" and len(scheme) == 1:  # a drive
         return
     target = _target(uri, urlsplit(tracking_uri).scheme)
     if scheme == "abfss" and target is not None and _OF_MICROSOFT.fullmatch(target[1]):
@@ -52,11 +58,20 @@ def require_own_host(uri: str, tracking_uri: str) -> None:
     named = [one for one in re.split(r"[\s,]+", os.environ.get(ARTIFACT_HOSTS, "")) if one]
     if target is not None and target in [_target(one) for one in (tracking_uri, *named)]:
         return
+    allow = f"{ARTIFACT_HOSTS}={_shown(uri, urlsplit(tracking_uri).scheme)}"
+    if scheme not in _NAME_A_HOST:
+        msg = (
+            "artifacts must be files of this machine, at the tracking server (http, https, "
+            "mlflow-artifacts) or in s3, gs, abfss or wasbs; these are at "
+            f"{without_password(uri)}, which was not asked. If that address is "
+            f"right, allow its host: {allow}"
+        )
+        raise InputError(msg)
     own, other = without_password(tracking_uri), without_password(uri)
     msg = (
         f"artifacts must be at the host of MLflow's tracking server, {own}; these are at {other}, "
         "which was not asked, since it would get your MLflow token or password. If that address is "
-        f"right, allow its host: {ARTIFACT_HOSTS}={_shown(uri, urlsplit(tracking_uri).scheme)}"
+        f"right, allow its host: {allow}"
     )
     raise InputError(msg)
 

@@ -10,20 +10,27 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from biasgate.tasks.mlflow_server.plain_database import LOCAL, reading, require_plain
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 
 # The revision of MLflow's tables whose meaning is known; a test compares it with MLflow's own.
 REVISION = "dc11669786a5"
 _DELETED = "Deleted_Internal"
-_LOCAL = "sqlite:///"
 _LOGGED_MODEL = "models:/m-"
-_WAIT_S = 60
+# The tables that are read, and their primary keys: no two rows can answer one question.
+_TABLES = {
+    "registered_models": ("workspace", "name"),
+    "registered_model_tags": ("workspace", "name", "key"),
+    "registered_model_aliases": ("workspace", "name", "alias"),
+    "model_versions": ("workspace", "name", "version"),
+    "model_version_tags": ("workspace", "name", "version", "key"),
+    "runs": ("run_uuid",),
+}
 
 
 @dataclass(frozen=True)
@@ -103,29 +110,31 @@ class LocalReads(Gateway):
         return next((one for one in self.versions(name) if one.version == number), None)
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with closing(_connect(Path(self.uri.removeprefix(_LOCAL)))) as connection:
+        with reading(Path(self.uri.removeprefix(LOCAL))) as connection:
+            require_plain(connection, _TABLES)
             return connection.execute(query, values).fetchall()
 
 
 def for_reading(gateway: Gateway) -> Gateway:
-    """Return a gateway that reads without MLflow, if its database is a local one of known form."""
-    database = Path(gateway.uri.removeprefix(_LOCAL))
-    if not gateway.uri.startswith(_LOCAL) or not database.is_file():
+    """Return a gateway that reads without MLflow, if its database is a local one of known form.
+
+    Raises
+    ------
+    InputError
+        If the database is not made of plain tables.
+    """
+    database = Path(gateway.uri.removeprefix(LOCAL))
+    if not gateway.uri.startswith(LOCAL) or not database.is_file():
         return gateway
     try:
-        with closing(_connect(database)) as connection:
+        with reading(database) as connection:
+            require_plain(connection, {})
             found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
     except sqlite3.DatabaseError:  # MLflow says what is wrong
         return gateway
     if found != [(REVISION,)]:
         return gateway
     return LocalReads(gateway.uri, gateway.artifacts, work=gateway.work)
-
-
-def _connect(database: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
-    connection.text_factory = lambda content: content.decode(errors="replace")
-    return connection
 
 
 def _version(

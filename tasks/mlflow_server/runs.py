@@ -26,6 +26,7 @@ from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
 from biasgate.tasks.mlflow_server.artifacts import files_at
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.mlflow_server.new_store import make_database
+from biasgate.tasks.mlflow_server.plain_database import LOCAL, require_plain_file
 from biasgate.tasks.mlflow_server.versions import Registry
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
@@ -77,6 +78,8 @@ class Gateway(Registry):
 
         MLflow's own variables hold them from then on: errors and logs show the address.
         """
+        if uri.startswith(LOCAL):
+            require_plain_file(Path(uri.removeprefix(LOCAL)).absolute())
         parts = urlsplit(uri)
         user, _, host = parts.netloc.rpartition("@")
         if not user or parts.scheme not in {"http", "https"}:
@@ -102,9 +105,10 @@ class Gateway(Registry):
             return cls.at(uri, work)
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
+        require_plain_file(store / DATABASE)
         make_database(store)
         follow_move(store)
-        return cls(f"sqlite:///{store / DATABASE}", (store / ARTIFACTS).as_uri(), work=work)
+        return cls(f"{LOCAL}{store / DATABASE}", (store / ARTIFACTS).as_uri(), work=work)
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, creating it if missing."""

@@ -16,6 +16,7 @@ from biasgate.tasks.promoting.by_hand import require_known
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION
 from biasgate.tasks.promoting.pins import Pins
+from biasgate.tasks.promoting.version_tags import with_whole_tags
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.signing.statement import (
@@ -49,7 +50,8 @@ def write_attestation(
         If there is no such version, or one of its verdicts has no signed attestation.
     """
     require_known(model, gateway)
-    found = gateway.resolve(f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}")
+    uri = f"models:/{model}{f'/{version}' if version else f'@{CHAMPION}'}"
+    found = with_whole_tags(gateway.resolve(uri), gateway)
     names = [one for one in found.tags.get("biasgate.required_sets", "").split(",") if one]
     if not names:
         msg = f"{found.uri} must have a verdict; it has none: evaluate it first."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.formats import read_as
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -78,10 +79,11 @@ class VersionFiles:
         if isinstance(self.manifest, InputError):
             return str(self.manifest)
         if bound["what"] == "scores" and _contents(recorded) == _contents(self.manifest):
-            return None  # a file of scores is registered once, whatever its name
+            return None  # a file of scores is registered once, whatever its name before the ending
         differ = told(recorded.differences(self.manifest))
         return f"Different in {without_password(self.place())}: {differ}." if differ else None
 
 
-def _contents(manifest: Manifest) -> list[str]:
-    return [one["sha256"] for one in manifest.files]
+def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
+    """Return what is in each file, and how its name says that it is read."""
+    return [(one["sha256"], read_as(one["path"])) for one in manifest.files]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -36,6 +36,7 @@ from biasgate.tasks.signing.statement import (
 from biasgate.tasks.signing.trusted import TrustedKeys
 
 _ROUNDING = 1e-9
+_STOP = frozenset({"evidence", "attestation", "signature"})
 
 
 def verify_on_set(
@@ -77,26 +78,24 @@ def verify_on_set(
         with gateway.run_files(run_id, RESTS_ON) as folder:
             documents = Documents.of(folder, name)
             evidence = EvidenceFile(folder / FILE)
-            findings = list(_verify(version, name, documents, evidence, day, run_id))
+            digests = {**documents.digests, FILE: evidence.digest}
+            attested = list(_attested(documents.verdict, digests, gateway, run_id, name, vouched))
+            findings = list(_as_recorded(version, name, documents, digests[FILE], run_id))
+            findings += _recomputed(version, name, documents, evidence, day, (*findings, *attested))
             findings.append(files.compare(documents.verdict, name))
             if store is not None:
                 findings += frozen_rows(store, documents, name)
-            digests = {**documents.digests, FILE: evidence.digest}
-        findings += _attested(documents.verdict, digests, gateway, run_id, name, vouched)
+        findings += attested
     except (InputError, OSError) as error:
         text = f"the files of the verdict on {name} must be in run {run_id or '?'}: {error}"
         return [Finding("verdict", holds=False, sentence=text)], None
     return findings, documents.verdict
 
 
-def _verify(
-    version: ModelVersion,
-    name: str,
-    documents: Documents,
-    evidence: EvidenceFile,
-    day: date,
-    run_id: str,
+def _as_recorded(
+    version: ModelVersion, name: str, documents: Documents, evidence_digest: str, run_id: str
 ) -> Iterator[Finding]:
+    """Check that files and tags are the ones that the verdict names."""
     verdict, report = documents.verdict, documents.report
     judged_on = verdict["evaluation_set"]["name"]
     text = f"the verdict that the tags name for {name} is on that set."
@@ -105,7 +104,7 @@ def _verify(
     for what, found, recorded in (
         ("policy", documents.policy.digest, verdict["policy"]["digest"]),
         ("report", json_digest(report), verdict["report_digest"]),
-        ("evidence", evidence.digest, verdict["evidence_digest"]),
+        ("evidence", evidence_digest, verdict["evidence_digest"]),
     ):
         text = f"the {what} on {name} has the digest that the verdict names."
         yield Finding(what, holds=found == recorded, sentence=text)
@@ -116,8 +115,29 @@ def _verify(
     differ = [key for key, value in expected.items() if tagged[key] != value]
     text = f"the tags of {version.uri} agree with the verdict on {name}."
     yield Finding("tags", holds=not differ, sentence=_but(text, differ))
+
+
+def _recomputed(
+    version: ModelVersion,
+    name: str,
+    documents: Documents,
+    evidence: EvidenceFile,
+    day: date,
+    found: Sequence[Finding],
+) -> Iterator[Finding]:
+    """Decide again from the rows, unless what was found says that they are not the judged ones.
+
+    Reading rows takes time and memory, which nobody but who made the verdict may ask for.
+    """
+    wrong = sorted({one.what for one in found if one.what in _STOP and not one.holds})
+    if wrong:
+        text = f"the verdict on {name} is not recomputed: its {' and '.join(wrong)} did not hold."
+        yield Finding("verdict" if "evidence" in wrong else wrong[0], holds=False, sentence=text)
+        return
+    n_rows: Any = documents.report["bias"]["overall"].get("n")
     try:
-        yield from _same_origin(verdict, report, evidence, version, name)
+        evidence.require_size(n_rows if isinstance(n_rows, int) else None)
+        yield from _same_origin(documents.verdict, documents.report, evidence, version, name)
         yield from _decided_again(documents, evidence, name, day)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         text = f"the verdict on {name} cannot be recomputed: {described(error)}"

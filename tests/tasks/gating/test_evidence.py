@@ -2,11 +2,15 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating import evidence_size
+from biasgate.tasks.gating.evidence import FILE, RECORD, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import write_evidence
 from biasgate.tasks.measuring.arrays import lay_out
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -63,3 +67,65 @@ def test_all_columns_are_of_the_measured_rows(table, written):
     assert evidence.column("score/champion").tolist() == measured["prediction"].tolist()
     codes = evidence.column("cluster")
     assert codes.tolist() == pd.factorize(measured["thread"])[0].tolist()
+
+
+def bomb(path, n_rows, *, text=None):
+    """Write rows that all have one value, which takes a few kilobytes."""
+    zeros = pa.array(np.zeros(n_rows))
+    columns = {"label": zeros, "score/candidate": zeros}
+    if text is not None:
+        columns["cluster"] = pa.DictionaryArray.from_arrays(np.zeros(n_rows, "int32"), [text])
+    table = pa.table(columns).replace_schema_metadata({RECORD: "{}"})
+    pq.write_table(table, path, compression="zstd")
+    return EvidenceFile(path)
+
+
+def read_nothing(monkeypatch):
+    def read(*_, **__):
+        pytest.fail("rows were read")
+
+    monkeypatch.setattr(pq.ParquetFile, "read", read)
+
+
+def test_evidence_of_too_many_values_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    evidence = bomb(tmp_path / FILE, 1_000_000)
+    assert evidence.path.stat().st_size < 100_000
+    monkeypatch.setattr(evidence_size, "MOST_VALUES", 1_999_999)
+    read_nothing(monkeypatch)
+    with pytest.raises(InputError, match="1,999,999 values; it has 1,000,000 rows and 2 columns"):
+        evidence.column("label")
+
+
+def test_evidence_of_too_many_bytes_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    evidence = bomb(tmp_path / FILE, 10)
+    monkeypatch.setattr(evidence_size, "MOST_BYTES", 10)
+    read_nothing(monkeypatch)
+    with pytest.raises(InputError, match="must have at most 10 bytes unpacked"):
+        evidence.column("label")
+
+
+def test_evidence_of_other_rows_than_the_report_names_is_refused(tmp_path):
+    evidence = bomb(tmp_path / FILE, 10)
+    evidence.require_size(10)
+    with pytest.raises(InputError, match="must have the 9 rows that the report names; it has 10"):
+        evidence.require_size(9)
+
+
+def test_columns_of_other_types_than_numbers_are_refused(tmp_path):
+    table = pa.table({"label": [0.0], "score/candidate": ["a" * 100]})
+    pq.write_table(table, tmp_path / FILE)
+    with pytest.raises(InputError, match=r"column 'score/candidate' of .* must hold numbers"):
+        EvidenceFile(tmp_path / FILE).column("label")
+
+
+def test_long_names_of_clusters_are_refused_and_short_ones_read_once(tmp_path):
+    short = bomb(tmp_path / FILE, 10, text="c" * 1000)
+    assert short.column("cluster").tolist() == ["c" * 1000] * 10
+    with pytest.raises(InputError, match="must have names of at most 1,000 characters; one has"):
+        bomb(tmp_path / FILE, 10, text="c" * 1001).column("cluster")
+
+
+def test_clusters_of_texts_and_of_numbers_are_read_as_they_were_written(tmp_path):
+    for cluster in (["b", "a", "b"], [3, 1, 3]):
+        pq.write_table(pa.table({"label": [0.0, 1.0, 0.0], "cluster": cluster}), tmp_path / FILE)
+        assert EvidenceFile(tmp_path / FILE).column("cluster").tolist() == cluster

@@ -1,6 +1,7 @@
 """No host but the tracking server gets its token or password, whatever the registry says."""
 
 import http.server
+import socket
 import threading
 
 import pytest
@@ -128,6 +129,38 @@ def test_own_hosts_and_stores_are_allowed(uri):
 def test_every_other_host_is_refused(uri):
     with pytest.raises(InputError, match=SAID):
         require_own_host(uri, SERVER)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "ftp://evil.example.org/x",
+        "FTP://evil.example.org/x",
+        "sftp://evil.example.org/x",
+        "hdfs://evil.example.org/x",
+        "viewfs://evil.example.org/x",
+        "dbfs:/x",
+        "r2://bucket@evil.example.org/x",
+        "b2://bucket@evil.example.org/x",
+        "plugin://evil.example.org/x",
+    ],
+)
+def test_another_protocol_is_refused_unless_it_is_allowed_by_name(uri, monkeypatch):
+    with pytest.raises(InputError, match="must be files of this machine, at the tracking") as told:
+        require_own_host(uri, SERVER)
+    allowed = str(told.value).rpartition(f"{ARTIFACT_HOSTS}=")[2]
+    monkeypatch.setenv(ARTIFACT_HOSTS, allowed)
+    require_own_host(uri, SERVER)
+
+
+def test_an_ftp_server_that_a_version_names_is_not_connected_to(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        uri = f"ftp://127.0.0.1:{server.getsockname()[1]}/x"
+        with pytest.raises(InputError, match="which was not asked"):
+            fetch(uri, "sqlite:///mlflow.db", tmp_path)
+        with pytest.raises(TimeoutError):
+            server.accept()
 
 
 def test_a_second_address_is_not_followed():

@@ -84,6 +84,24 @@ def test_edited_scores_are_found(gateway, store, champion):
     assert {"evidence", "verdict"} <= wrong(gateway, store)
 
 
+def test_no_row_is_read_of_evidence_that_is_not_the_judged_one(
+    gateway, store, champion, monkeypatch
+):
+    with artifact(gateway, champion[0], FILE).open("ab") as stream:
+        stream.write(b"PAR1")
+    monkeypatch.setattr(EvidenceFile, "_table", property(lambda _: pytest.fail("rows were read")))
+    monkeypatch.setattr(EvidenceFile, "record", property(lambda _: pytest.fail("it was read")))
+    assert {"evidence", "verdict"} <= wrong(gateway, store)
+
+
+def test_no_row_is_read_of_a_verdict_that_is_not_signed(gateway, champion, tmp_path, monkeypatch):
+    trust(monkeypatch, tmp_path / "trusted", other=PrivateKey.new())
+    monkeypatch.setattr(EvidenceFile, "_table", property(lambda _: pytest.fail("rows were read")))
+    found = verify_version(champion[0], gateway)
+    said = [one.sentence for one in found if one.what == "signature" and not one.holds]
+    assert "is not recomputed: its signature did not hold" in " ".join(said)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -1,10 +1,14 @@
 """No kill while the tags of a deployed champion are written makes it fail `verify`."""
 
-import pytest
-from support.promoted import MODEL, judge_version, judged_version, promote_one
+import json
 
+import pytest
+from support.promoted import MODEL, judge_version, judged_version, promote_one, signing_key
+
+from biasgate.tasks.promoting.attestation import write_attestation
 from biasgate.tasks.promoting.by_hand import require_champion, roll_back, verify
 from biasgate.tasks.promoting.version_tags import WRITING, write_verdicts
+from biasgate.tasks.signing.statement import FILE
 
 
 class Killed(BaseException):
@@ -72,6 +76,24 @@ def test_the_next_evaluation_completes_the_tags(gateway, store, champions, tmp_p
     assert WRITING not in tags
     assert tags["biasgate.comments.run_id"] == verdict["run_id"]
     sentences(gateway, store)
+
+
+def test_a_champion_whose_tags_are_half_written_is_attested_by_the_verdicts_that_count(
+    gateway, store, tmp_path, monkeypatch
+):
+    signing_key(monkeypatch, tmp_path / "secret")
+    version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
+    assert promote_one([verdict], version, gateway)["promoted"]
+    with monkeypatch.context() as patch:
+        killed_before(2, patch, gateway)
+        with pytest.raises(Killed):
+            judge_version(gateway, store, tmp_path / "again", version, scores)
+    [run_id] = json.loads(gateway.resolve(version.uri).tags[WRITING])
+    assert gateway.resolve(version.uri).tags["biasgate.comments.run_id"] != run_id
+    write_attestation(MODEL, None, tmp_path / "attested.jsonl", gateway)
+    attested = json.loads((tmp_path / "attested.jsonl").read_text("utf-8"))
+    assert attested == gateway.read_json(run_id, FILE)
+    assert attested != gateway.read_json(verdict["run_id"], FILE)
 
 
 def test_verdicts_that_do_not_pass_count_as_soon_as_they_are_being_written(

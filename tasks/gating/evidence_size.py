@@ -1,0 +1,87 @@
+"""Evidence that somebody else may have written is refused if it is larger than any real one.
+
+A Parquet file of a few megabytes can hold billions of equal values. So its own metadata are read
+first: they say how many rows there are, and PyArrow reads no more rows than they say.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from biasgate.tasks.common.errors import InputError
+
+MOST_VALUES = 400_000_000
+"""Rows times columns: 3 GiB of numbers, such as 13 million rows of 30 columns."""
+MOST_BYTES = 8 * 2**30
+"""Bytes of the file, and of its pages when they are unpacked."""
+_MOST_TEXT = 1000  # characters of a cluster's name
+_TEXTS = frozenset({"id", "cluster"})
+_NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
+
+
+def require_size(file: pq.ParquetFile, name: str, n_rows: int | None = None) -> None:
+    """Refuse a file by its metadata alone.
+
+    Parameters
+    ----------
+    file : ParquetFile
+        The evidence.
+    name : str
+        Its name, for the message.
+    n_rows : int, optional
+        How many rows it must have. Default: any number.
+
+    Raises
+    ------
+    InputError
+        With the size or the type that is wrong.
+    """
+    known = file.metadata
+    groups = [known.row_group(number) for number in range(known.num_row_groups)]
+    rows = max(known.num_rows, sum(one.num_rows for one in groups))
+    if n_rows is not None and (known.num_rows, rows) != (n_rows, n_rows):
+        msg = f"{name} must have the {n_rows:,} rows that the report names; it has {rows:,}."
+        raise InputError(msg)
+    if rows * known.num_columns > MOST_VALUES:
+        msg = (
+            f"{name} must have at most {MOST_VALUES:,} values; it has {rows:,} rows and "
+            f"{known.num_columns:,} columns."
+        )
+        raise InputError(msg)
+    size = sum(one.total_byte_size for one in groups)
+    if size > MOST_BYTES:
+        msg = f"{name} must have at most {MOST_BYTES:,} bytes unpacked; it has {size:,}."
+        raise InputError(msg)
+    for field in file.schema_arrow:
+        if field.name not in _TEXTS and not any(is_(field.type) for is_ in _NUMBERS):
+            msg = f"column {field.name!r} of {name} must hold numbers; it holds {field.type}."
+            raise InputError(msg)
+
+
+def require_short(table: pa.Table, name: str) -> pa.Table:
+    """Return a table if the names of its clusters are not longer than any real one.
+
+    Parameters
+    ----------
+    table : Table
+        Evidence, with its clusters as a dictionary if they are texts.
+    name : str
+        The name of its file, for the message.
+
+    Raises
+    ------
+    InputError
+        If one is longer.
+    """
+    if "cluster" not in table.column_names or not pa.types.is_dictionary(table["cluster"].type):
+        return table
+    for chunk in table["cluster"].chunks:
+        longest = max(map(len, chunk.dictionary.to_pylist()), default=0)
+        if longest > _MOST_TEXT:
+            msg = (
+                f"clusters of {name} must have names of at most {_MOST_TEXT:,} characters; one has "
+                f"{longest:,}."
+            )
+            raise InputError(msg)
+    return table

@@ -1,0 +1,112 @@
+"""A database that computes what is read from it is refused, on every road to it."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from support.promoted import MODEL, frozen_set, judged_version, local, promote_one
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server import plain_database
+from biasgate.tasks.mlflow_server.local_reads import LocalReads
+from biasgate.tasks.mlflow_server.moved_store import DATABASE
+from biasgate.tasks.mlflow_server.plain_database import reading
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+TWO_FACED = """ALTER TABLE registered_model_aliases RENAME TO rma;
+CREATE VIEW registered_model_aliases AS SELECT alias, CASE WHEN alias = 'champion'
+AND NOT ('A' LIKE 'a') THEN 2 ELSE version END AS version, name, workspace FROM rma;"""
+ENDLESS = """ALTER TABLE registered_model_aliases RENAME TO rma;
+CREATE VIEW registered_model_aliases AS WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1
+FROM x) SELECT alias, version, name, workspace FROM rma, x WHERE n < 0;"""
+COMPUTED = """ALTER TABLE registered_model_aliases RENAME TO rma;
+CREATE TABLE registered_model_aliases (alias, name, workspace, version AS
+(length(name) - length(name) + 2), PRIMARY KEY (name, alias, workspace));
+INSERT INTO registered_model_aliases SELECT alias, name, workspace FROM rma;"""
+VIRTUAL = """ALTER TABLE registered_model_aliases RENAME TO rma;
+CREATE VIRTUAL TABLE registered_model_aliases USING fts4(alias, version, name, workspace);"""
+TRIGGER = """CREATE TRIGGER other AFTER INSERT ON model_version_tags BEGIN
+UPDATE registered_model_aliases SET version = 2; END;"""
+OWN_NAME = """DROP TRIGGER prevent_secrets_aad_mutation;
+CREATE TRIGGER prevent_secrets_aad_mutation AFTER INSERT ON model_version_tags BEGIN
+UPDATE registered_model_aliases SET version = 2; END;"""
+KEYLESS = """ALTER TABLE registered_model_aliases RENAME TO rma;
+CREATE TABLE registered_model_aliases AS SELECT * FROM rma;
+INSERT INTO registered_model_aliases SELECT * FROM rma;"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        gateway = local(folder / "store")
+        frozen_set(folder / "store")
+        first = judged_version(gateway, folder / "store", folder / "first")
+        assert promote_one([first[1]], first[0], gateway)["promoted"]
+    return folder / "store"
+
+
+@pytest.fixture
+def store(made, tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return shutil.copytree(made, tmp_path / "store")
+
+
+def change(store, script):
+    with closing(sqlite3.connect(store / DATABASE)) as connection:
+        connection.executescript(script)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (TWO_FACED, "it has a view named 'registered_model_aliases'"),
+        (ENDLESS, "it has a view named 'registered_model_aliases'"),
+        (COMPUTED, "column 'version' of table 'registered_model_aliases' is computed"),
+        (VIRTUAL, "it has a virtual table named 'registered_model_aliases'"),
+        (TRIGGER, "it has a trigger named 'other'"),
+        (OWN_NAME, "it has a trigger named 'prevent_secrets_aad_mutation'"),
+    ],
+)
+def test_what_computes_is_refused_on_every_road(store, monkeypatch, script, said):
+    uri = f"sqlite:///{store / DATABASE}"
+    change(store, script)
+    for road in (lambda: local(store), lambda: Gateway.at(uri)):
+        with pytest.raises(InputError, match=said):
+            road()
+    with pytest.raises(InputError, match=said):
+        LocalReads(uri).alias(MODEL, "champion")
+    told = CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)])
+    assert told.exit_code not in {0, None}
+    assert "must hold plain tables alone" in " ".join(told.output.split())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert CliRunner().invoke(app, ["verify", MODEL, "--store", str(store)]).exit_code != 0
+
+
+def test_a_table_in_which_two_rows_may_answer_is_not_read(store):
+    change(store, KEYLESS)
+    with pytest.raises(InputError, match="must be there, with the primary key"):
+        LocalReads(f"sqlite:///{store / DATABASE}").alias(MODEL, "champion")
+
+
+def test_the_settings_are_the_ones_of_mlflow(store):
+    gateway = local(store)
+    with gateway.client._tracking_client.store.ManagedSessionMaker() as session:
+        theirs = session.connection().connection.dbapi_connection
+        with reading(store / DATABASE) as ours:
+            for question in ("SELECT 'A' LIKE 'a'", "PRAGMA foreign_keys", "PRAGMA busy_timeout"):
+                assert ours.execute(question).fetchall() == theirs.execute(question).fetchall()
+
+
+def test_a_query_that_does_not_end_is_stopped(store):
+    endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT sum(n) FROM x"
+    with (
+        pytest.raises(InputError, match=r"must answer within 0\.1 s; it did not"),
+        reading(store / DATABASE, seconds=0.1) as connection,
+    ):
+        connection.execute(endless).fetchall()
+    assert plain_database.DEADLINE_S < 120

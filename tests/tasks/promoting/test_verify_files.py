@@ -1,0 +1,32 @@
+"""A file of scores may have another name, but not one by which it is read otherwise."""
+
+import pytest
+
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.verify_files import VersionFiles
+from biasgate.tasks.signing.manifest import Manifest
+
+
+def holds(tmp_path, judged, now, *, content="id,score"):
+    def manifest(name):
+        (tmp_path / name).write_text(content, "utf-8")
+        found = Manifest.of(tmp_path / name)
+        (tmp_path / name).unlink()
+        return found
+
+    before, found = manifest(judged), manifest(now)
+    bound = {"what": "scores", "digest": before.digest, "files": before.to_dict()}
+    files = VersionFiles(ModelVersion("m", "1", None, {}), lambda: found, lambda: "there")
+    return files.compare({"candidate": {"bound": bound}}, "set").holds
+
+
+@pytest.mark.parametrize("name", ["b.csv", "other.csv", "b.v2.csv", "b.txt"])
+def test_the_same_scores_under_another_name_are_the_judged_ones(tmp_path, name):
+    assert holds(tmp_path, "b.csv", name)
+
+
+@pytest.mark.parametrize(
+    "name", ["b.parquet", "b.pq", "b.tsv", "b.jsonl", "b.ndjson", "b.json", "b.csv.gz"]
+)
+def test_a_name_by_which_the_scores_are_read_otherwise_is_found(tmp_path, name):
+    assert not holds(tmp_path, "b.csv", name)
