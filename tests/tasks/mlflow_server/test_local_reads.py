@@ -32,7 +32,7 @@ def made(tmp_path_factory):
         gateway.record_version("gone", run, {"a": "ä"})
         gateway.client.delete_model_version("gone", "1")
         logged = gateway.client.create_logged_model(gateway.experiment("judged"), name="logged")
-        patch.setenv("MLFLOW_TRACKING_URI", gateway.uri)
+        patch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", gateway.uri)
         gateway.client.create_model_version("gone", f"models:/{logged.model_id}")
     return gateway, folder / "store"
 

@@ -72,7 +72,7 @@ def test_an_edited_policy_is_found(gateway, store, champion):
 def test_an_edited_report_is_found(gateway, store, champion):
     path = artifact(gateway, champion[0], "report.json")
     edit_json(path, lambda report: report["bias"]["overall"]["auc"].update(value=0.99))
-    assert {"report", "verdict"} <= wrong(gateway, store)
+    assert {"report", "attestation"} <= wrong(gateway, store)
 
 
 def test_edited_scores_are_found(gateway, store, champion):
@@ -224,7 +224,7 @@ def test_a_promotion_of_a_version_that_had_been_left_aside_is_found(
 def test_an_edited_objective_is_found(gateway, store, champion):
     path = artifact(gateway, champion[0], "verdict.json")
     edit_json(path, lambda verdict: verdict["objective"].update(value=0.99))
-    assert {"tags", "record", "verdict"} <= wrong(gateway, store)
+    assert {"tags", "record", "attestation"} <= wrong(gateway, store)
 
 
 def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
