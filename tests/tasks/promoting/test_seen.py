@@ -22,7 +22,7 @@ from biasgate.tasks.promoting.sound import require_sound
         ("https://mlflow.example.org", "HTTPS://MLflow.example.org.:443/"),
         ("https://me:secret@mlflow.example.org/a", "https://mlflow.example.org/b/../a/"),
         ("sqlite:////tmp/store/mlflow.db", "sqlite:////tmp/./store/../store//mlflow.db"),
-        ("file:///tmp/ml%20runs", "/tmp/ml runs/"),
+        ("file:///srv/ml%20runs", "/srv/ml runs/"),
         ("postgresql://one@db/mlflow", "postgresql+psycopg2://other:x@db:5432/mlflow"),
     ],
 )
@@ -68,9 +68,8 @@ def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortene
         require_sound(Ledger(other, MODEL))
 
 
-def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(
-    shortened, store, tmp_path
-):
+@pytest.mark.usefixtures("shortened")
+def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store, tmp_path):
     copied = shutil.copytree(store, tmp_path / "copied")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
