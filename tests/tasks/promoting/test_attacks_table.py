@@ -36,6 +36,10 @@ TESTS = {
         "test_a_previous_champion_moved_by_hand_is_found",
         "test_an_alias_moved_to_a_blocked_version_is_found",
     ],
+    "tags edited that say how": [
+        "test_a_tag_does_not_choose_how_the_champion_is_opened",
+        "test_tags_that_name_another_verdict_do_not_choose_either",
+    ],
     "a verdict taken from another": ["test_a_verdict_taken_from_another_version_is_found"],
     "all of it rewritten": [
         "test_a_consistent_forgery_is_found_where_a_key_is_trusted",
