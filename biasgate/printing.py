@@ -18,7 +18,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
-    from biasgate.tasks.promoting.entries import HistoryEntry
+    from biasgate.tasks.promoting.entries import ListedEntry
     from biasgate.tasks.records import BesideChance, Report, Summary, Verdict, WorstAccuracy
 
 _WIDTH = 118
@@ -90,7 +90,7 @@ def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -
         out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
 
 
-def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
+def print_history(model: str, entries: Sequence[ListedEntry]) -> None:
     """Print the promotions of a model, latest first."""
     out = console()
     out.print(f"[bold]champion of {shown(model)}[/] (times in UTC)")
@@ -98,11 +98,12 @@ def print_history(model: str, entries: Sequence[HistoryEntry]) -> None:
         when = shown(one["opened"][:19].replace("T", " "))
         out.print(f"\n[bold]{one['number']}[/]  {when}  {one['action']}: ", end="")
         out.print(shown(_moved(one)))
-        for what in (f"{one['state']}: {one['note']}", f"why: {one['reason']}"):
+        lines = (f"{one['state']}: {one['note']}", f"why: {one['reason']}", one["signed"])
+        for what in lines:
             out.print(Padding(shown(what), (0, 0, 0, 3)))
 
 
-def _moved(entry: HistoryEntry) -> str:
+def _moved(entry: ListedEntry) -> str:
     """Return what an entry of the ledger is about."""
     if entry["action"] == "blocked":
         return f"version {', '.join(entry['blocked'])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +14,19 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import print_error, print_findings, print_history, print_sentence
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say
 
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.findings import Finding
+    from biasgate.tasks.promoting.reset import Accepts
 
 app = typer.Typer()
 
 Model = Annotated[str, typer.Argument(help="Registered model.", metavar="MODEL")]
 Reason = Annotated[str, typer.Option(help="The reason; it is kept in the history.")]
+_SHORT = 12
 BLOCKED = WORDS["fail"].exit_code
 
 
@@ -77,17 +81,37 @@ def reset(
     version: Annotated[
         str | None, typer.Argument(help="The champion from now on. Default: none.")
     ] = None,
+    accept: Annotated[
+        str | None,
+        typer.Option(help="The digest of what is accepted, as shown; without it you are asked."),
+    ] = None,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Say in the ledger which version is champion, or that none is, and accept the ledger as it is.
 
     For a ledger that was damaged, or is from before verdicts were signed, and for a champion that
-    candidates must not be compared with any more. The history keeps the reason.
+    candidates must not be compared with any more. It shows what would not hold otherwise, and
+    accepts it if you agree. The history keeps the reason.
     """
+
+    def agree(found: Accepts) -> None:
+        digest = found.digest[:_SHORT]
+        if (accept is None and not found.sentences) or digest == accept:
+            return
+        for one in found.sentences or ["nothing is wrong with the ledger"]:
+            print_sentence(f"accepts: {one}")
+        if accept is None and sys.stdin.isatty() and typer.confirm("Accept all of this?"):
+            return
+        if accept is None:
+            msg = f"`--accept` must say that you accept this: --accept {digest}"
+        else:
+            msg = f"`--accept` must be the digest of what is accepted, {digest}; got {accept!r}."
+        raise InputError(msg)
+
     with registry(store) as gateway:
         from biasgate.tasks.promoting.reset import reset as set_anew  # noqa: PLC0415
 
-        print_sentence(set_anew(model, version, reason, gateway)["sentence"])
+        print_sentence(set_anew(model, version, reason, gateway, agree)["sentence"])
 
 
 @app.command()

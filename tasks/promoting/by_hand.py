@@ -10,6 +10,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import (
     Transition,
     champion_of_model,
@@ -19,7 +20,7 @@ from biasgate.tasks.promoting.champion import (
     no_first,
 )
 from biasgate.tasks.promoting.documents import read_policy_of, read_verdict
-from biasgate.tasks.promoting.entries import HistoryEntry, RestsOn
+from biasgate.tasks.promoting.entries import ListedEntry, RestsOn
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
@@ -30,6 +31,7 @@ from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.promoting.version_tags import with_whole_tags
 from biasgate.tasks.records import Decision, champion_of
 from biasgate.tasks.signing.manifest import Manifest
+from biasgate.tasks.signing.trusted import TrustedKeys
 
 
 class NotVerifiedError(InputError):
@@ -235,8 +237,8 @@ def _policy_of(verdict: RestsOn, gateway: Gateway) -> Policy:
     return read_policy_of(verdict["run_id"], gateway)
 
 
-def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
-    """Return every promotion and rollback of a model, latest first.
+def history(model: str, gateway: Gateway) -> list[ListedEntry]:
+    """Return every entry of a model's ledger, latest first, with who signed it.
 
     Raises
     ------
@@ -244,7 +246,16 @@ def history(model: str, gateway: Gateway) -> list[HistoryEntry]:
         If there is no such model.
     """
     require_known(model, gateway)
-    return [one.to_dict() for one in reversed(Ledger(gateway, model).entries())]
+    entries, trusted = Ledger(gateway, model).entries(), TrustedKeys.here()
+    standings = Chain.of(entries).standings(trusted)
+    words = {
+        one.number: f"{signed.words}{', accepted by a reset' if by == 'a reset' else ''}"
+        for one, signed, by in standings
+    }
+    return [
+        {**one.to_dict(), "signed": words.get(one.number, one.signed(trusted).words)}
+        for one in reversed(entries)
+    ]
 
 
 def require_known(model: str, gateway: Gateway) -> None:

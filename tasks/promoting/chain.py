@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.printable import printable
@@ -15,6 +16,24 @@ from biasgate.tasks.promoting.entries import MOVES, Entry, Pinned
 from biasgate.tasks.records import Head
 from biasgate.tasks.signing.envelope import Signed
 from biasgate.tasks.signing.trusted import TrustedKeys
+
+AcceptedBy = Literal["no keys", "its signature", "a later entry", "a reset", ""]
+"""Why an entry is accepted; empty if it is not."""
+
+
+class VouchedVerdicts(NamedTuple):
+    """Digests of verdicts that the ledger vouches for.
+
+    Attributes
+    ----------
+    by_entry : frozenset of str
+        Those that any accepted entry rests on: they count even if their own key was revoked later.
+    by_reset : frozenset of str
+        Those that a person accepted: they count even if they are not signed.
+    """
+
+    by_entry: frozenset[str] = frozenset()
+    by_reset: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -92,6 +111,11 @@ class Chain:
         """One digest of every link, which a reset names: it accepts them as they are."""
         return json_digest(list(self.digests.items()))
 
+    def _is_kept_by(self, reset: Entry) -> bool:
+        """Whether an entry is a reset that accepted everything before it as it is now."""
+        said = reset.content.get("accepted")
+        return reset.content["action"] == "reset" and said == self.before(reset.number).all_digests
+
     def breaks(self, model: str) -> Iterator[str]:
         """Yield where the chain is broken, in words.
 
@@ -101,7 +125,7 @@ class Chain:
         start = resets[-1] if resets else 0
         if resets:
             reset = self.links[start]
-            if reset.content.get("accepted") != self.before(reset.number).all_digests:
+            if not self._is_kept_by(reset):
                 yield f"an entry before the reset in entry {reset.number} was changed or removed"
         before = self.links[start - 1] if start else None
         champion: str | None = None
@@ -149,26 +173,34 @@ class Chain:
     def _digest(self, link: Entry) -> str:
         return self.digests[link.number]
 
-    def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, bool]]:
-        """Yield each link, newest first, with who signed it and whether that is accepted.
+    def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, AcceptedBy]]:
+        """Yield each link, newest first, with who signed it and why that is accepted.
 
-        What a trusted key has signed vouches for everything before it: those entries are as its
-        owner saw them. A revoked key's entry must be dated before the revocation too.
+        An entry that no known key signed counts only if a person accepted it: by a `reset` that
+        names the digest of all entries before it. Every other later signature vouches only for
+        what a key signed that was trusted then and is revoked now, and is dated before that.
         """
-        vouched = False
+        later = reset = False
         for one in reversed(self.links):
             signed = one.signed(trusted)
-            accepted = signed.standing == "trusted" or not trusted or vouched
-            if signed.standing == "revoked":
-                accepted = vouched and one.time < signed.revoked_since
-            vouched = vouched or signed.standing == "trusted"
-            yield one, signed, accepted
+            by: AcceptedBy = "a reset" if reset else ""
+            if not trusted:
+                by = "no keys"
+            elif signed.standing == "trusted":
+                by = "its signature"
+            elif signed.standing == "revoked":
+                by = "a later entry" if later and one.time < signed.revoked_since else ""
+            later = later or signed.standing == "trusted"
+            reset = reset or (bool(by) and self._is_kept_by(one))
+            yield one, signed, by
 
-    def vouched_verdicts(self, trusted: TrustedKeys) -> set[str]:
+    def vouched_verdicts(self, trusted: TrustedKeys) -> VouchedVerdicts:
         """Return the digests of the verdicts that accepted entries rest on."""
-        return {
-            verdict["digest"]
-            for one, _, accepted in self.standings(trusted)
-            if accepted
-            for verdict in one.content["verdicts"]
-        }
+        by_entry, by_reset, reset = set[str](), set[str](), False
+        for one, _, by in self.standings(trusted):
+            if by:
+                digests = {verdict["digest"] for verdict in one.content["verdicts"]}
+                reset = reset or self._is_kept_by(one)
+                by_entry |= digests
+                by_reset |= digests if reset else set()
+        return VouchedVerdicts(frozenset(by_entry), frozenset(by_reset))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.entries import Entry, Move, RestsOn
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger
 from biasgate.tasks.promoting.seen import remember
+from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.records import Decision
 from biasgate.tasks.signing.trusted import TrustedKeys
@@ -103,37 +105,52 @@ def move_champion(transition: Transition, gateway: Gateway) -> Decision:
         As `biasgate.tasks.promoting.decisions.promote`, without the candidate.
     """
     ledger = Ledger(gateway, transition.version.name)
-    runs = [one["run_id"] for one in transition.verdicts]
-    with ledger.open(transition.content(), runs[0] if runs else None) as entry:
-        try:
-            take_turn(ledger, entry)
-            entries = ledger.entries()
-            champion = champion_of_model(ledger, chain := Chain.of(entries))
-            if (champion.version if champion else None) != transition.replaces:
-                ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
-                return moved_meanwhile(transition.version)
-            ledger.refuse_closed(entry, entries)
-            claimed = ledger.claim(entry, chain)
-            gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
-            _read_back(gateway, transition.version)
-            _complete(ledger, claimed)
-            remember(ledger, ledger.chain)
-        except BaseException as error:
-            _close_after(error, ledger, entry)
-            raise
+    with entered(ledger, transition.content()) as entry:
+        take_turn(ledger, entry)
+        entries = ledger.entries()
+        require_sound(ledger, chain := Chain.of(entries))
+        champion = champion_of_model(ledger, chain)
+        if (champion.version if champion else None) != transition.replaces:
+            ledger.close(entry, "abandoned", f"{CHAMPION} had moved meanwhile")
+            return moved_meanwhile(transition.version)
+        ledger.refuse_closed(entry, entries)
+        claimed = ledger.claim(entry, chain)
+        gateway.set_alias(ledger.model, CHAMPION, transition.version.version)
+        _read_back(gateway, transition.version)
+        done = _complete(ledger, claimed)
+        remember(ledger, Chain([*chain.links, done]))
     sentence = moved(transition.version, transition.replaces, transition.reason)
     return decision("pass", sentence, promoted=True, rule=transition.rule)
 
 
 def record(ledger: Ledger, move: Move, note: str) -> Entry:
-    """Add an entry that moves no alias."""
+    """Add an entry that moves no alias.
+
+    Raises
+    ------
+    InputError
+        If the ledger was changed, also while the entry waited for its turn.
+    """
+    with entered(ledger, move) as entry:
+        take_turn(ledger, entry)
+        entries = ledger.entries()
+        require_sound(ledger, chain := Chain.of(entries))
+        ledger.refuse_closed(entry, entries)
+        done = ledger.close(ledger.claim(entry, chain), "done", note)
+        remember(ledger, Chain([*chain.links, done]))
+    return done
+
+
+@contextmanager
+def entered(ledger: Ledger, move: Move) -> Iterator[Entry]:
+    """Queue an entry; settle it if the body fails."""
     runs = [one["run_id"] for one in move["verdicts"]]
     with ledger.open(move, runs[0] if runs else None) as entry:
-        take_turn(ledger, entry)
-        claimed = ledger.claim(entry, ledger.chain)
-        ledger.close(claimed, "done", note)
-        remember(ledger, ledger.chain)
-    return claimed
+        try:
+            yield entry
+        except BaseException as error:
+            _close_after(error, ledger, entry)
+            raise
 
 
 def heal(ledger: Ledger) -> list[Entry]:
@@ -149,7 +166,10 @@ def heal(ledger: Ledger) -> list[Entry]:
 
 
 def take_turn(ledger: Ledger, entry: Entry) -> None:
-    """Wait until every earlier entry is closed, healing those whose owners have ended."""
+    """Wait until every earlier entry is closed, healing those whose owners have ended.
+
+    Others may write to the ledger meanwhile: read and check it again before an entry is claimed.
+    """
     while True:
         before = [one for one in ledger.entries() if one.is_unsettled and one.number < entry.number]
         if not before:
@@ -192,11 +212,11 @@ def objection_to(entry: Entry, ledger: Ledger) -> str | None:
     return next((one.sentence for one in findings if not one.holds), None)
 
 
-def _complete(ledger: Ledger, entry: Entry) -> None:
+def _complete(ledger: Ledger, entry: Entry) -> Entry:
     """Record the previous champion and close the entry; safe to repeat."""
     if entry.content["replaces"]:
         ledger.gateway.set_alias(ledger.model, PREVIOUS, entry.content["replaces"])
-    ledger.close(entry, "done", f"{CHAMPION} is version {entry.content['version']}")
+    return ledger.close(entry, "done", f"{CHAMPION} is version {entry.content['version']}")
 
 
 def _close_after(error: BaseException, ledger: Ledger, entry: Entry) -> None:

@@ -122,6 +122,12 @@ class HistoryEntry(Content):
     note: str
 
 
+class ListedEntry(HistoryEntry):
+    """An entry of the history, with who signed it, in words."""
+
+    signed: str
+
+
 class _Tag(TypedDict):
     """The tag of an entry."""
 

@@ -34,6 +34,7 @@ from biasgate.tasks.promoting.entries import (
     read_entry,
 )
 from biasgate.tasks.signing.keys import now
+from biasgate.tasks.signing.trusted import TrustedKeys
 
 LEDGER_SUFFIX = "-promotions"
 CHAMPION, PREVIOUS = "champion", "previous_champion"
@@ -142,9 +143,10 @@ class Ledger:
         self.gateway.tag_version(entry.record, entry_tags(content, "open", ""))
         return Entry(entry.number, content, "open", "", entry.record)
 
-    def close(self, entry: Entry, state: State, note: str) -> None:
-        """Close an entry. Closing it twice is harmless."""
+    def close(self, entry: Entry, state: State, note: str) -> Entry:
+        """Close an entry, and return it closed. Closing it twice is harmless."""
         self.gateway.tag_version(entry.record, entry_tags(entry.content, state, note))
+        return Entry(entry.number, entry.content, state, note, entry.record)
 
     def refuse_closed(self, entry: Entry, entries: list[Entry]) -> None:
         """Raise an error if another promoter considered this one dead and closed its entry.
@@ -163,7 +165,13 @@ class Ledger:
             raise RuntimeError(msg)
 
     def wait_for(self, entries: list[Entry]) -> None:
-        """Wait until entries are closed, or their owners have ended."""
+        """Wait until entries are closed, or their owners have ended.
+
+        Raises
+        ------
+        InputError
+            If one is not signed by a trusted key, where keys are trusted.
+        """
         waited_for = {one.number for one in entries}
         since, told = time.monotonic(), False
         while left := [
@@ -171,6 +179,7 @@ class Ledger:
             for one in self.entries()
             if one.number in waited_for and one.is_unsettled and not one.is_stale
         ]:
+            self._refuse_unsigned(left)
             if not told and time.monotonic() - since > _TELL_AFTER:
                 told = True
                 owner = left[0].content["owner"].rpartition(" ")[0]
@@ -179,6 +188,26 @@ class Ledger:
                     f"on, for {LEASE.total_seconds() / 60:g} minutes at most"
                 )
             time.sleep(_POLL)
+
+    def _refuse_unsigned(self, entries: list[Entry]) -> None:
+        """Refuse to wait for entries that would not be accepted: anybody can write them.
+
+        Raises
+        ------
+        InputError
+            With the first, and what to do.
+        """
+        trusted = TrustedKeys.here()
+        for one in entries:
+            signed = one.signed(trusted)
+            if trusted and signed.standing != "trusted":
+                msg = (
+                    f"entry {one.number} of {self.name} must be signed with a trusted key before "
+                    f"others wait for it; it is {one.state} and {signed.words}. Trust the key of "
+                    f"whoever promotes there, or run again {LEASE.total_seconds() / 60:g} minutes "
+                    "after it was made, when it no longer counts."
+                )
+                raise InputError(msg)
 
 
 def is_ledger(model: str) -> bool:

@@ -37,7 +37,7 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     promoted those that its tags name, if a trusted key signed them or none is trusted here.
     """
     chain, trusted = Ledger(gateway, version.name).chain, TrustedKeys.here()
-    vouched = chain.vouched_verdicts(trusted)
+    vouched = chain.vouched_verdicts(trusted).by_entry
     moves = [one.content for one in chain.links if one.content["action"] in MOVES]
     named = [
         one

@@ -17,8 +17,16 @@ _HEAD = re.compile(r"([0-9]{1,18}) [0-9a-f]{64}")
 _SHOWN = 40
 
 
-def require_sound(ledger: Ledger) -> None:
+def require_sound(ledger: Ledger, chain: Chain | None = None) -> None:
     """Refuse to add to a ledger that was changed, or that no trusted key has signed.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger.
+    chain : Chain, optional
+        The entries that the next one is to follow. What is signed must be what was checked: the
+        ledger may change between two reads. Default: those of now.
 
     Raises
     ------
@@ -26,16 +34,8 @@ def require_sound(ledger: Ledger) -> None:
         With what is wrong, and how a person accepts it.
     """
     require_key(ledger)
-    chain = ledger.chain
-    wrong = [
-        *chain.breaks(ledger.model),
-        *(
-            f"entry {one.number} is {signed.words}"
-            for one, signed, accepted in chain.standings(TrustedKeys.here())
-            if not accepted
-        ),
-        *(f"missing or changed is {one}" for one in missing_heads(ledger, chain)),
-    ]
+    chain = ledger.chain if chain is None else chain
+    wrong = wrong_with(ledger, chain)
     if wrong:
         msg = (
             f"the ledger {ledger.name} must be unchanged before anything is promoted; "
@@ -46,6 +46,19 @@ def require_sound(ledger: Ledger) -> None:
         )
         raise InputError(msg)
     remember(ledger, chain)
+
+
+def wrong_with(ledger: Ledger, chain: Chain) -> list[str]:
+    """Return what is wrong with a ledger, in words; nothing if it may be added to."""
+    return [
+        *chain.breaks(ledger.model),
+        *(
+            f"entry {one.number} is {signed.words}"
+            for one, signed, accepted in chain.standings(TrustedKeys.here())
+            if not accepted
+        ),
+        *(f"missing or changed is {one}" for one in missing_heads(ledger, chain)),
+    ]
 
 
 def require_key(ledger: Ledger) -> None:
@@ -78,9 +91,9 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
     that it saw.
     """
     missing = set()
-    seen = last_seen(ledger)
-    if seen is not None and not chain.has(seen):
-        missing.add(f"entry {seen['number']}, which this machine saw before")
+    for seen in last_seen(ledger, chain):
+        if not chain.has(seen):
+            missing.add(f"entry {seen['number']}, which this machine saw before")
     for version in ledger.gateway.versions(ledger.model):
         for name, value in version.tags.items():
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:

@@ -28,6 +28,11 @@ from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.signing.statement import verdict_digest
 from biasgate.tasks.signing.trusted import TrustedKeys
 
+_ACCEPTED = {
+    "a later entry": " A trusted key signed a later entry.",
+    "a reset": " A reset accepted it.",
+}
+
 
 def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     """Return the version under `champion`.
@@ -121,10 +126,8 @@ def verify_chain(ledger: Ledger, chain: Chain) -> Iterator[Finding]:
     for entry, signed, accepted in chain.standings(TrustedKeys.here()):
         if entry is chain.last_move or not accepted:
             text = f"entry {entry.number} of {ledger.name} is {signed.words}."
-            vouched = accepted and signed.standing in {"revoked", "unknown", "unsigned"}
-            if vouched and entry.number != chain.links[-1].number:
-                text += " A trusted key signed a later entry."
-            yield Finding("signature", holds=accepted, sentence=text)
+            text += _ACCEPTED.get(accepted, "")
+            yield Finding("signature", holds=bool(accepted), sentence=text)
 
 
 def _verify_heads(ledger: Ledger, chain: Chain) -> Iterator[Finding]:

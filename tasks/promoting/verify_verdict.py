@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -17,6 +17,7 @@ from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.chain import VouchedVerdicts
 from biasgate.tasks.promoting.documents import Documents, check_evidence_record
 from biasgate.tasks.promoting.findings import Finding, described
 from biasgate.tasks.promoting.frozen_rows import frozen_rows
@@ -45,7 +46,7 @@ def verify_on_set(
     gateway: Gateway,
     day: date,
     files: VersionFiles,
-    vouched: Collection[str] = (),
+    vouched: VouchedVerdicts,
     store: Path | None = None,
 ) -> tuple[list[Finding], Verdict | None]:
     """Recompute a version's verdict on one set.
@@ -62,9 +63,9 @@ def verify_on_set(
         The day on which waivers must be valid.
     files : VersionFiles
         The version's files.
-    vouched : collection of str
-        Digests of the verdicts that an accepted entry of the ledger rests on: those count even
-        if their own key was revoked later, or they were made before verdicts were signed.
+    vouched : VouchedVerdicts
+        Digests of the verdicts that the ledger vouches for: those count even if their own key was
+        revoked later or, if a person accepted them by a reset, are not signed.
     store : Path, optional
         A store whose frozen rows are compared with those of the verdict.
 
@@ -232,7 +233,7 @@ def _attested(
     gateway: Gateway,
     run_id: str,
     name: str,
-    vouched: Collection[str],
+    vouched: VouchedVerdicts,
 ) -> Iterator[Finding]:
     """Check what is signed about a verdict, and by whom."""
     trusted, what = TrustedKeys.here(), f"the verdict on {name}"
@@ -244,9 +245,10 @@ def _attested(
         signed_at = said["signedAt"] if said is not None else ""
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
-        vouched_for = verdict_digest(verdict) in vouched
-        text = f"{what} is not signed: it was made before verdicts were signed. Evaluate again."
-        yield Finding("signature", holds=vouched_for or not trusted, sentence=text)
+        accepted = verdict_digest(verdict) in vouched.by_reset
+        text = f"{what} is not signed"
+        text += "; a reset accepted it." if trusted and accepted else ". Evaluate again."
+        yield Finding("signature", holds=accepted or not trusted, sentence=text)
         return
     except (OSError, ValueError, KeyError) as error:  # of a verdict from an earlier release
         text = f"the attestation on {name} cannot be read: {described(error)}"
@@ -256,9 +258,12 @@ def _attested(
     yield Finding("attestation", holds=same, sentence=text)
     signed = envelope.signed(trusted)
     holds, text = signed.standing == "trusted" or not trusted, f"{what} is {signed.words}."
-    if not holds and verdict_digest(verdict) in vouched:
-        holds = signed.standing != "revoked" or signed_at < signed.revoked_since
+    if signed.standing == "revoked" and verdict_digest(verdict) in vouched.by_entry:
+        holds = signed_at < signed.revoked_since
         text = f"{text} It is dated {signed_at}, and an accepted entry of the ledger rests on it."
+    elif not holds and signed.standing != "revoked":
+        holds = verdict_digest(verdict) in vouched.by_reset
+        text = f"{text} A reset accepted it." if holds else text
     yield Finding("signature", holds=holds, sentence=text)
 
 

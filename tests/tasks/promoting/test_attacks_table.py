@@ -36,6 +36,10 @@ TESTS = {
         "test_a_previous_champion_moved_by_hand_is_found",
         "test_an_alias_moved_to_a_blocked_version_is_found",
     ],
+    "tags edited that say how": [
+        "test_a_tag_does_not_choose_how_the_champion_is_opened",
+        "test_tags_that_name_another_verdict_do_not_choose_either",
+    ],
     "a verdict taken from another": ["test_a_verdict_taken_from_another_version_is_found"],
     "all of it rewritten": [
         "test_a_consistent_forgery_is_found_where_a_key_is_trusted",
@@ -58,6 +62,13 @@ TESTS = {
         "test_a_promotion_of_a_version_that_had_been_left_aside_is_found",
     ],
     "all entries rewritten": ["test_an_edited_unsigned_entry_is_refused_before_anything_is_added"],
+    "an entry forged while": [
+        "test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited",
+        "test_an_unsigned_move_below_a_signed_entry_does_not_hold",
+    ],
+    "the registry offered": [
+        "test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry"
+    ],
     "the last entries removed": [
         "test_a_ledger_whose_last_entry_was_removed_is_found_by_a_later_verdict",
         "test_a_ledger_that_was_removed_whole_is_found_by_the_machine_that_saw_it",

@@ -45,46 +45,6 @@ from biasgate.tasks.promoting.verify_version import verify_version
 LEDGER = f"{MODEL}-promotions"
 
 
-@pytest.fixture
-def key(monkeypatch, tmp_path):
-    """This machine evaluates and signs, and trusts its key."""
-    made = signing_key(monkeypatch, tmp_path / "secret")
-    trust(monkeypatch, tmp_path / "trusted", evaluations=made)
-    return made
-
-
-@pytest.fixture
-def attacker(monkeypatch, key, tmp_path):
-    """Forge something without the private key; afterwards this machine evaluates again."""
-    del key
-
-    def forge(call, *arguments, **options):
-        with monkeypatch.context() as patch:
-            patch.delenv("BIASGATE_PRIVATE_KEY")
-            trust(patch, tmp_path / "nobody")
-            return call(*arguments, **options)
-
-    return forge
-
-
-@pytest.fixture
-def promoted(gateway, store, tmp_path):
-    """Judge and promote one version after the other."""
-    made = []
-
-    def next_one(**options):
-        champion = made[-1] if made else None
-        name = f"v{len(made)}"
-        found = judged_version(
-            gateway, store, tmp_path / name, champion=champion, seed=len(made), **options
-        )
-        assert promote_one([found[1]], found[0], gateway)["promoted"]
-        made.append(found)
-        return found
-
-    return next_one
-
-
 def wrong(gateway, store):
     return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
 

@@ -1,0 +1,84 @@
+"""A registry is remembered however its address is spelled."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+from support.promoted import MODEL
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.seen import FILE, place_of
+from biasgate.tasks.promoting.sound import require_sound
+
+
+@pytest.mark.parametrize(
+    ("uri", "same"),
+    [
+        ("http://localhost:5000", "http://127.0.0.1:5000/"),
+        ("http://LOCALHOST:5000/mlflow", "http://[::1]:5000//mlflow/./"),
+        ("https://mlflow.example.org", "HTTPS://MLflow.example.org.:443/"),
+        ("https://me:secret@mlflow.example.org/a", "https://mlflow.example.org/b/../a/"),
+        ("sqlite:////tmp/store/mlflow.db", "sqlite:////tmp/./store/../store//mlflow.db"),
+        ("file:///srv/ml%20runs", "/srv/ml runs/"),
+        ("postgresql://one@db/mlflow", "postgresql+psycopg2://other:x@db:5432/mlflow"),
+    ],
+)
+def test_two_spellings_of_an_address_are_one_place(uri, same):
+    assert place_of(uri) == place_of(same)
+
+
+@pytest.mark.parametrize(
+    ("uri", "other"),
+    [
+        ("http://localhost:5000", "http://localhost:5001"),
+        ("http://localhost/a", "http://localhost/b"),
+        ("http://one.example.org", "http://two.example.org"),
+        ("sqlite:////tmp/a.db", "sqlite:////tmp/b.db"),
+        ("databricks://one", "databricks://two"),
+    ],
+)
+def test_different_addresses_are_different_places(uri, other):
+    assert place_of(uri) != place_of(other)
+
+
+def test_a_link_to_a_registry_is_the_same_place(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert place_of(f"sqlite:///{tmp_path}/link/a.db") == place_of(
+        f"sqlite:///{tmp_path}/real/a.db"
+    )
+
+
+@pytest.fixture
+def shortened(gateway, promoted, key):
+    """A ledger whose last entry and all that names it were removed."""
+    assert key
+    promoted()
+    promoted()
+    gateway.client.delete_model_version(f"{MODEL}-promotions", "2")
+    gateway.set_alias(MODEL, "champion", "1")
+    return gateway
+
+
+def test_a_shortened_ledger_is_found_at_another_spelling_of_its_address(shortened):
+    other = Gateway(shortened.uri.replace("mlflow.db", "./mlflow.db"), shortened.artifacts)
+    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
+        require_sound(Ledger(other, MODEL))
+
+
+@pytest.mark.usefixtures("shortened")
+def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store, tmp_path):
+    copied = shutil.copytree(store, tmp_path / "copied")
+    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
+        require_sound(Ledger(Gateway.of_store(copied), MODEL))
+
+
+def test_what_an_earlier_release_remembered_still_counts(shortened, tmp_path):
+    seen = tmp_path / "trusted" / FILE
+    [head] = {json.dumps(one) for one in json.loads(seen.read_text("utf-8")).values()}
+    digest = hashlib.sha256(shortened.uri.encode()).hexdigest()[:16]
+    seen.write_text(json.dumps({f"{MODEL}-promotions at {digest}": json.loads(head)}), "utf-8")
+    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
+        require_sound(Ledger(shortened, MODEL))

@@ -1,0 +1,334 @@
+"""A signature vouches for nothing that its signer did not check; only a reset accepts the rest."""
+
+import pytest
+from support.promoted import (
+    MODEL,
+    artifact,
+    judged_version,
+    promote_one,
+    revoke,
+    signing_key,
+    trust,
+)
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.promoting import champion
+from biasgate.tasks.promoting import ledger as ledgers
+from biasgate.tasks.promoting import reset as resetting
+from biasgate.tasks.promoting.by_hand import (
+    NotVerifiedError,
+    history,
+    open_champion,
+    promote_version,
+    require_champion,
+    roll_back,
+    verify,
+)
+from biasgate.tasks.promoting.champion import record
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.pinned import register_policy
+from biasgate.tasks.promoting.reset import reset
+from biasgate.tasks.promoting.seen import last_seen
+from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.promoting.verify_version import verify_version
+
+LEDGER = f"{MODEL}-promotions"
+
+
+def wrong(gateway, store):
+    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+
+
+def entry(gateway, number):
+    return Ledger(gateway, MODEL).entries()[number - 1]
+
+
+@pytest.fixture
+def forge(gateway, store, promoted, attacker, tmp_path):
+    """Promote a version as somebody who may write everywhere and has no private key."""
+
+    def forged():
+        last = promoted.made[-1] if promoted.made else None
+        found = judged_version(gateway, store, tmp_path / "forged", champion=last, seed=9)
+        assert promote_one([found[1]], found[0], gateway)["promoted"]
+        return found
+
+    return lambda: attacker(forged)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Do something after the ledger was checked, while an entry waits for its turn."""
+
+    def during(call):
+        real, called = champion.take_turn, []
+
+        def turn(ledger, own):
+            if not called:
+                called.append(True)
+                call()
+            real(ledger, own)
+
+        monkeypatch.setattr(champion, "take_turn", turn)
+        monkeypatch.setattr(resetting, "take_turn", turn)
+
+    return during
+
+
+def policy_entry():
+    return {
+        "action": "policy",
+        "replaces": "",
+        "version": "",
+        "reason": "registered",
+        "verdicts": [],
+        "policy": {"name": "p", "digest": "0" * 64},
+    }
+
+
+def blocked_entry(version):
+    return {
+        "action": "blocked",
+        "replaces": "",
+        "version": "",
+        "reason": "did not pass",
+        "verdicts": [],
+        "blocked": [version],
+    }
+
+
+def abandoned(gateway):
+    """Leave an abandoned entry, whose number somebody can use later."""
+    ledger = Ledger(gateway, MODEL)
+    with ledger.open(policy_entry(), None) as made:
+        ledger.close(made, "abandoned", "")
+    return made
+
+
+def forged_in(gateway, made, attacker, content, chain):
+    """Make an abandoned entry one that is done, without a key."""
+
+    def done():
+        ledger = Ledger(gateway, MODEL)
+        made.content.update(content)
+        made.content["expires"] = "2099-01-01T00:00:00+00:00"
+        ledger.close(ledger.claim(made, chain), "done", "forged")
+
+    attacker(done)
+
+
+# ------------------------------------------------------------------ while a signer waits
+
+
+ACTS = {
+    "record": lambda gateway, _: record(
+        Ledger(gateway, MODEL), blocked_entry("7"), "versions are blocked"
+    ),
+    "policy": lambda gateway, _: register_policy("default", MODEL, gateway),
+    "promotion": lambda gateway, next_one: promote_one([next_one[1]], next_one[0], gateway),
+    "by hand": lambda gateway, next_one: promote_version(
+        MODEL, next_one[0].version, "please", gateway
+    ),
+    "rollback": lambda gateway, _: roll_back(MODEL, "please", gateway),
+}
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("act", ACTS)
+def test_nothing_is_signed_on_top_of_what_was_forged_while_it_waited(
+    gateway, store, promoted, attacker, meanwhile, tmp_path, act
+):
+    promoted()
+    second = promoted()
+    free, chain = abandoned(gateway), Ledger(gateway, MODEL).chain
+    found = judged_version(gateway, store, tmp_path / "next", champion=second, seed=2)
+    meanwhile(lambda: forged_in(gateway, free, attacker, blocked_entry("9"), chain))
+    with pytest.raises(InputError, match=r"must be unchanged .* entry 3 is not signed"):
+        ACTS[act](gateway, found)
+    assert gateway.alias(MODEL, "champion").version == "2"
+    assert entry(gateway, 4).state == "abandoned"
+
+
+@pytest.mark.usefixtures("key")
+def test_a_reset_refuses_to_accept_what_was_forged_after_it_was_shown(
+    gateway, promoted, attacker, meanwhile
+):
+    promoted()
+    free, chain = abandoned(gateway), Ledger(gateway, MODEL).chain
+    meanwhile(lambda: forged_in(gateway, free, attacker, blocked_entry("9"), chain))
+    with pytest.raises(InputError, match="must stay as it was shown; it has changed since"):
+        reset(MODEL, "1", "please", gateway)
+    assert entry(gateway, 3).state == "abandoned"
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("state", ["queued", "open"])
+def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
+    gateway, promoted, attacker, monkeypatch, state
+):
+    promoted()
+    ledger = Ledger(gateway, MODEL)
+    monkeypatch.setattr(ledgers.time, "sleep", lambda _: pytest.fail("it waited"))
+
+    def leave_one():
+        made = ledger.open(policy_entry(), None).__enter__()
+        owner = {"owner": "elsewhere 1 2.0 abc"}
+        made.content.update(owner)
+        ledger.close(made, state, "")
+
+    attacker(leave_one)
+    with pytest.raises(InputError, match=f"entry 2 of .* it is {state} and not signed"):
+        record(ledger, blocked_entry("7"), "versions are blocked")
+    assert entry(gateway, 3).state == "abandoned"
+
+
+@pytest.mark.usefixtures("key")
+def test_what_is_remembered_is_what_was_signed_and_not_what_came_after(
+    gateway, promoted, attacker, monkeypatch
+):
+    promoted()
+    ledger, real = Ledger(gateway, MODEL), Ledger.close
+
+    def close(self, one, state, note):
+        done = real(self, one, state, note)
+        if note == "versions are blocked":
+            monkeypatch.setattr(Ledger, "close", real)
+            attacker(record, ledger, blocked_entry("9"), "forged")
+        return done
+
+    monkeypatch.setattr(Ledger, "close", close)
+    record(ledger, blocked_entry("7"), "versions are blocked")
+    assert len(ledger.chain.links) == 3
+    assert {one["number"] for one in last_seen(ledger, ledger.chain)} == {2}
+
+
+# ------------------------------------------------------------------ what a signature vouches for
+
+
+def test_an_unsigned_move_below_a_signed_entry_does_not_hold(
+    gateway, store, promoted, forge, monkeypatch, tmp_path
+):
+    promoted()
+    forge()
+    monkeypatch.setattr(champion, "require_sound", lambda *_: None)
+    record(Ledger(gateway, MODEL), blocked_entry("7"), "signed without a look")
+    assert "signature" in wrong(gateway, store)
+    with pytest.raises(NotVerifiedError, match=r"entry 2 of .* is not signed"):
+        require_champion(MODEL, gateway)
+    (tmp_path / "files").mkdir()
+    with pytest.raises(NotVerifiedError, match="the verdict on comments is not signed"):
+        open_champion(MODEL, tmp_path / "files", gateway)
+    with pytest.raises(InputError, match="entry 2 is not signed"):
+        require_sound(Ledger(gateway, MODEL))
+
+
+@pytest.mark.usefixtures("key")
+def test_a_signed_entry_does_not_vouch_for_a_verdict_that_is_not_signed(gateway, store, promoted):
+    version, _, _ = promoted()
+    artifact(gateway, version, "attestation.json").unlink()
+    [finding] = [one for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert finding.sentence == "the verdict on comments is not signed. Evaluate again."
+
+
+def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
+    gateway, store, promoted, monkeypatch, tmp_path, key
+):
+    promoted()
+    new = signing_key(monkeypatch, tmp_path / "secret", "new")
+    trust(monkeypatch, tmp_path / "others", new=new)
+    assert key
+    assert "signature" in wrong(gateway, store)
+    reset(MODEL, "1", "the old key is lost", gateway)
+    assert wrong(gateway, store) == set()
+    promoted()
+    assert wrong(gateway, store) == set()
+    former = gateway.resolve(f"models:/{MODEL}/1")
+    assert all(one.holds for one in verify_version(former, gateway))
+
+
+def test_a_reset_vouches_only_for_what_it_accepted(gateway, promoted, forge, key):
+    promoted()
+    forge()
+    reset(MODEL, "1", "seen", gateway)
+    ledger = Ledger(gateway, MODEL)
+    require_sound(ledger)
+    assert key
+    forged = entry(gateway, 2)
+    gateway.tag_version(
+        forged.record,
+        {"biasgate.entry": forged.record.tags["biasgate.entry"].replace('"rule"', '"rule" ')},
+    )
+    require_sound(ledger)  # the same content
+    gateway.client.delete_model_version(LEDGER, "2")
+    with pytest.raises(InputError, match="entry before the reset in entry 3 was changed"):
+        require_sound(ledger)
+
+
+def test_what_a_reset_accepted_stays_accepted_after_its_key_was_rotated_and_revoked(
+    gateway, store, promoted, attacker, monkeypatch, tmp_path, key
+):
+    attacker(promoted)
+    reset(MODEL, "1", "signed from now on", gateway)
+    new = signing_key(monkeypatch, tmp_path / "secret", "new")
+    trust(monkeypatch, tmp_path / "trusted", new=new)
+    promoted()
+    revoke(key, "2099-01-01T00:00:00+00:00")
+    assert wrong(gateway, store) == set()
+
+
+def test_an_unsigned_reset_accepts_nothing(gateway, store, promoted, attacker, key):
+    promoted()
+    attacker(promoted)
+    attacker(reset, MODEL, "2", "nothing to see", gateway)
+    assert key
+    sentences = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert any("entry 3 of toxicity-promotions is not signed" in one for one in sentences)
+
+
+def test_the_history_says_who_signed_each_entry(gateway, promoted, attacker, key):
+    attacker(promoted)
+    reset(MODEL, "1", "signed from now on", gateway)
+    assert key
+    [accepted, before] = [one["signed"] for one in history(MODEL, gateway)]
+    assert accepted.startswith("signed with the trusted key 'evaluations'")
+    assert before == "not signed, accepted by a reset"
+
+
+# ------------------------------------------------------------------ what a person is shown
+
+
+def command(store, *more):
+    place = ["--reason", "seen", "--store", str(store)]
+    return CliRunner().invoke(app, ["reset", MODEL, "1", *place, *more])
+
+
+def test_a_reset_shows_what_it_accepts_and_does_nothing_before_a_person_agrees(
+    gateway, store, promoted, attacker, key
+):
+    attacker(promoted)
+    assert key
+    shown = command(store)
+    assert shown.exit_code != 0
+    assert "accepts: entry 1 is not signed" in shown.output
+    assert "accepts: the verdict on comments is not signed" in shown.output
+    assert len(Ledger(gateway, MODEL).entries()) == 1
+    digest = shown.output.rpartition("--accept ")[2].split()[0]
+    done = command(store, "--accept", digest)
+    assert done.exit_code == 0, done.output
+    assert wrong(gateway, store) == set()
+
+
+def test_a_reset_refuses_another_digest_than_the_one_shown(gateway, store, promoted, attacker, key):
+    attacker(promoted)
+    assert key
+    refused = command(store, "--accept", "0123456789ab")
+    assert "must be the digest of what is accepted" in refused.output
+    assert len(Ledger(gateway, MODEL).entries()) == 1
+
+
+def test_a_reset_of_a_sound_ledger_asks_nothing(store, promoted, key):
+    promoted()
+    assert key
+    assert command(store).exit_code == 0
