@@ -85,10 +85,6 @@ TESTS = {
         "test_what_a_revoked_key_signed_last_does_not_hold",
         "test_a_stolen_revoked_key_cannot_forge_an_open_entry",
     ],
-    "tags edited that say how": [
-        "test_a_tag_does_not_choose_how_the_champion_is_opened",
-        "test_tags_that_name_another_verdict_do_not_choose_either",
-    ],
     "a wrong date": None,
     "an attestation of another": [
         "test_an_attestation_of_something_else_than_what_is_pinned_does_not_hold",
