@@ -246,8 +246,8 @@ def _attested(
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset
-        text = f"{what} is not signed"
-        text += "; a reset accepted it." if trusted and accepted else ". Evaluate again."
+        text = f"{what} is not signed: it was made before verdicts were signed. "
+        text += "A reset accepted it." if trusted and accepted else "Evaluate again."
         yield Finding("signature", holds=accepted or not trusted, sentence=text)
         return
     except (OSError, ValueError, KeyError) as error:  # of a verdict from an earlier release
