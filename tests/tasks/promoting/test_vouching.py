@@ -228,9 +228,8 @@ def test_an_unsigned_move_below_a_signed_entry_does_not_hold(
 def test_a_signed_entry_does_not_vouch_for_a_verdict_that_is_not_signed(gateway, store, promoted):
     version, _, _ = promoted()
     artifact(gateway, version, "attestation.json").unlink()
-    findings = [one for one in verify(MODEL, None, gateway, store) if not one.holds]
-    assert findings[0].what == "signature"
-    assert findings[0].sentence.startswith("the verdict on comments is not signed: ")
+    refused = [one.sentence for one in verify(MODEL, None, gateway, store) if not one.holds]
+    assert any(one.startswith("the verdict on comments is not signed: ") for one in refused)
 
 
 def test_a_verdict_of_an_unknown_key_counts_only_if_a_reset_accepted_it(
