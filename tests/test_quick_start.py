@@ -33,5 +33,6 @@ def test_a_message_needs_no_numpy():
     assert "numpy" not in imported_by("import biasgate.cli")
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_not_imported_where_nothing_is_trained():
     assert "sklearn" not in imported_by("import biasgate.flows.evaluate")

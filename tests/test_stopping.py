@@ -87,6 +87,7 @@ def test_prefect_uses_the_temporary_server_that_ends_with_the_command(monkeypatc
     assert SubprocessASGIServer() is ours
 
 
+@pytest.mark.slow
 def test_the_temporary_server_ends_when_the_command_is_killed(tmp_path):
     code = (
         "from biasgate.deployments.temporary_server import TemporaryServer\n"

@@ -48,7 +48,7 @@ def test_a_table_a_heatmap_and_a_comparison_take_ten_lines(committed):
 def test_it_shows_two_tables_and_three_pictures(executed):
     report, compared, frame = shown(executed, "text/html")
     assert "<th>bpsn_auc</th>" in report
-    assert "<td>0.775 [0.726, 0.818]</td>" in report  # harmless comments about gay people
+    assert "<td>0.775 [0.725, 0.818]</td>" in report  # harmless comments about gay people
     assert "first minus second" in compared
     assert "+0.146 [+0.108, +0.184] *" in compared
     assert "dataframe" in frame

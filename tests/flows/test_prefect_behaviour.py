@@ -43,6 +43,7 @@ def test_flow_runs_can_be_read_through_the_client():
     assert found.state.is_completed()
 
 
+@pytest.mark.slow
 def test_a_cron_deployment_gets_scheduled_runs(prefect_services):
     with temporary_settings({PREFECT_API_URL: prefect_services["PREFECT_API_URL"]}):
         runs = _scheduled_runs("* * * * *", wanted=2)

@@ -187,6 +187,7 @@ def test_a_wrong_second_candidate_leaves_no_results_and_no_running_run(world, fi
     assert failed.registry["champion"] >= first.registry["champion"]
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_published_move_no_alias(world, promoted):
     assert promoted.registry["champion"] == "2"
     (world.folder / "output" / "in_the_way").mkdir()
@@ -221,6 +222,7 @@ def test_a_failure_in_mlflow_leaves_no_run_running(world, first, monkeypatch):
     assert not failed.output.exists()
 
 
+@pytest.mark.slow
 def test_a_connection_lost_while_logging_is_tried_again_in_the_same_run(world, first, monkeypatch):
     del first
     log, calls = Gateway.log_dataset, []

@@ -81,6 +81,7 @@ def test_a_name_is_written_as_it_is_and_never_read_as_a_formula(draw, tmp_path):
 
 
 @every_picture
+@pytest.mark.slow
 def test_sixty_identities_are_all_drawn(draw, tmp_path):
     figure = draw(MANY)
     assert written(figure, tmp_path)

@@ -119,6 +119,7 @@ def verified(biasgate, verdict, config, road):
     if verdict["outcome"] == "pass":
         assert (wrong, done.exit_code) == ([], 0)
     else:
-        [sentence] = wrong
-        assert f"the verdict on comments is {verdict['outcome']} as of" in sentence
+        # A version of the shared model may have more: other roads judge and promote it too.
+        said = f"the verdict on comments is {verdict['outcome']} as of"
+        assert any(said in sentence for sentence in wrong), wrong
         assert done.exit_code == 3

@@ -160,6 +160,7 @@ def nights(store, tmp_path):
 
 
 @pytest.mark.parametrize("rule", [NEWER, BETTER], ids=lambda one: one.promote)
+@pytest.mark.slow
 def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(nights, rule):
     first, second = nights.register(), nights.register(noise=1.4)
     nights.night(first, rule=rule)
@@ -194,6 +195,7 @@ def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_
     assert all("it is shown to be worse: final_score is lower by" in one for one in stayed.values())
 
 
+@pytest.mark.slow
 def test_ten_nights_under_better_promote_only_what_is_shown_to_be_better(nights):
     versions = []
     for night in range(10):

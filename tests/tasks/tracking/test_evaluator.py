@@ -136,6 +136,7 @@ def test_other_evaluations_are_left_alone():
     assert judge.can_evaluate(model_type="classifier", evaluator_config={"subgroups": ["gay"]})
 
 
+@pytest.mark.slow
 def test_the_installed_package_names_the_plugin_which_loads_without_prefect():
     [found] = entry_points(group="mlflow.model_evaluator", name="biasgate")
     assert found.value == "biasgate.tasks.tracking.mlflow_plugin:BiasEvaluator"
