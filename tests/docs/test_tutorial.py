@@ -50,7 +50,7 @@ def test_it_shows_two_tables_and_three_pictures(executed):
     assert "<th>bpsn_auc</th>" in report
     assert "<td>0.775 [0.725, 0.818]</td>" in report  # harmless comments about gay people
     assert "first minus second" in compared
-    assert "+0.146 [+0.108, +0.184] *" in compared
+    assert "+0.146 [+0.109, +0.184] *" in compared
     assert "dataframe" in frame
     assert len(shown(executed, "image/png")) == 3
 
