@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from biasgate.tasks.common.errors import CandidateError, InputError, without_quotes
+from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -55,7 +56,9 @@ def train_and_register(
     if found is not None:
         return found
     experiment_id = gateway.experiment(experiment)
-    run_id = gateway.run(experiment_id, f"train-{key}", f"train {candidate.name}")
+    # A run for each model: in one of another, a version would lose the files it was judged by.
+    of_run = json_digest([registered_model, key])
+    run_id = gateway.run(experiment_id, f"train-{of_run}", f"train {candidate.name}")
     opened_as = json.dumps(candidate.opened_as())
     tags = {TRAINING_KEY: key, TRAINING_SET: training_set.digest, OPENED_AS: opened_as}
     with gateway.failing(run_id):
@@ -68,9 +71,14 @@ def train_and_register(
         with tempfile.TemporaryDirectory() as folder:
             fit = partial(candidate.fit, training_set, Path(folder) / MODEL_PATH, log)
             without_quotes(fit, f"training of candidate {candidate.name!r}", CandidateError)
-            gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
+            # Somebody may have trained the same meanwhile, in this run.
+            found = gateway.find_version(registered_model, TRAINING_KEY, key)
+            if found is None:
+                gateway.log_folder(run_id, Path(folder) / MODEL_PATH, MODEL_PATH)
         # Before the version is created: after that, no later run completes this one.
         gateway.finish(run_id)
+        if found is not None:
+            return found
         return gateway.register_once(registered_model, run_id, MODEL_PATH, tags, TRAINING_KEY)
 
 

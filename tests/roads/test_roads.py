@@ -119,7 +119,6 @@ def verified(biasgate, verdict, config, road):
     if verdict["outcome"] == "pass":
         assert (wrong, done.exit_code) == ([], 0)
     else:
-        # A version of the shared model may have more: other roads judge and promote it too.
-        said = f"the verdict on comments is {verdict['outcome']} as of"
-        assert any(said in sentence for sentence in wrong), wrong
+        assert len(wrong) == 1, wrong
+        assert f"the verdict on comments is {verdict['outcome']} as of" in wrong[0]
         assert done.exit_code == 3
