@@ -12,12 +12,11 @@ from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
 from bias_metrics.calibration.binned import ReliabilityBin
-from bias_metrics.calibration.calibration import (
+from bias_metrics.calibration.calibration import calibration_report, compare_calibration
+from bias_metrics.calibration.results import (
     Calibrated,
     CalibrationComparison,
     CalibrationReport,
-    calibration_report,
-    compare_calibration,
 )
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias

@@ -128,12 +128,13 @@ def plan(
     """Plan how many comments a policy needs: in all, and of each identity and class."""
     with errors_told(verbose=False):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+        from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.plan_inputs import (  # noqa: PLC0415
             comments_of_evidence,
             comments_of_shares,
         )
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_planned import plan_policy, told  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_planned import plan_policy  # noqa: PLC0415
 
         policy = read_policy(file, Path())
         if (evidence is None) == (shares is None):

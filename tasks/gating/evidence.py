@@ -32,7 +32,8 @@ from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
 from biasgate.tasks.gating.evidence_size import require_short, require_size
-from biasgate.tasks.gating.measured_rows import Measuring, Rows, with_categories
+from biasgate.tasks.gating.measured_categories import with_categories
+from biasgate.tasks.gating.measured_rows import Measuring, Rows
 from biasgate.tasks.records import Bound, Choices
 
 FILE = "evidence.parquet"

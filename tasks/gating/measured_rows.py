@@ -1,4 +1,4 @@
-"""What rules need, measured on some rows of the evidence; with categories of small groups."""
+"""What rules need, measured on some rows of the evidence."""
 
 from __future__ import annotations
 
@@ -17,14 +17,8 @@ from bias_metrics import (
     rate_gaps,
 )
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.listed import without_sampling_error
-from bias_metrics.gate.placing import covered_groups, small_groups
-from bias_metrics.gate.results import Check
-from bias_metrics.gate.rolling import Hierarchy
-from bias_metrics.gate.rules import AGGREGATE, Rule
-from bias_metrics.gate.targets import targets_of
-from bias_metrics.gate.verdict import Evidence, Rolled
+from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import SUBGROUP_METRICS, calibration_metrics, threshold_metrics
 from bias_metrics.report.jointly import bonferroni_level, joint_level
 from biasgate.tasks.gating.measured_calibration import add_calibration
@@ -227,68 +221,6 @@ class Measuring:
                 **options,
             )
             differences[role].setdefault("thresholds", {})[name] = change.to_dict()
-
-
-def with_categories(
-    measuring: Measuring,
-    found: Evidence,
-    confidence: float,
-    hierarchy: Hierarchy,
-    rules: Sequence[Rule],
-) -> Evidence:
-    """Return evidence in which small groups can be judged in categories.
-
-    Parameters
-    ----------
-    measuring : Measuring
-        The rows.
-    found : Evidence
-        What was measured without categories.
-    confidence : float
-        Two-sided, of each interval.
-    hierarchy : Hierarchy
-        The categories.
-    rules : sequence of Rule
-        The rules that it is for.
-
-    Returns
-    -------
-    Evidence
-        `found` itself if no group is too small for a rule.
-    """
-    identities = list(measuring.rows.members)
-    categories = hierarchy.joined(identities)
-    if not categories or not any(_lacks(one, found) for one in rules):
-        return found
-    found = replace(measuring.evidence(confidence, categories), hierarchy=hierarchy)
-    small = small_groups(rules, found)
-    alone, rolled = None, {}
-    if small:
-        roles = _compared_with(rules, measuring.rivals)
-        level = measuring.joint_level(roles, small, (1 - confidence) / 2)
-        alone = measuring.only(small).evidence(level)
-    over: dict[tuple[str, ...], Evidence] = {}
-    for rule in rules:
-        if rule.scope == AGGREGATE:
-            groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
-            if groups not in over:
-                over[groups] = measuring.evidence(confidence, categories, groups)
-            rolled[rule.name] = Rolled(groups, over[groups])
-    return replace(found, alone=alone, rolled=rolled)
-
-
-def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
-    """Return the roles that numbers are compared with; the candidate's for limits of its own."""
-    kinds = dict.fromkeys(kind for rule in rules for kind, _ in rule.checks)
-    own = [CANDIDATE] if any(kind not in RIVALS for kind in kinds) else []
-    return own + [role for role in rivals if role in kinds]
-
-
-def _lacks(rule: Rule, found: Evidence) -> bool:
-    """Say whether a group is too small for a rule."""
-    kind, limit = next(iter(rule.checks))
-    check = Check(rule, kind, limit, found.content(kind) or found.report)
-    return any(check.lack(one) for one in targets_of(found.report, rule, found.background))
 
 
 def _set_apart(content: dict[str, Any], categories: set[str]) -> None:

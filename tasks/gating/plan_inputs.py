@@ -17,8 +17,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.plan import Comments, Mentions
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.policy_planned import Comments, Mentions
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 SHIPPED = Path(__file__).parent / "prevalences"

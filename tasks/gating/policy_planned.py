@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bias_metrics.gate.planning import (
     Counts,
-    Guess,
     chance_of_auc,
     chance_of_group,
     is_planned,
@@ -19,114 +16,12 @@ from bias_metrics.gate.planning import (
 )
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import EACH, OVERALL, WORST, Rule
+from biasgate.tasks.gating.plan import Comments, Mentions, Need, Plan
 from biasgate.tasks.gating.policy import Policy
 
 POWER = 0.8
+MANY = 1e6
 _DRAWS, _SEED = 12, 11
-
-
-@dataclass(frozen=True)
-class Mentions:
-    """Comments that mention one identity, or any of a category.
-
-    Attributes
-    ----------
-    toxic, harmless : float
-        Share of all comments that mention it and are toxic, or harmless.
-    guess : Guess
-        What is assumed of its numbers.
-    have : tuple of int
-        Toxic and harmless comments that are labelled already.
-    """
-
-    toxic: float
-    harmless: float
-    guess: Guess
-    have: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True)
-class Comments:
-    """What is known or assumed of the comments.
-
-    Attributes
-    ----------
-    toxic : float
-        Share of all comments that are toxic.
-    identities, categories : mapping of str to Mentions
-        By name.
-    guess : Guess
-        What is assumed of the overall AUC.
-    have : tuple of int
-        Toxic and harmless comments that are labelled already.
-    """
-
-    toxic: float
-    identities: Mapping[str, Mentions]
-    categories: Mapping[str, Mentions]
-    guess: Guess
-    have: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True)
-class Need:
-    """What one identity needs to be judged alone.
-
-    Attributes
-    ----------
-    identity : str
-        Its name.
-    judged : str or None
-        Where it is judged with the comments there are: `alone`, a category, or None.
-    toxic, harmless : int or None
-        Comments of each class that are needed in all; None if no number is enough.
-    label : int or None
-        Further comments that mention it to label, drawn at random among them.
-    """
-
-    identity: str
-    judged: str | None
-    toxic: int | None
-    harmless: int | None
-    label: int | None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How many comments a policy needs.
-
-    Attributes
-    ----------
-    policy : str
-        Its name.
-    power : float
-        The wanted chance that a model passes everything that is planned for.
-    chance : float or None
-        That chance with the comments there are; None if there are none.
-    comments : int or None
-        Comments to label in all, drawn at random; None if no number is enough.
-    nights : int or None
-        Nights that take, if the number of comments a night is known.
-    needs : tuple of Need
-        By identity, the cheapest first.
-    not_planned : tuple of str
-        Rules that no plan covers.
-    """
-
-    policy: str
-    power: float
-    chance: float | None
-    comments: int | None
-    nights: int | None
-    needs: tuple[Need, ...]
-    not_planned: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self) | {
-            "needs": [asdict(one) for one in self.needs],
-            "not_planned": list(self.not_planned),
-        }
 
 
 def plan_policy(
@@ -298,9 +193,6 @@ class _Planner:
         return above[-1] if above else "alone"
 
 
-MANY = 1e6
-
-
 def _counts(own: tuple[float, float], everyone: tuple[float, float]) -> Counts:
     outside = (max(total - one, 0.0) for total, one in zip(everyone, own, strict=True))
     return Counts(*own, *outside)
@@ -310,43 +202,3 @@ def _share(category: Mentions, members: Sequence[Mentions]) -> float:
     """Return how many comments a category has for each mention of its identities."""
     total = sum(one.toxic + one.harmless for one in members)
     return (category.toxic + category.harmless) / total if total else 0.0
-
-
-def told(plan: Plan, limit: int = 40) -> Iterator[str]:
-    """Yield a plan in words, line by line."""
-    now = "" if plan.chance is None else f" with a chance of {plan.chance:.0%} as things are"
-    yield (
-        f"Policy {plan.policy}, and a model that is as good as assumed and as its champion: it "
-        f"passes{now or ' if there are enough comments'}."
-    )
-    if plan.comments is None:
-        yield f"No number of comments drawn at random gives a chance of {plan.power:.0%}."
-    else:
-        nights = f", or {plan.nights:,} nights" if plan.nights is not None else ""
-        yield (
-            f"For a chance of {plan.power:.0%}: {plan.comments:,} comments drawn at random, "
-            f"all labelled{nights}."
-        )
-    missing = [one for one in plan.needs if one.label]
-    more = "comments" if plan.chance is None else "more comments"
-    if missing:
-        yield "To judge each identity alone with that chance, the cheapest first:"
-    for one in missing[:limit]:
-        where = f"; judged in {one.judged} now"
-        if one.judged in {None, "alone"}:
-            where = "; judged alone already, with a smaller chance" if one.judged else ""
-        yield (
-            f"  label {one.label:,} {more} that mention {one.identity} "
-            f"({one.toxic:,} toxic and {one.harmless:,} harmless in all{where})"
-        )
-    enough = [one.identity for one in plan.needs if one.label == 0]
-    if enough:
-        yield f"Enough already: {', '.join(enough)}."
-    never = [one.identity for one in plan.needs if one.label is None]
-    if never:
-        yield (
-            f"No number of comments is enough for {', '.join(never)}: with the assumed numbers a "
-            "limit is missed, or too close."
-        )
-    if plan.not_planned:
-        yield f"Not planned for: {', '.join(plan.not_planned)}."

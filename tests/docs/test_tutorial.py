@@ -4,9 +4,12 @@ import csv
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 import tutorial_scores
 from nbclient import NotebookClient
+
+from bias_metrics import compare_bias, evaluate_bias
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial.ipynb"
 
@@ -48,9 +51,17 @@ def test_a_table_a_heatmap_and_a_comparison_take_ten_lines(committed):
 def test_it_shows_two_tables_and_three_pictures(executed):
     report, compared, frame = shown(executed, "text/html")
     assert "<th>bpsn_auc</th>" in report
-    assert "<td>0.775 [0.725, 0.818]</td>" in report  # harmless comments about gay people
+    rows = pd.read_csv(tutorial_scores.FILE)
+    toxic, identities = rows["toxicity"] >= 0.5, {"gay": rows["gay"] >= 0.5}
+    old, new = rows["old_model"], rows["new_model"]
+    # Harmless comments about gay people: the planted bias of the old model.
+    bpsn = evaluate_bias(toxic, old, identities).subgroups["gay"].bpsn_auc
+    gained = compare_bias(toxic, new, old, identities).subgroups["gay"]["bpsn_auc"]
+    assert bpsn.value < 0.8
+    assert f"<td>{bpsn}</td>" in report
     assert "first minus second" in compared
-    assert "+0.146 [+0.109, +0.184] *" in compared
+    assert gained.low > 0.1
+    assert f"<td>{gained} *</td>" in compared
     assert "dataframe" in frame
     assert len(shown(executed, "image/png")) == 3
 

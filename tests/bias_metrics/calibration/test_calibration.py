@@ -8,8 +8,8 @@ import pytest
 from bias_metrics import calibration_report, compare_calibration
 from bias_metrics._core.placements import squares_of
 from bias_metrics.calibration import estimates
-from bias_metrics.calibration.calibration import NUMBERS
 from bias_metrics.calibration.estimates import Sample, slope_of
+from bias_metrics.calibration.results import NUMBERS
 from bias_metrics.metrics import METRICS, calibration_metrics
 
 N = 600

@@ -1,0 +1,77 @@
+"""Evidence in which groups that are too small for a rule can be judged in categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.placing import covered_groups, small_groups
+from bias_metrics.gate.results import Check
+from bias_metrics.gate.rolling import Hierarchy
+from bias_metrics.gate.rules import AGGREGATE, Rule
+from bias_metrics.gate.targets import targets_of
+from bias_metrics.gate.verdict import Evidence, Rolled
+from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+
+
+def with_categories(
+    measuring: Measuring,
+    found: Evidence,
+    confidence: float,
+    hierarchy: Hierarchy,
+    rules: Sequence[Rule],
+) -> Evidence:
+    """Return evidence in which small groups can be judged in categories.
+
+    Parameters
+    ----------
+    measuring : Measuring
+        The rows.
+    found : Evidence
+        What was measured without categories.
+    confidence : float
+        Two-sided, of each interval.
+    hierarchy : Hierarchy
+        The categories.
+    rules : sequence of Rule
+        The rules that it is for.
+
+    Returns
+    -------
+    Evidence
+        `found` itself if no group is too small for a rule.
+    """
+    identities = list(measuring.rows.members)
+    categories = hierarchy.joined(identities)
+    if not categories or not any(_lacks(one, found) for one in rules):
+        return found
+    found = replace(measuring.evidence(confidence, categories), hierarchy=hierarchy)
+    small = small_groups(rules, found)
+    alone, rolled = None, {}
+    if small:
+        roles = _compared_with(rules, measuring.rivals)
+        level = measuring.joint_level(roles, small, (1 - confidence) / 2)
+        alone = measuring.only(small).evidence(level)
+    over: dict[tuple[str, ...], Evidence] = {}
+    for rule in rules:
+        if rule.scope == AGGREGATE:
+            groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
+            if groups not in over:
+                over[groups] = measuring.evidence(confidence, categories, groups)
+            rolled[rule.name] = Rolled(groups, over[groups])
+    return replace(found, alone=alone, rolled=rolled)
+
+
+def _compared_with(rules: Sequence[Rule], rivals: Sequence[str]) -> list[str]:
+    """Return the roles that numbers are compared with; the candidate's for limits of its own."""
+    kinds = dict.fromkeys(kind for rule in rules for kind, _ in rule.checks)
+    own = [CANDIDATE] if any(kind not in RIVALS for kind in kinds) else []
+    return own + [role for role in rivals if role in kinds]
+
+
+def _lacks(rule: Rule, found: Evidence) -> bool:
+    """Say whether a group is too small for a rule."""
+    kind, limit = next(iter(rule.checks))
+    check = Check(rule, kind, limit, found.content(kind) or found.report)
+    return any(check.lack(one) for one in targets_of(found.report, rule, found.background))
