@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 EMPTY := build/empty-env
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
-COVERED := --cov=bias_metrics --cov-branch --cov-report= --cov-fail-under=100
+COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
 .PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench constraints clean

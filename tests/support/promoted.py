@@ -16,8 +16,10 @@ from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.decisions import promote
 from biasgate.tasks.promoting.entries import TAG, entry_tags
+from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
 from biasgate.tasks.promoting.version_tags import write_verdicts
@@ -26,6 +28,7 @@ from biasgate.tasks.signing.statement import attest
 from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
 
 MODEL = "toxicity"
+LEDGER = f"{MODEL}-promotions"
 CHOICES = {"background": "outside_subgroup"}
 TODAY = date(2026, 11, 21)
 POLICY = Policy.model_validate(
@@ -248,3 +251,13 @@ def revoke(key, since):
     known.with_key(TrustedKey(one.public, one.name, one.trusted_since, since, "stolen")).write(
         trusted_file()
     )
+
+
+def wrong(gateway, store):
+    """What does not hold about the champion."""
+    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
+
+
+def entry(gateway, number):
+    """An entry of the ledger."""
+    return Ledger(gateway, MODEL).entries()[number - 1]

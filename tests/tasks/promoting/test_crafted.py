@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from support.promoted import (
+    LEDGER,
     MODEL,
     artifact,
     edit_json,
@@ -20,7 +21,6 @@ from biasgate.cli import app
 from biasgate.tasks.promoting.by_hand import require_champion, verify
 from biasgate.tasks.promoting.entries import TAG
 
-LEDGER = f"{MODEL}-promotions"
 ESCAPES = "\x1b[2K\rholds\u202e\n\ud800"
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.promoted import (
+    LEDGER,
     MODEL,
     POLICY,
     artifact,
     as_of_earlier_release,
+    entry,
     judge_version,
     judged_version,
     promote_one,
@@ -20,6 +22,7 @@ from support.promoted import (
     scores_of,
     signing_key,
     trust,
+    wrong,
 )
 
 from biasgate.tasks.common.errors import InputError
@@ -41,16 +44,6 @@ from biasgate.tasks.promoting.reset import reset
 from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify_version import verify_version
-
-LEDGER = f"{MODEL}-promotions"
-
-
-def wrong(gateway, store):
-    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
-
-
-def entry(gateway, number):
-    return Ledger(gateway, MODEL).entries()[number - 1]
 
 
 def raw(gateway, number):

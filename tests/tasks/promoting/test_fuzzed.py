@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.promoted import (
+    LEDGER,
     MODEL,
     artifact,
     frozen_set,
@@ -21,7 +22,6 @@ from typer.testing import CliRunner
 from biasgate.cli import app
 from biasgate.tasks.promoting.entries import TAG
 
-LEDGER = f"{MODEL}-promotions"
 FILES = ("verdict.json", "report.json", "policy.json", "attestation.json")
 NASTY = [
     "\x1b[2K\r\u202e",

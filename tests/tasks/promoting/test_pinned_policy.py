@@ -2,20 +2,14 @@
 
 import pytest
 import yaml
-from support.promoted import (
-    MODEL,
-    POLICY,
-    judged_version,
-    promote_one,
-    rewrite,
-)
+from support.promoted import MODEL, POLICY, judged_version, promote_one, rewrite, wrong
 from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import read_policy
-from biasgate.tasks.promoting.by_hand import history, promote_version, verify
+from biasgate.tasks.promoting.by_hand import history, promote_version
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of, refuse_other_policy, register_policy
 
@@ -33,10 +27,6 @@ def file(tmp_path):
 @pytest.fixture
 def registered(gateway, file):
     return register_policy(file, MODEL, gateway)
-
-
-def wrong(gateway, store):
-    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
 
 
 def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gateway, registered):

@@ -17,6 +17,7 @@ from support.promoted import (
     rewrite,
     signing_key,
     trust,
+    wrong,
 )
 
 from bias_metrics import evaluate_bias
@@ -51,11 +52,6 @@ def promoted(gateway, store, folder, **options):
 @pytest.fixture
 def champion(gateway, store, tmp_path):
     return promoted(gateway, store, tmp_path / "first")
-
-
-def wrong(gateway, store):
-    """What does not hold about the champion."""
-    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
 
 
 def test_an_untouched_promotion_holds(gateway, store, champion):

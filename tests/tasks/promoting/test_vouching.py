@@ -2,13 +2,16 @@
 
 import pytest
 from support.promoted import (
+    LEDGER,
     MODEL,
     artifact,
+    entry,
     judged_version,
     promote_one,
     revoke,
     signing_key,
     trust,
+    wrong,
 )
 from typer.testing import CliRunner
 
@@ -33,16 +36,6 @@ from biasgate.tasks.promoting.reset import reset
 from biasgate.tasks.promoting.seen import last_seen
 from biasgate.tasks.promoting.sound import require_sound
 from biasgate.tasks.promoting.verify_version import verify_version
-
-LEDGER = f"{MODEL}-promotions"
-
-
-def wrong(gateway, store):
-    return {one.what for one in verify(MODEL, None, gateway, store) if not one.holds}
-
-
-def entry(gateway, number):
-    return Ledger(gateway, MODEL).entries()[number - 1]
 
 
 @pytest.fixture
