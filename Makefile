@@ -36,7 +36,10 @@ install = { test -x $(BIN)/uv && $(BIN)/uv pip install --quiet --python $(1) -c 
 demo: $(READY)
 	$(OFFLINE) $(BIN)/biasgate demo
 
-test: lint wheel-test unit
+# The checks before the tests need one core each.
+test: $(READY)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint wheel-test
+	$(MAKE) --no-print-directory unit
 
 unit: $(READY)
 	$(OFFLINE) $(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(COVERED)

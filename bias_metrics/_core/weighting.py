@@ -57,10 +57,8 @@ def counted_rows(
     return rows, weights[rows]
 
 
-def masks_of(masks: Mapping[str, BoolArray], rows: Rows | None) -> Mapping[str, BoolArray]:
-    """Return the memberships of some rows; None for all."""
-    if rows is None:
-        return masks
+def masks_of(masks: Mapping[str, BoolArray], rows: Rows) -> Mapping[str, BoolArray]:
+    """Return the memberships of some rows."""
     if isinstance(masks, PackedMasks):
         return PackedMasks.of(((name, mask[rows]) for name, mask in masks.items()), rows.size)
     return {name: mask[rows] for name, mask in masks.items()}

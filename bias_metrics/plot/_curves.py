@@ -74,8 +74,9 @@ def equality_curves(
     for position, axes in enumerate(grid.flat):
         if position >= len(curves):
             axes.set_axis_off()
-        elif position + 4 >= len(curves):  # nothing below it
-            axes.tick_params(labelbottom=True)
+        else:
+            nothing_below = position + 4 >= len(curves)
+            axes.tick_params(labelbottom=nothing_below)
     for axes, (name, curve) in zip(grid.flat, curves.items(), strict=False):
         _draw(axes, name, curve)
     figure.supxlabel(f"share of the background's {of}s at or above a threshold", fontsize=9)

@@ -180,6 +180,7 @@ def test_a_hundred_unchanged_nights_with_two_passing_versions_move_nothing(night
     ]
 
 
+@pytest.mark.slow
 def test_of_ten_nights_with_a_new_version_each_promotes_what_is_not_shown_to_be_worse(nights):
     versions, stayed = [], {}
     for _ in range(10):

@@ -53,6 +53,9 @@ def expected(rows, **options):
     return evaluate_bias(rows["toxic"] >= 0.5, rows["score"], groups, **options).to_dict()
 
 
+CHOICES = {"background": "no_identity", "power_mean_groups": ["gay"]}
+
+
 def evaluate(gateway, rows, config, **options):
     experiment = gateway.experiment("plugin")
     with mlflow.start_run(experiment_id=experiment) as run:
@@ -68,16 +71,16 @@ def evaluate(gateway, rows, config, **options):
     ("config", "options"),
     [
         ({}, {}),
-        ({"background": "no_identity"}, {"background": "no_identity"}),
-        ({"power_mean_groups": ["gay"]}, {"power_mean_groups": ["gay"]}),
-        ({"clusters": "thread"}, {"clusters": "thread"}),
+        pytest.param(CHOICES, CHOICES, marks=pytest.mark.slow),
+        (CHOICES | {"clusters": "thread"}, CHOICES | {"clusters": "thread"}),
     ],
+    ids=["as they are", "with choices", "with choices and clusters"],
 )
 def test_metrics_equal_those_of_the_library_under_the_keys_of_our_runs(
     tracked, rows, config, options
 ):
     if "clusters" in options:
-        options = {"clusters": rows["thread"].to_numpy()}
+        options = options | {"clusters": rows["thread"].to_numpy()}
     bias = expected(rows, **options)
     found, run = evaluate(tracked, rows, config, model_type="bias")
     keys = metric_keys({"bias": bias, "thresholds": {}}) | count_keys(bias)
