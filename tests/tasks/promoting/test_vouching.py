@@ -1,5 +1,10 @@
 """A signature vouches for nothing that its signer did not check; only a reset accepts the rest."""
 
+import os
+import pty
+import subprocess
+import sys
+
 import pytest
 from support.promoted import (
     LEDGER,
@@ -325,3 +330,29 @@ def test_a_reset_of_a_sound_ledger_asks_nothing(store, promoted, key):
     promoted()
     assert key
     assert command(store).exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "n_entries"), [("n", 1), ("y", 2)])
+def test_a_person_at_a_terminal_is_asked(
+    gateway, store, promoted, attacker, key, answer, n_entries
+):
+    attacker(promoted)
+    assert key
+    terminal, its_input = pty.openpty()
+    os.write(terminal, f"{answer}\n".encode())
+    place = ["--reason", "seen", "--store", str(store)]
+    asked = subprocess.run(
+        [sys.executable, "-m", "biasgate", "reset", MODEL, "1", *place],
+        check=False,
+        stdin=its_input,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    os.close(terminal)
+    os.close(its_input)
+    assert "accepts: entry 1 is not signed" in asked.stdout
+    assert "Accept all of this? [y/N]" in asked.stdout
+    assert (asked.returncode == 0) == (answer == "y"), asked.stderr
+    assert len(Ledger(gateway, MODEL).entries()) == n_entries
