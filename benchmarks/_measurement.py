@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -34,7 +36,10 @@ class Measurement:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, system, and the load, since other work on the cores moves ratios."""
+    """Return processor, its vector extensions that numpy uses, cores, system, and the load.
+
+    Times of numpy's sorts depend on the extensions, and other work on the cores moves ratios.
+    """
     processor, table = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if table.exists():
         lines = table.read_text(encoding="utf-8").splitlines()
@@ -42,6 +47,7 @@ def describe_machine() -> dict[str, Any]:
         processor = names[0] if names else processor
     return {
         "processor": processor,
+        "vector extensions": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
         "cores": os.cpu_count(),
         "system": platform.system(),
         "load in the last minute": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
