@@ -188,8 +188,8 @@ def judge_against_now(gateway, store, folder, version, scores):
     champion = gateway.alias(MODEL, "champion")
     if champion is None:
         return judge_version(gateway, store, folder, version, scores)
-    evidence = EvidenceFile(artifact(gateway, champion, FILE))
-    rival = (champion, evidence.column("score/candidate"))
+    with gateway.run_files(champion.run_id) as files:  # of a server, here for a moment
+        rival = (champion, EvidenceFile(files / FILE).column("score/candidate"))
     return judge_version(gateway, store, folder, version, scores, rival)
 
 
