@@ -36,6 +36,8 @@ from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, Pair
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.raters.noise import label_noise
+from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
@@ -97,6 +99,7 @@ __all__ = [
     "IdentityCounts",
     "Intersections",
     "LabelAgreement",
+    "LabelNoise",
     "LabelSensitivity",
     "LengthBucket",
     "MetricValue",
@@ -108,6 +111,8 @@ __all__ = [
     "PowerMeans",
     "RateGapComparison",
     "RateGaps",
+    "RatedValue",
+    "Reading",
     "ReliabilityBin",
     "RollUp",
     "RuleResult",
@@ -151,6 +156,7 @@ __all__ = [
     "identity_counts",
     "intersections",
     "label_agreement",
+    "label_noise",
     "label_sensitivity",
     "negative_aeg",
     "paired_gaps",

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from bias_metrics._core.cells import Comparison
-from bias_metrics._core.clusters import Clustering, ClusterSums
+from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import (
     less,
@@ -20,13 +19,39 @@ from bias_metrics._core.difference_rule import (
     sized,
 )
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.influence import Members
 from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, quantile
 from bias_metrics._core.placements import Floats, inner
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.derivatives import Ends, PowerMean, own_reaches, power_mean_of_cells
 from bias_metrics.report.report import BiasReport
+
+
+class Compared(Protocol):
+    """The rows that an AUC compares."""
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """How many rows of equal weight the two classes are worth."""
+
+
+class OfSubgroup(Protocol):
+    """What the metrics of one subgroup compare."""
+
+    @property
+    def compared(self) -> Mapping[str, Compared]:
+        """By metric."""
+
+
+class Evidence(Protocol):
+    """How far clusters, or weighted rows, move each AUC."""
+
+    @property
+    def overall(self) -> Compared:
+        """What the overall AUC compares."""
+
+    def sums(self, metric: str, comparison: Any, members: Any) -> ClusterSums:
+        """Return the influences on one AUC; `members` is None for the overall AUC."""
 
 
 @dataclass
@@ -68,7 +93,7 @@ class ClusteredReport:
         score, as far as they have any.
     """
 
-    def __init__(self, report: BiasReport, clustering: Clustering, confidence: float) -> None:
+    def __init__(self, report: BiasReport, clustering: Evidence, confidence: float) -> None:
         self.totals: dict[str, ClusterSums] = {}
         self._report = report
         self._clustering = clustering
@@ -77,7 +102,7 @@ class ClusteredReport:
         self._moved: dict[str, tuple[_Moved, _Moved]] = {}
         self._cells: dict[str, dict[str, Any]] = {name: {} for name in report.subgroups}
 
-    def measure_all(self, members: Mapping[str, Members]) -> None:
+    def measure_all(self, members: Mapping[str, OfSubgroup]) -> None:
         """Measure every cell."""
         for name in self._report.subgroups:
             of_group = members[name]
@@ -85,7 +110,7 @@ class ClusteredReport:
                 self.measure(name, metric, of_group)
 
     def measure(
-        self, name: str, metric: str, members: Members
+        self, name: str, metric: str, members: OfSubgroup
     ) -> tuple[MetricValue, ClusterSums | None]:
         """Measure one cell; return it with the clusters' influences, if it has an error."""
         cell: MetricValue = getattr(self._report.subgroups[name], metric)
@@ -144,7 +169,7 @@ class ClusteredReport:
         return {name: (down.reach, up.reach) for name, (down, up) in self._moved.items()}
 
     def _described(
-        self, cell: MetricValue, centre: float, comparison: Comparison, sums: ClusterSums
+        self, cell: MetricValue, centre: float, comparison: Compared, sums: ClusterSums
     ) -> MetricValue:
         assert cell.value is not None  # noqa: S101
         assert cell.std_error is not None  # noqa: S101

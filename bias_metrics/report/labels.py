@@ -156,7 +156,7 @@ def label_sensitivity(
     >>> moved.spread("g", "subgroup_auc").reason
     'undefined at threshold 0.3'
     """
-    fractions = _checked_fractions(label_fraction)
+    fractions = checked_fractions(label_fraction)
     scores = check_scores("y_score", y_score, fractions.size, like="label_fraction")
     masks = check_subgroups(subgroups, fractions.size, like="label_fraction")
     _check_options(thresholds, contested)
@@ -178,7 +178,8 @@ def label_sensitivity(
     )
 
 
-def _checked_fractions(label_fraction: npt.ArrayLike) -> FloatArray:
+def checked_fractions(label_fraction: npt.ArrayLike) -> FloatArray:
+    """Return fractions in [0, 1], shape (n,)."""
     fractions = check_scores("label_fraction", label_fraction)
     wrong = np.flatnonzero((fractions < 0) | (fractions > 1))
     if wrong.size:

@@ -29,6 +29,7 @@ from bias_metrics.report.uncertainty import (
     aggregate_influences,
     aggregate_of,
     aggregate_reaches,
+    describe,
     replace_aggregates,
     weighted_influences,
 )
@@ -131,8 +132,9 @@ class Pairing:
         for (name, of_first), (_, of_second) in zip(*self._influences(), strict=True):
             of_a, of_b = [one.totals.get(name) for one in self.clustered] or (None, None)
             to_a, to_b = (one.get(name) for one in reaches)
-            a = self.spreads[0].describe(aggregate_of(first, name), of_first, of_a, to_a)
-            b = self.spreads[1].describe(aggregate_of(second, name), of_second, of_b, to_b)
+            level = self.confidence
+            a = describe(aggregate_of(first, name), of_first, of_a, to_a, confidence=level)
+            b = describe(aggregate_of(second, name), of_second, of_b, to_b, confidence=level)
             described[0][name], described[1][name] = a, b
             if of_a is not None and of_b is not None:
                 differences[name] = clustered_difference(a, b, of_a, of_b, self.confidence)

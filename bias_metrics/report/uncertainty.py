@@ -74,8 +74,12 @@ def with_intervals(
     else:
         influences = weighted_influences(report, by_rows.totals)
     described = {
-        name: spread.describe(
-            aggregate_of(report, name), influence, totals.get(name), reaches.get(name)
+        name: describe(
+            aggregate_of(report, name),
+            influence,
+            totals.get(name),
+            reaches.get(name),
+            confidence=confidence,
         )
         for name, influence in influences
     }
@@ -113,45 +117,49 @@ class Spread:
         """Add `weight` times the influence on the overall AUC."""
         influence.add_auc("auc", overall_comparison(self.ranked.everyone), None, weight)
 
-    def describe(
-        self,
-        value: MetricValue,
-        influence: Influence | ClusterSums | str,
-        sums: ClusterSums | None = None,
-        reach: Ends | None = None,
-    ) -> MetricValue:
-        """Return an aggregate with its standard error and an interval on the logit scale.
 
-        Parameters
-        ----------
-        value : MetricValue
-            The aggregate, in [0, 1].
-        influence : Influence, ClusterSums or str
-            The rows' influences (ClusterSums: of weighted rows), or the reason why it has none.
-        sums : ClusterSums, optional
-            The clusters' influences, if rows are clustered.
-        reach : tuple of float, optional
-            How far the interval reaches down and up at least.
-        """
-        if value.value is None:
-            return value
-        if isinstance(influence, str):
-            return replace(value, reason=influence)
-        std_error, freedom = influence.error()
-        found = replace(value, reason=None, std_error=std_error, low=None, high=None)
-        if sums is not None:
-            found, freedom = with_clustered_error(found, sums), sums.freedom
-        if found.reason is not None:
-            return found
-        assert found.std_error is not None  # noqa: S101
-        low = high = value.value
-        if 0 < value.value < 1:
-            z = quantile(self.confidence, freedom)
-            low, high = logit_interval(value.value, found.std_error, z)
-        if reach is not None:
-            low = min(low, max(value.value - reach[0], 0.0))
-            high = max(high, min(value.value + reach[1], 1.0))
-        return replace(found, low=low, high=high)
+def describe(
+    value: MetricValue,
+    influence: Influence | ClusterSums | str,
+    sums: ClusterSums | None = None,
+    reach: Ends | None = None,
+    *,
+    confidence: float,
+) -> MetricValue:
+    """Return an aggregate with its standard error and an interval on the logit scale.
+
+    Parameters
+    ----------
+    value : MetricValue
+        The aggregate, in [0, 1].
+    influence : Influence, ClusterSums or str
+        The rows' influences (ClusterSums: of weighted rows), or the reason why it has none.
+    sums : ClusterSums, optional
+        The clusters' influences, if rows are clustered.
+    reach : tuple of float, optional
+        How far the interval reaches down and up at least.
+    confidence : float
+        Confidence of the interval.
+    """
+    if value.value is None:
+        return value
+    if isinstance(influence, str):
+        return replace(value, reason=influence)
+    std_error, freedom = influence.error()
+    found = replace(value, reason=None, std_error=std_error, low=None, high=None)
+    if sums is not None:
+        found, freedom = with_clustered_error(found, sums), sums.freedom
+    if found.reason is not None:
+        return found
+    assert found.std_error is not None  # noqa: S101
+    low = high = value.value
+    if 0 < value.value < 1:
+        z = quantile(confidence, freedom)
+        low, high = logit_interval(value.value, found.std_error, z)
+    if reach is not None:
+        low = min(low, max(value.value - reach[0], 0.0))
+        high = max(high, min(value.value + reach[1], 1.0))
+    return replace(found, low=low, high=high)
 
 
 def aggregate_influences(

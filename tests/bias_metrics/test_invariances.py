@@ -124,6 +124,8 @@ RESAMPLED = {"bootstrap_bias"}
 RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
+# Labels by a few raters have theirs in raters/test_noise.py.
+RATED = {"label_noise"}
 # Words have invariances of their own, in test_diagnosis.py.
 IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.
@@ -136,7 +138,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES, CALIBRATION),
+        *(RENAMED, RATES, CALIBRATION, RATED),
     )
 
 

@@ -1,0 +1,1 @@
+"""Labels that raters gave: what their disagreement means for every metric."""

@@ -1,0 +1,89 @@
+"""Comments with the same votes, about the same score and the same subgroups, counted together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.placements import Floats
+from bias_metrics.raters.soft import SortedRows
+
+LEVELS = 200  # of scores: by rank, about equally many rows each
+_EXACT = 1e6  # fractions are told apart to this many parts
+
+
+@dataclass(frozen=True, eq=False)
+class VoteCells:
+    """The distinct combinations of votes, score level and subgroups.
+
+    Attributes
+    ----------
+    of_row : int array of shape (n,)
+        The cell of each row.
+    count : float array of shape (c,)
+        Rows in each cell.
+    toxic, harmless : float array of shape (c,)
+        Votes on each comment of the cell.
+    common : float array of shape (c, 4)
+        Hermite polynomials of degree 0 to 3 of the normal score of the cell's level, each with
+        mean 0 and variance 1 over normal scores.
+    own : float array of shape (c, 2 G)
+        For each subgroup, 1 and the normal score in its cells, 0 in others.
+    """
+
+    of_row: npt.NDArray[np.intp]
+    count: Floats
+    toxic: Floats
+    harmless: Floats
+    common: Floats
+    own: Floats
+
+    @classmethod
+    def of(
+        cls,
+        fraction: Floats,
+        n_raters: npt.NDArray[np.int64],
+        rows: SortedRows,
+        masks: Mapping[str, BoolArray],
+    ) -> VoteCells:
+        """Find the cells."""
+        n = fraction.size
+        place = np.empty(n)
+        place[rows.order] = (rows.left + rows.right) / (2 * n)
+        level = np.floor(place * min(LEVELS, n)).astype(np.int64)
+        columns = [np.rint(fraction * _EXACT).astype(np.int64), n_raters, level, *masks.values()]
+        first, of_row = _distinct(columns)
+        count = np.bincount(of_row).astype(np.float64)
+        normal = _normal_scores((level[first] + 0.5) / min(LEVELS, n))
+        common = _polynomials(normal)
+        own = [common[:, :2] * mask[first, None] for mask in masks.values()]
+        toxic = fraction[first] * n_raters[first]
+        harmless = n_raters[first] - toxic
+        return cls(of_row, count, toxic, harmless, common, np.hstack([common[:, :0], *own]))
+
+
+def _distinct(
+    columns: list[npt.NDArray[np.generic]],
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the first row of each distinct combination, and the combination of each row."""
+    codes = np.zeros(columns[0].size, dtype=np.int64)
+    for column in columns:
+        values, code = np.unique(column, return_inverse=True)
+        codes = np.unique(codes * values.size + code, return_inverse=True)[1]
+    first, of_row = np.unique(codes, return_index=True, return_inverse=True)[1:]
+    return first, of_row
+
+
+def _polynomials(x: Floats) -> Floats:
+    return np.stack([x**0, x, (x**2 - 1) / 2**0.5, (x**3 - 3 * x) / 6**0.5], axis=1)
+
+
+def _normal_scores(shares: Floats) -> Floats:
+    inverse = NormalDist().inv_cdf
+    levels, of = np.unique(shares, return_inverse=True)
+    return np.array([inverse(float(one)) for one in levels])[of]

@@ -1,0 +1,230 @@
+"""How much of every number depends on the raters who happened to be asked: `label_noise`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned, check_scores, check_subgroups
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.placements import Floats
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.raters.cells import VoteCells
+from bias_metrics.raters.expected import expected_report, pairs_of, rater_variances
+from bias_metrics.raters.imputed import combined, every, impute, mean_of, share_of
+from bias_metrics.raters.results import LabelNoise, RatedValue, Reading, numbers_of
+from bias_metrics.raters.soft import Key, SortedRows
+from bias_metrics.raters.votes import Grid, VoteModel
+from bias_metrics.report.bootstrap import check_draws
+from bias_metrics.report.labels import checked_fractions
+from bias_metrics.report.request import Background, Request
+
+LEAST_RATED_TWICE = 20
+"""Comments with two raters or more that a model of disagreement needs."""
+
+
+@aligned
+def label_noise(
+    label_fraction: npt.ArrayLike,
+    n_raters: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    rng: np.random.Generator,
+    threshold: float = 0.5,
+    n_draws: int = 20,
+    power: float = -5.0,
+    power_mean_groups: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> LabelNoise:
+    """Measure how much every bias metric depends on the raters who happened to be asked.
+
+    A label from three raters is a sample: three others may call the same comment harmless. This
+    reads the same votes in three ways, which have different true values:
+
+    - `panel`: the labels of panels of these sizes. The numbers and intervals are those of
+      `evaluate_bias`; the intervals already include the raters, since each comment comes with a
+      panel of its own. More raters change the true value: noisy labels lower an AUC.
+    - `expected`: the label that one rater gives, chosen at random. Each comment is toxic with the
+      probability that its votes estimate, and pairs of different comments are weighted by their
+      probabilities. The true value does not depend on the number of raters, and **nothing is
+      assumed** about how underlying fractions are distributed. So it is the one to compare between
+      sets with different numbers of raters. AUCs are lower than for labels by majority, even of
+      perfect scores, because a divided comment counts on both sides.
+    - `consensus`: the label by majority if everybody rated every comment. With few raters the votes
+      do not determine it: it rests on a model of underlying fractions, given score and
+      subgroups. `redrawn` shows whether this model reproduces the numbers of `panel`.
+
+    Never redraw labels from the fractions themselves: these have the raters' noise already, and a
+    second time it lowers every AUC.
+
+    Parameters
+    ----------
+    label_fraction : float array of shape (n,)
+        Fraction of a comment's raters who called it toxic, from 0 to 1.
+    n_raters : int array of shape (n,), or int
+        How many raters each comment had, at least 1.
+    y_score : float array of shape (n,)
+        Finite scores; only their order counts.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup.
+    rng : numpy.random.Generator
+        Source of the draws; a generator in the same state gives the same result.
+    threshold : float, default=0.5
+        A comment is toxic if its fraction is at least this; between 0 and 1.
+    n_draws : int, default=20
+        Draws of the labels, at least 2.
+    power, power_mean_groups, confidence, clusters, background
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    LabelNoise
+        Each number under the three readings, with an interval and `rater_share`, the part of
+        the squared standard error that comes from raters. For `panel`, the variance if panels of
+        the same sizes rated the same comments again; for `expected`, if as many raters did; for
+        `consensus`, what the votes leave open. Where comments have one rater, what depends on the
+        disagreement of two is undefined.
+
+    Raises
+    ------
+    ValueError
+        As `evaluate_bias`; and if a fraction is outside [0, 1], a number of raters is not whole or
+        below 1, `threshold` is not between 0 and 1 or `n_draws` is below 2.
+    TypeError
+        If an argument has the wrong type.
+
+    Notes
+    -----
+    All readings take the raters of different comments as independent, given the comments: if few
+    raters rated everything, shares of raters are too small (see `rater_group_bias`). `consensus`
+    also takes votes and score as independent given the underlying fraction. Its draws are
+    combined by Rubin's rules, but with an interval for each part instead of his (or Barnard's and
+    Rubin's) joint degrees of freedom. The expected AUC is a ratio of U-statistics of the votes:
+    a comment's vote is an unbiased estimate of its probability, and pairs of a comment with itself
+    are left out.
+
+    References
+    ----------
+    Rubin (1987), Multiple Imputation for Nonresponse in Surveys, chapter 3. Meng (1994),
+    Statistical Science 9. Efron (2016), Biometrika 103. Hoeffding (1948), Annals of Mathematical
+    Statistics 19 (U-statistics).
+
+    Examples
+    --------
+    >>> fraction, gay = [0, 1 / 3, 2 / 3, 1] * 20, [0, 0, 0, 0, 1, 1, 1, 1] * 10
+    >>> y_score = [0.1, 0.3, 0.6, 0.8, 0.2, 0.5, 0.7, 0.9] * 10
+    >>> rng = np.random.default_rng(0)
+    >>> found = label_noise(fraction, 3, y_score, {"gay": gay}, rng=rng)
+    >>> print(found.expected[None, "auc"].value)
+    0.919 [0.875, 0.949]
+    >>> print(f"{found.expected[None, 'auc'].rater_share.value:.2f}")
+    0.64
+    """
+    check_draws(rng, n_draws)
+    fraction = checked_fractions(label_fraction).astype(np.float64)
+    raters = check_raters(n_raters, fraction.size)
+    if not 0 < threshold < 1:
+        msg = f"`threshold` must be between 0 and 1, as in 0.5; got {threshold}."
+        raise ValueError(msg)
+    like = "label_fraction"
+    request = Request.of(
+        fraction >= threshold,
+        check_scores("y_score", y_score, fraction.size, like=like),
+        check_subgroups(subgroups, fraction.size, like=like),
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=confidence,
+        clusters=clusters,
+        background=background,
+    )
+    rows = SortedRows.of(request.scores)
+    panel = numbers_of(request.counted_report())
+    redrawn: dict[str, MetricValue]
+    if reason := _too_few(raters):
+        consensus = every(panel, reason)
+        by_panel = {key: RatedValue(one, undefined(reason)) for key, one in panel.items()}
+        redrawn = {"auc": undefined(reason), "final_score": undefined(reason)}
+    else:
+        cells = VoteCells.of(fraction, raters, rows, request.masks)
+        drawn = impute(VoteModel(cells, Grid.of(threshold)), request, raters, n_draws, rng)
+        hard = pairs_of(request, rows, request.labels.astype(np.float64))
+        by_panel = _rated(panel, rater_variances(hard, request, drawn.unsure))
+        consensus = {
+            key: combined([one[key] for one in drawn.numbers], key[1], confidence) for key in panel
+        }
+        redrawn = {metric: mean_of(values) for (_, metric), values in drawn.redrawn.items()}
+    return LabelNoise(
+        panel=Reading(by_panel),
+        expected=Reading(_expected(request, rows, fraction, raters)),
+        consensus=Reading(consensus),
+        redrawn=redrawn,
+        agreement=_agreement(fraction, raters),
+        n=fraction.size,
+        n_draws=n_draws,
+        raters={
+            "least": float(raters.min(initial=raters.max(initial=0))),
+            "median": float(np.median(raters)) if raters.size else 0.0,
+            "most": float(raters.max(initial=0)),
+        },
+    )
+
+
+def check_raters(n_raters: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
+    """Return numbers of raters, shape (n,): whole, at least 1; one number is for all rows."""
+    given = np.asarray(n_raters)
+    given = np.broadcast_to(given, n) if given.ndim == 0 else given
+    known = check_scores("n_raters", given, n, like="label_fraction")
+    wrong = np.flatnonzero((known < 1) | (known != np.floor(known)))
+    if wrong.size:
+        msg = (
+            f"`n_raters` must be whole numbers of at least 1; got {known[wrong[0]]:g} "
+            f"(row {wrong[0]})."
+        )
+        raise ValueError(msg)
+    return known.astype(np.int64)
+
+
+def _too_few(raters: npt.NDArray[np.int64]) -> str | None:
+    n = int(np.count_nonzero(raters >= 2))
+    if n >= LEAST_RATED_TWICE:
+        return None
+    return f"{n} comments with two raters or more where {LEAST_RATED_TWICE} are needed"
+
+
+def _expected(
+    request: Request, rows: SortedRows, fraction: Floats, raters: npt.NDArray[np.int64]
+) -> dict[Key, RatedValue]:
+    pairs = pairs_of(request, rows, fraction)
+    numbers = numbers_of(expected_report(pairs, request))
+    alone = int(np.count_nonzero(raters == 1))
+    if alone:
+        reason = f"{alone} comments with one rater"
+        return {key: RatedValue(one, undefined(reason)) for key, one in numbers.items()}
+    each = fraction * (1 - fraction) / (raters - 1)
+    return _rated(numbers, rater_variances(pairs, request, each))
+
+
+def _rated(numbers: dict[Key, MetricValue], by_rater: dict[Key, float]) -> dict[Key, RatedValue]:
+    """Put numbers beside the part of their variance that comes from raters."""
+    found = {}
+    for key, one in numbers.items():
+        if one.std_error is None or key not in by_rater:
+            share = undefined(one.reason or "no standard error")
+        else:
+            share = share_of(by_rater[key], one.std_error**2)
+        found[key] = RatedValue(one, share)
+    return found
+
+
+def _agreement(fraction: Floats, raters: npt.NDArray[np.int64]) -> MetricValue:
+    """Return how often two raters of a comment agree, on average over comments with two."""
+    several = raters >= 2
+    if not several.any():
+        return undefined("no comment with two raters")
+    share, n = fraction[several], raters[several]
+    return MetricValue(float(np.mean(1 - 2 * share * (1 - share) * n / (n - 1))))

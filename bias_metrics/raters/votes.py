@@ -1,0 +1,219 @@
+"""How likely a comment is to be called toxic by a rater, given its votes, score and subgroups.
+
+A comment has an underlying fraction: the share of all raters who would call it toxic. Its votes
+are a sample of that. The model says how underlying fractions are distributed among comments with
+the same score and subgroups: a Beta distribution whose two exponents, and a third term that lets
+its shape depart from a Beta, are cubics in the normal score of the rank; each subgroup shifts the
+log-odds by an intercept and a slope. Fractions are on a grid that has the label threshold as one of
+its edges. The model is fitted by penalised maximum likelihood of the votes, and given its own
+votes each comment's fraction has a distribution of its own.
+
+Score and subgroups must be in the model. Redrawing labels from votes alone would make them
+independent of the score given the votes: each redrawn label has the noise of the votes twice, and
+every AUC falls. Votes and score are taken as independent given the underlying fraction: raters did
+not see the score, and the model was not trained on these votes.
+
+References
+----------
+Efron (2016), Biometrika 103 (an exponential family for what is observed with noise). Meng (1994),
+Statistical Science 9 (what an imputation must condition on).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bias_metrics._core.clusters import Codes
+from bias_metrics._core.placements import Floats
+from bias_metrics.raters.cells import VoteCells
+
+_BINS, _FARTHEST = 40, 7.0  # of the grid, and its last edges in log-odds
+_COLUMNS = (4, 3, 2)  # of the common polynomials, for each term
+_PRIOR = (
+    3.0,
+    2.0,
+    1.0,
+    0.5,
+)  # standard deviations of coefficients by degree, for terms of size 1 to 3
+_STEPS, _CLOSE = 100, 1e-4
+_DAMPED = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Underlying fractions in bins.
+
+    Attributes
+    ----------
+    edges : float array of shape (b + 1,)
+        From 0 to 1; the threshold is one of them.
+    threshold : float
+        A fraction of at least this makes a comment toxic.
+    """
+
+    edges: Floats
+    threshold: float
+
+    @classmethod
+    def of(cls, threshold: float) -> Grid:
+        """Make a grid that is finer near 0 and 1."""
+        steps = np.linspace(-_FARTHEST, _FARTHEST, _BINS - 1)
+        edges = np.concatenate([[0.0, threshold, 1.0], 1 / (1 + np.exp(-steps))])
+        return cls(np.unique(edges), threshold)
+
+    @property
+    def nodes(self) -> Floats:
+        """The middle of each bin."""
+        return np.asarray((self.edges[1:] + self.edges[:-1]) / 2)
+
+    @property
+    def terms(self) -> Floats:
+        """The three terms of the exponential family, shape (b, 3), each with mean 0."""
+        nodes = self.nodes
+        odds = np.log(nodes) - np.log1p(-nodes)
+        found = np.stack([odds / 3, (np.log(nodes) + np.log1p(-nodes)) / 3, odds**3 / 10], axis=1)
+        return np.asarray(found - found.mean(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The model at some coefficients.
+
+    Attributes
+    ----------
+    coefficients : float array of shape (q,)
+        The coefficients.
+    likelihood : float
+        Penalised log likelihood of the votes.
+    before, after : float array of shape (c, b)
+        Distribution of the fractions of each cell, without and given its votes.
+    """
+
+    coefficients: Floats
+    likelihood: float
+    before: Floats
+    after: Floats
+
+
+class VoteModel:
+    """The distribution of underlying fractions, fitted to votes.
+
+    Parameters
+    ----------
+    cells : VoteCells
+        The votes.
+    grid : Grid
+        The fractions.
+    """
+
+    def __init__(self, cells: VoteCells, grid: Grid) -> None:
+        self.cells = cells
+        self.grid = grid
+        nodes = grid.nodes
+        self._width = np.log(np.diff(grid.edges))
+        self._of_votes = np.outer(cells.toxic, np.log(nodes))
+        self._of_votes += np.outer(cells.harmless, np.log1p(-nodes))
+        self._terms = grid.terms
+        self._designs = [cells.common[:, :k] for k in _COLUMNS]
+        self._designs[0] = np.hstack([self._designs[0], cells.own])
+        own = _PRIOR[:2] * (cells.own.shape[1] // 2)
+        deviations = [*_PRIOR, *own, *_PRIOR[: _COLUMNS[1]], *_PRIOR[: _COLUMNS[2]]]
+        self._penalty = np.array(deviations) ** -2.0
+        sizes = [one.shape[1] for one in self._designs]
+        ends = np.cumsum([0, *sizes])
+        self._parts = [slice(start, end) for start, end in pairwise(ends)]
+        self._n = int(ends[-1])
+
+    def fit(self) -> State:
+        """Return the most likely model: Newton's method, damped as far as it must be."""
+        known, damped = self.at(np.zeros(self._n)), _DAMPED
+        for _ in range(_STEPS):
+            gradient = self.cells.count @ self._scores(known) - self._penalty * known.coefficients
+            curved = _positive(self.curvature(known))
+            slower = damped * np.diag(np.diag(curved))
+            tried = self.at(known.coefficients + np.linalg.solve(curved + slower, gradient))
+            gained = tried.likelihood - known.likelihood
+            known, damped = (tried, damped / 3) if gained >= 0 else (known, 5 * damped)
+            if abs(gained) < _CLOSE:
+                break
+        return known
+
+    def at(self, coefficients: Floats) -> State:
+        """Return the model at these coefficients."""
+        mixed = np.stack(
+            [
+                one @ coefficients[part]
+                for one, part in zip(self._designs, self._parts, strict=True)
+            ],
+            axis=1,
+        )
+        log = mixed @ self._terms.T + self._width
+        before, total = _normalised(log)
+        after, with_votes = _normalised(log + self._of_votes)
+        penalty = float(self._penalty @ coefficients**2) / 2
+        return State(
+            coefficients, float(self.cells.count @ (with_votes - total)) - penalty, before, after
+        )
+
+    def _scores(self, state: State) -> Floats:
+        """Return the gradient of the log likelihood of one row of each cell, shape (c, q)."""
+        apart = (state.after - state.before) @ self._terms
+        parts = [one * apart[:, [j]] for j, one in enumerate(self._designs)]
+        return np.hstack(parts)
+
+    def curvature(self, state: State) -> Floats:
+        """Return minus the second derivative of the penalised log likelihood, shape (q, q)."""
+        found = np.diag(self._penalty)
+        for a, first in enumerate(self._designs):
+            for b, second in enumerate(self._designs):
+                both = self._covariance(state.before, a, b) - self._covariance(state.after, a, b)
+                found[self._parts[a], self._parts[b]] += (
+                    first.T * (self.cells.count * both)
+                ) @ second
+        return found
+
+    def _covariance(self, shares: Floats, a: int, b: int) -> Floats:
+        of_a, of_b = self._terms[:, a], self._terms[:, b]
+        return np.asarray(shares @ (of_a * of_b) - (shares @ of_a) * (shares @ of_b))
+
+    def spread(self, best: State, clusters: Codes | None) -> Floats:
+        """Return a root of the coefficients' covariance that allows for clusters, shape (q, q)."""
+        scores, count = self._scores(best), self.cells.count
+        if clusters is None:
+            middle = (scores.T * count) @ scores
+        else:
+            rows = self.cells.of_row
+            sums = [np.bincount(clusters, one[rows]).astype(np.float64) for one in scores.T]
+            middle = np.stack(sums) @ np.stack(sums).T
+        inverse = np.linalg.inv(_positive(self.curvature(best)))
+        values, vectors = np.linalg.eigh(inverse @ middle @ inverse)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def draw(self, best: State, spread: Floats, rng: np.random.Generator) -> Floats:
+        """Draw the underlying fraction of each row, shape (n,), from a model drawn first."""
+        drawn = self.at(best.coefficients + spread @ rng.standard_normal(self._n))
+        total = np.cumsum(drawn.after, axis=1)
+        place = rng.random(self.cells.of_row.size)
+        bins = np.zeros(place.size, dtype=np.intp)
+        for below in total[:, :-1].T:
+            bins += place > below[self.cells.of_row]
+        low, high = self.grid.edges[bins], self.grid.edges[bins + 1]
+        return np.asarray(low + (high - low) * rng.random(place.size))
+
+
+def _normalised(log: Floats) -> tuple[Floats, Floats]:
+    """Return distributions from log weights, and the logarithms of their totals."""
+    most = log.max(axis=1, keepdims=True)
+    weights = np.exp(log - most)
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / total, (np.log(total) + most)[:, 0]
+
+
+def _positive(curved: Floats) -> Floats:
+    """Make a matrix positive definite by adding to its diagonal, if it is not."""
+    least = float(np.linalg.eigvalsh(curved)[0])
+    floor = _PRIOR[0] ** -2
+    return curved if least >= floor / 2 else curved + (floor - least) * np.eye(len(curved))

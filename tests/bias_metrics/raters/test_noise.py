@@ -1,0 +1,319 @@
+"""Metrics of labels by a few raters: values by hand and by brute force, and what they refuse."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from support.rated import draw_comments, expected_numbers
+
+from bias_metrics import MetricValue, evaluate_bias, label_noise
+from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.raters import votes as fitting
+from bias_metrics.raters.imputed import combined, mean_of, share_of
+from bias_metrics.raters.results import numbers_of
+from bias_metrics.raters.soft import FINAL, OVERALL
+
+THIRDS = np.array([0, 1, 2, 3, 1, 0, 2, 3, 1, 2]) / 3
+SCORES = np.array([0.1, 0.4, 0.4, 0.9, 0.7, 0.2, 0.3, 0.8, 0.5, 0.5])
+IN_G = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 0], dtype=bool)
+
+
+def noise(*args, seed=0, **options):
+    return label_noise(*args, rng=np.random.default_rng(seed), **options)
+
+
+@pytest.fixture(scope="module")
+def rated():
+    """Return 600 comments with three raters each, and their result."""
+    rng = np.random.default_rng(3)
+    fraction, scores, groups, _ = draw_comments(rng, 600, small=0.1)
+    votes = rng.binomial(3, fraction) / 3
+    return votes, scores, groups, noise(votes, 3, scores, groups, n_draws=5)
+
+
+def over_pairs(score, high, low):
+    """Return the expected-label AUC: a double loop over pairs of different comments."""
+    wins = weight = 0.0
+    for i, j in product(range(score.size), repeat=2):
+        if i != j:
+            both = high[i] * low[j]
+            weight += both
+            wins += both * ((score[i] > score[j]) + (score[i] == score[j]) / 2)
+    return wins / weight
+
+
+def test_the_expected_auc_of_three_comments_is_the_share_of_weighted_pairs():
+    # Toxic with 0, 1/2 and 1: pairs (toxic, harmless) weigh 1/2 (second, first), 1 (third, first)
+    # and 1/2 (third, second); the second pair is in the wrong order.
+    found = noise([0, 0.5, 1], 2, [0.3, 0.4, 0.2], {}, n_draws=2)
+    assert found.expected[OVERALL].value.value == pytest.approx((1 / 2 + 0 + 0) / 2)
+
+
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_expected_metrics_are_sums_over_all_pairs_of_different_comments(metric, background):
+    in_h = np.arange(10) >= 8
+    found = noise(THIRDS, 3, SCORES, {"g": IN_G, "h": in_h}, n_draws=2, background=background)
+    classes = {"positive": THIRDS, "negative": 1 - THIRDS}
+    outside = ~IN_G if background == "outside_subgroup" else ~(IN_G | in_h)
+    pair = PAIRS[metric]
+    x = classes[pair.x] * IN_G
+    y = classes[pair.y] * (IN_G if pair.inside else outside)
+    share = over_pairs(SCORES, y, x) if pair.flip else over_pairs(SCORES, x, y)
+    centre = 0.0 if metric in AUCS else 0.5
+    assert found.expected["g", metric].value.value == pytest.approx(share - centre)
+
+
+def test_the_expected_auc_is_what_single_raters_give_on_average():
+    """Enumerate every vector of labels that one rater for each comment can give."""
+    fraction, score = np.array([0, 1, 2, 1, 3]) / 3, np.array([0.2, 0.5, 0.4, 0.9, 0.7])
+    wins = pairs = 0.0
+    for labels in product([0, 1], repeat=5):
+        labels = np.array(labels)  # noqa: PLW2901
+        chance = np.prod(np.where(labels, fraction, 1 - fraction))
+        n_pairs = labels.sum() * (1 - labels).sum()
+        if chance > 0 and n_pairs:
+            auc = evaluate_bias(labels, score, {}, intervals=False).overall.auc.value
+            wins, pairs = wins + chance * n_pairs * auc, pairs + chance * n_pairs
+    found = noise(fraction, 3, score, {}, n_draws=2)
+    assert found.expected[OVERALL].value.value == pytest.approx(wins / pairs)
+
+
+def test_unanimous_comments_have_the_report_of_their_labels(rated):
+    votes, scores, groups, _ = rated
+    labels = votes >= 0.5
+    found = noise(labels.astype(float), 3, scores, groups, n_draws=2).expected
+    report = numbers_of(evaluate_bias(labels, scores, groups))
+    for key, one in report.items():
+        assert found[key].value.value == pytest.approx(one.value)
+        assert found[key].value.std_error == pytest.approx(one.std_error, rel=1e-3)
+        assert found[key].rater_share.value == 0
+
+
+def test_the_panel_has_the_numbers_and_intervals_of_the_report(rated):
+    votes, scores, groups, found = rated
+    report = numbers_of(evaluate_bias(votes >= 0.5, scores, groups))
+    assert {key: one.value for key, one in found.panel.numbers.items()} == report
+
+
+def test_the_rater_variance_is_that_of_votes_drawn_again():
+    rng = np.random.default_rng(0)
+    fraction, scores, groups, _ = draw_comments(rng, 400, small=0.2)
+    groups = {"small": groups["small"]}
+    keys = (OVERALL, ("small", "bnsp_auc"), (None, "bpsn_auc"), FINAL)
+    values, variances = [], []
+    for _ in range(100):
+        found, by_rater = expected_numbers(rng.binomial(3, fraction), 3, scores, groups)
+        values.append([found[key].value for key in keys])
+        variances.append([by_rater[key] for key in keys])
+    ratio = np.mean(variances, axis=0) / np.var(values, axis=0, ddof=1)
+    assert np.all(np.abs(ratio - 1) < 0.45)  # three standard errors of a variance of 100
+
+
+def test_a_comments_own_pairs_do_not_count():
+    found = noise([1 / 3, 2 / 3], 3, [0.1, 0.9], {}, n_draws=2)
+    assert found.expected[OVERALL].value.value == pytest.approx((4 / 9) / (4 / 9 + 1 / 9))
+
+
+def test_more_raters_move_the_consensus_less():
+    rng = np.random.default_rng(1)
+    fraction, scores, groups, _ = draw_comments(rng, 800)
+    few, many = (
+        noise(rng.binomial(m, fraction) / m, m, scores, groups, n_draws=10) for m in (3, 300)
+    )
+    shares = [one.consensus[OVERALL].rater_share.value for one in (few, many)]
+    assert shares[0] > 0.2
+    assert shares[1] < 0.1
+    truth = evaluate_bias(fraction >= 0.5, scores, groups).overall.auc.value
+    assert many.consensus[OVERALL].value.value == pytest.approx(truth, abs=0.01)
+
+
+def test_new_panels_of_the_model_have_the_auc_of_the_panel_and_redrawn_fractions_do_not():
+    rng = np.random.default_rng(2)
+    fraction, scores, _, _ = draw_comments(rng, 6000)
+    votes = rng.binomial(3, fraction) / 3
+    found = noise(votes, 3, scores, {}, n_draws=5)
+    panel = found.panel[OVERALL].value.value
+    naive = [
+        evaluate_bias(rng.binomial(3, votes) >= 2, scores, {}, intervals=False).overall.auc.value
+        for _ in range(5)
+    ]
+    assert found.redrawn["auc"].value == pytest.approx(panel, abs=0.006)
+    assert np.mean(naive) < panel - 0.02
+
+
+def test_draws_are_combined_by_rubins_rules():
+    draws = [
+        MetricValue(0.8, std_error=0.03, low=0.74, high=0.86),
+        MetricValue(0.9, std_error=0.04, low=0.82, high=0.98),
+    ]
+    found = combined(draws, "auc", 0.95)
+    within, between = (0.03**2 + 0.04**2) / 2, 1.5 * 0.005
+    t = 12.706204736
+    assert found.value.value == pytest.approx(0.85)
+    assert found.value.std_error == pytest.approx(math.sqrt(within + between))
+    assert found.rater_share.value == pytest.approx(between / (within + between))
+    wide = replace(draws[1], value=0.8, low=0.72, high=0.88)
+    alike = combined([draws[0], wide], "auc", 0.95)
+    assert alike.value.low == pytest.approx(0.8 - math.sqrt((0.06**2 + 0.08**2) / 2))
+    assert alike.rater_share.value == 0
+    assert found.value.low == pytest.approx(
+        max(0.0, 0.85 - math.sqrt((0.06**2 + 0.08**2) / 2 + t**2 * between))
+    )
+
+
+def test_an_interval_stays_in_the_range_of_its_metric():
+    draws = [MetricValue(one, std_error=0.2, low=-0.5, high=0.5) for one in (-0.4, 0.4)]
+    found = combined(draws, "positive_aeg", 0.95).value
+    assert (found.low, found.high) == (-0.5, 0.5)
+
+
+def test_a_number_that_a_draw_lacks_is_null_with_how_often():
+    known, lacking = MetricValue(0.8, std_error=0.1, low=0.6, high=0.9), MetricValue(None, "no x")
+    found = combined([known, lacking], "auc", 0.95)
+    assert found.value == MetricValue(None, "undefined in 1 of 2 draws (no x)")
+    assert found.rater_share.reason == "undefined in 1 of 2 draws (no x)"
+    assert mean_of([known, lacking]).reason == "undefined in 1 of 2 draws"
+    found = combined([known, MetricValue(0.6, "few")], "auc", 0.95)
+    assert found.value == MetricValue(0.7, "no interval in 1 of 2 draws (few)")
+
+
+def test_a_fit_stops_where_it_is_after_so_many_steps(rated, monkeypatch):
+    votes, scores, groups, found = rated
+    monkeypatch.setattr(fitting, "_STEPS", 1)
+    assert noise(votes, 3, scores, groups, n_draws=5) != found
+
+
+def test_no_variance_has_no_parts():
+    assert share_of(0.0, 0.0) == MetricValue(None, "no variance")
+
+
+def test_one_rater_says_nothing_about_disagreement(rated):
+    votes, scores, groups, _ = rated
+    found = noise(votes >= 0.5, 1, scores, groups)
+    reason = "0 comments with two raters or more where 20 are needed"
+    assert found.consensus[OVERALL].value == MetricValue(None, reason)
+    assert found.panel[OVERALL].rater_share.reason == reason
+    assert found.redrawn["auc"].reason == reason
+    assert found.expected[OVERALL].rater_share.reason == "600 comments with one rater"
+    assert found.agreement == MetricValue(None, "no comment with two raters")
+    assert found.expected[OVERALL].value.low is not None
+    shown = found.to_dict()["expected"]["overall"]["auc"]
+    assert (shown["rater_share"], shown["rater_share_reason"]) == (
+        None,
+        "600 comments with one rater",
+    )
+    assert "?" in str(found)
+
+
+def test_two_raters_agree_as_often_as_counted_by_hand():
+    # Of three raters, one against two: one of three pairs agrees. Unanimous: all do.
+    found = noise([0, 1 / 3, 1], 3, [0.1, 0.2, 0.3], {}, n_draws=2)
+    assert found.agreement.value == pytest.approx((1 + 1 / 3 + 1) / 3)
+
+
+def test_a_class_without_comments_is_undefined_with_its_reason():
+    found = noise([0, 0, 1 / 3], 3, [0.1, 0.2, 0.3], {"g": [1, 0, 0]}, n_draws=2)
+    assert found.expected["g", "bnsp_auc"].value.reason == "no subgroup positives"
+    assert found.expected["g", "bpsn_auc"].value.reason == (
+        "fewer than 2 effective rows in a class"
+    )
+    assert found.expected["g", "bnsp_auc"].rater_share.reason == "no subgroup positives"
+    assert found.expected[None, "bnsp_auc"].value.reason == "undefined for g"
+    alone = noise([0.5], 2, [0.1], {}, n_draws=2)
+    assert alone.expected[OVERALL].value.reason == "no two different comments to compare"
+
+
+def test_no_rows_have_no_numbers():
+    found = noise([], [], [], {}, n_draws=2)
+    assert found.expected[OVERALL].value.reason == "no positives and no negatives"
+    assert found.raters == {"least": 0.0, "median": 0.0, "most": 0.0}
+
+
+def test_a_power_mean_over_an_auc_of_0_has_no_share():
+    n = 40
+    fraction = np.tile([1 / 3, 2 / 3], n // 2)
+    fraction[:4], scores = [0, 0, 1, 1], np.arange(n) / n
+    scores[:4] = [2, 2, -1, -1]
+    found = noise(fraction, 3, scores, {"g": np.arange(n) < 4, "h": np.arange(n) > 9}, n_draws=2)
+    assert found.expected["g", "subgroup_auc"].value.value == 0
+    share = found.expected[None, "subgroup_auc"].rater_share
+    assert share == MetricValue(None, "g is 0, where a power mean has no derivative")
+    assert found.expected[FINAL].rater_share.value is None
+
+
+def test_rows_of_one_cluster_widen_intervals_and_not_the_part_of_raters():
+    rng = np.random.default_rng(4)
+    fraction, scores, groups, clusters = draw_comments(rng, 1500, n_clusters=40)
+    votes = rng.binomial(3, fraction) / 3
+    alone, together = (
+        noise(votes, 3, scores, groups, n_draws=3, clusters=one).expected[OVERALL]
+        for one in (None, clusters)
+    )
+    assert together.value.std_error > 1.3 * alone.value.std_error
+    assert together.value.row_std_error == pytest.approx(alone.value.std_error)
+    assert 30 < together.value.n_clusters <= 40
+    variances = [one.rater_share.value * one.value.std_error**2 for one in (alone, together)]
+    assert variances[0] == pytest.approx(variances[1])
+
+
+def test_few_clusters_have_no_interval(rated):
+    votes, scores, groups, _ = rated
+    found = noise(votes, 3, scores, groups, n_draws=2, clusters=np.arange(600) % 5)
+    one = found.expected[FINAL].value
+    assert (one.low, one.reason) == (None, "5 clusters where 20 are needed")
+
+
+def test_only_the_order_of_scores_counts(rated):
+    votes, scores, groups, found = rated
+    assert noise(votes, 3, np.exp(scores), groups, n_draws=5).to_dict() == found.to_dict()
+
+
+def test_the_same_generator_gives_the_same_result(rated):
+    votes, scores, groups, found = rated
+    raters = np.full(600, 3)
+    assert noise(votes, raters, scores, groups, n_draws=5) == found
+
+
+def test_a_record_has_its_reading(rated):
+    *_, found = rated
+    rows = found.rows()
+    assert len(rows) == 3 * (2 * 5 + 5)
+    assert [row["metric"] for row in rows[:6]] == ["auc", *SUBGROUP_METRICS]
+    assert rows[0]["reading"] == "panel"
+    assert rows[-1] == {
+        "reading": "consensus",
+        "subgroup": None,
+        "metric": "final_score",
+        **{key: getattr(found.consensus[FINAL].value, key) for key in ("value", "std_error")},
+        **{key: getattr(found.consensus[FINAL].value, key) for key in ("low", "high", "reason")},
+        "rater_share": found.consensus[FINAL].rater_share.value,
+        "rater_share_reason": None,
+    }
+    assert "600 comments with 3 to 3 raters (median 3), two of whom agree" in str(found)
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, -1])
+def test_a_number_of_raters_must_be_whole_and_at_least_1(wrong):
+    with pytest.raises(ValueError, match=r"`n_raters` must be whole .* got .* \(row 1\)"):
+        noise([0.5, 0.5], [2, wrong], [0.1, 0.2], {})
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_a_threshold_must_lie_between_0_and_1(wrong):
+    with pytest.raises(ValueError, match=r"`threshold` must be between 0 and 1, as in 0\.5; got"):
+        noise([0.5, 0.5], 2, [0.1, 0.2], {}, threshold=wrong)
+
+
+def test_a_fraction_must_lie_in_0_to_1():
+    with pytest.raises(ValueError, match=r"`label_fraction` must be in \[0, 1\]; got 3 \(row 0\)"):
+        noise([3, 0], 3, [0.1, 0.2], {})
+
+
+def test_a_generator_and_two_draws_are_needed():
+    with pytest.raises(TypeError, match="`rng` must be a numpy Generator"):
+        label_noise([0.5], 2, [0.1], {}, rng=0)
+    with pytest.raises(ValueError, match="`n_replicates` must be at least 2; got 1"):
+        noise([0.5], 2, [0.1], {}, n_draws=1)
