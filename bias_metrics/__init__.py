@@ -36,6 +36,8 @@ from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, Pair
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.raters.by_group import rater_group_bias
+from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.report.bootstrap import bootstrap_bias
@@ -96,6 +98,7 @@ __all__ = [
     "EqualityDifference",
     "ErrorCurve",
     "ErrorRates",
+    "GroupLabels",
     "IdentityCounts",
     "Intersections",
     "LabelAgreement",
@@ -112,6 +115,7 @@ __all__ = [
     "RateGapComparison",
     "RateGaps",
     "RatedValue",
+    "RaterGroupReport",
     "Reading",
     "ReliabilityBin",
     "RollUp",
@@ -167,6 +171,7 @@ __all__ = [
     "positive_aeg",
     "power_mean",
     "rate_gaps",
+    "rater_group_bias",
     "roc_auc",
     "roll_up",
     "subgroup_auc",

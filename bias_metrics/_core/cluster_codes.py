@@ -14,20 +14,22 @@ from bias_metrics._core.checks import check_shape
 _SPREAD = 4
 
 
-def check_clusters(values: npt.ArrayLike | None, n: int) -> npt.NDArray[np.intp] | None:
+def check_clusters(
+    values: npt.ArrayLike | None, n: int, *, name: str = "clusters", like: str = "y_true"
+) -> npt.NDArray[np.intp] | None:
     """Return clusters as codes 0, 1, ... of shape (n,), or None."""
     if values is None:
         return None
     array = np.asarray(values)
-    check_shape("clusters", array, n, "y_true")
+    check_shape(name, array, n, like)
     if array.dtype.kind in "biu":
         return _codes_of_integers(array)
     if array.dtype.kind in "fmM":
-        _refuse(~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array), array)
+        _refuse(~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array), array, name)
         return np.unique(array, return_inverse=True)[1]
     if not isinstance(values, np.ndarray):
         array = np.asarray(values, dtype=object)  # otherwise a NaN among text becomes text
-    return _codes_of_objects(array)
+    return _codes_of_objects(array, name)
 
 
 def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
@@ -38,19 +40,19 @@ def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
     return np.asarray((np.cumsum(present) - 1)[shifted])
 
 
-def _codes_of_objects(array: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.intp]:
     """Give numbers in the order in which names occur: they need not be comparable."""
     known: dict[object, int] = {}
     names = array.tolist()
     try:
         codes = [known.setdefault(name, len(known)) for name in names]
     except TypeError as error:
-        msg = f"`clusters` must be numbers, text or dates; {error}."
+        msg = f"`{argument}` must be numbers, text or dates; {error}."
         raise TypeError(msg) from error
     missing = [name for name in known if _is_missing(name)]
     if missing:
         row = codes.index(known[missing[0]])
-        msg = f"`clusters` must not be missing; got {missing[0]!r} (row {row})."
+        msg = f"`{argument}` must not be missing; got {missing[0]!r} (row {row})."
         raise ValueError(msg)
     return np.array(codes, dtype=np.intp)
 
@@ -63,8 +65,8 @@ def _is_missing(name: object) -> bool:
     return not isinstance(same, bool | np.bool_) or not same
 
 
-def _refuse(missing: npt.NDArray[np.bool_], array: npt.NDArray[Any]) -> None:
+def _refuse(missing: npt.NDArray[np.bool_], array: npt.NDArray[Any], argument: str) -> None:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        msg = f"`clusters` must not be missing; got {array[row]} (row {row})."
+        msg = f"`{argument}` must not be missing; got {array[row]} (row {row})."
         raise ValueError(msg)

@@ -124,8 +124,8 @@ RESAMPLED = {"bootstrap_bias"}
 RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
-# Labels by a few raters have theirs in raters/test_noise.py.
-RATED = {"label_noise"}
+# Labels by a few raters have theirs in raters/.
+RATED = {"label_noise", "rater_group_bias"}
 # Words have invariances of their own, in test_diagnosis.py.
 IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.

@@ -71,6 +71,9 @@ RESULTS = {
     ),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
     "rate_gaps": lambda f: f(*ROWS, threshold=0.5),
+    "rater_group_bias": lambda f: f(
+        np.tile(np.arange(60), 2), np.arange(120) % 3 == 0, [HOSTILE, "b"] * 60, Y_SCORE, GROUPS
+    ),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
     "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
     "threshold_report": lambda f: f(
