@@ -95,9 +95,7 @@ def _refuse_other_names(night: _Arrays, first: _Arrays, number: int) -> None:
     if differ:
         argument, group = min(differ, key=str)
         name = argument if group is None else f"{argument}[{group!r}]"
-        msg = (
-            f"`nights` must all have the same arguments; only night 1 or night {number} has {name}."
-        )
+        msg = f"`nights` must all have the same arguments; not both of 1 and {number} have {name}."
         raise ValueError(msg)
 
 
@@ -110,6 +108,6 @@ def _refuse_repeated(ids: npt.NDArray[Any], sizes: Sequence[int]) -> None:
         row = int(again[0])
         msg = (
             f"`nights` must be fresh rows, each given once; {again.size:,} are given again, first "
-            f"id {ids[row]} in night {night[row]}, which night {night[first[codes[row]]]} has."
+            f"id {ids[row]} of night {night[first[codes[row]]]} in night {night[row]}."
         )
         raise ValueError(msg)
