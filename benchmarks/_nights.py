@@ -17,16 +17,25 @@ from __future__ import annotations
 import argparse
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist, median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks._gate_sizes import SITUATIONS as EQUAL
+from benchmarks._gate_sizes import TODAY, sample
 from bias_metrics import always_valid_confidence, compare_bias, pool_nights
-from bias_metrics.gate.rules import LEAST_ROWS
+from bias_metrics._core.intervals import quantile
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.rules import LEAST_ROWS, for_every_look
+from biasgate.tasks.gating.measured_categories import with_categories
+from biasgate.tasks.gating.measured_rows import Measuring, Rows
+from biasgate.tasks.gating.policy import read_policy
 
 NIGHTS = 20
 MARGIN, CONFIDENCE = 0.05, 0.9  # two-sided: each bound errs in 5 of 100
@@ -123,17 +132,44 @@ def passes(situation: Situation, planned_rows: int | None, rng: np.random.Genera
     seen: list[Night] = []
     for night in nights_of(situation, rng):
         seen.append(night)
-        rows = pool_nights(seen)
+        n_rows = sum(one["y_true"].size for one in seen)
         level = CONFIDENCE
         if planned_rows is not None:
-            n_rows = rows["y_true"].size
             level = always_valid_confidence(level, n_rows, planned_rows=planned_rows)
-        found = compare_bias(**rows, confidence=level).subgroups["group"][situation.metric]
-        of_toxic = rows["y_true"] == (situation.metric == "bnsp_auc")
-        enough = planned_rows is None or (rows["subgroups"]["group"] & of_toxic).sum() >= LEAST_ROWS
-        if found.low is not None and found.low > -MARGIN and enough:
+        if not _may_pass(seen, situation.metric, level, least=LEAST_ROWS if planned_rows else 2):
+            continue
+        found = compare_bias(**pool_nights(seen), confidence=level)
+        low = found.subgroups["group"][situation.metric].low
+        if low is not None and low > -MARGIN:
             return True
     return False
+
+
+def _may_pass(seen: list[Night], metric: str, level: float, least: int) -> bool:
+    """Say whether the group has enough rows, and the estimate is not far from passing.
+
+    To save time: a bound is no closer to an estimate than half of what DeLong's error says.
+    """
+    labels, group, a, b = (
+        np.concatenate([one[key] if key else one["subgroups"]["group"] for one in seen])
+        for key in ("y_true", "", "y_score_a", "y_score_b")
+    )
+    own = labels if metric == "bnsp_auc" else ~labels
+    x, y = own & group, ~own & ~group
+    if x.sum() < least:
+        return False
+    moves = [_placements(score, x, y) - _placements(score, x, y).mean() for score in (a, b)]
+    value = (_placements(a, x, y) - _placements(b, x, y)).mean()
+    value = -value if metric == "bpsn_auc" else value
+    error = float(np.std(moves[0] - moves[1])) / math.sqrt(x.sum())
+    return bool(value + MARGIN > quantile(level) * error / 2)
+
+
+def _placements(
+    score: npt.NDArray[np.float64], x: npt.NDArray[np.bool_], y: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """Return the share of y below each x."""
+    return np.searchsorted(np.sort(score[y]), score[x]) / y.sum()
 
 
 def share_of_passes(situation: Situation, planned_nights: int | None, draws: int) -> float:
@@ -143,30 +179,54 @@ def share_of_passes(situation: Situation, planned_nights: int | None, draws: int
     return sum(passes(situation, planned, rng) for _ in range(draws)) / draws
 
 
-def nights_to_pass(planned_nights: int, n_rows: int, draws: int) -> list[float]:
-    """Return the first night at which each of some equal models passes; infinite if none."""
-    from pathlib import Path  # noqa: PLC0415
+def nights_to_pass(
+    planned_nights: int, n_rows: int, draws: int, *, roll_up: bool = True
+) -> list[float]:
+    """Return the first night at which each of some equal models passes; infinite if none.
 
-    from benchmarks._gate_sizes import SITUATIONS as KNOWN  # noqa: PLC0415
-    from benchmarks._gate_sizes import outcomes_at, sample  # noqa: PLC0415
-    from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-
+    Without `roll_up`, each of the nine identities must have enough rows of its own.
+    """
     rng, policy = np.random.default_rng(5), read_policy("no-worse", Path())
-    [level] = {rule.level for rule in policy.decision_rules()}
+    rules = for_every_look(policy.decision_rules())
+    [key] = evidence_needed(rules)
     found = []
     for _ in range(draws):
-        rows, first = None, math.inf
+        rows, first = sample(EQUAL[0], NIGHTS * n_rows, 9, rng), math.inf
         for night in range(1, NIGHTS + 1):
-            tonight = sample(KNOWN[0], n_rows, 9, rng)
-            rows = tonight if rows is None else rows.joined(tonight)
-            wanted = always_valid_confidence(
-                level, night * n_rows, planned_rows=planned_nights * n_rows
-            )
-            if outcomes_at(policy, rows, wanted) == "pass":
+            n = night * n_rows
+            measuring = _measuring(_first(rows, n), night)
+            level = always_valid_confidence(key[1], n, planned_rows=planned_nights * n_rows)
+            known = measuring.evidence(level)
+            if roll_up and policy.hierarchy is not None:
+                known = with_categories(measuring, known, level, policy.hierarchy, rules)
+            if decide({key: known}, rules, today=TODAY).outcome == "pass":
                 first = night
                 break
         found.append(first)
     return found
+
+
+def _measuring(rows: Rows, night: int) -> Measuring:
+    return Measuring(
+        rows=rows,
+        power_mean_groups=None,
+        background="outside_subgroup",
+        is_sample=True,
+        thresholds={},
+        span=lambda *_: None,
+        nights=night,
+    )
+
+
+def _first(rows: Rows, n: int) -> Rows:
+    chosen = np.arange(rows.labels.size) < n
+    return Rows(
+        labels=rows.labels[:n],
+        members=rows.members.within(chosen),
+        clusters=None,
+        weights=None,
+        scores={name: scores[:n] for name, scores in rows.scores.items()},
+    )
 
 
 def main() -> None:
@@ -174,15 +234,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--planned", type=int, nargs="+", default=[6])
-    parser.add_argument("--equal", action="store_true")
+    parser.add_argument("--words", default="", help="in the names of situations")
+    parser.add_argument("--valid", action="store_true", help="without the naive method")
+    parser.add_argument("--equal", action="store_true", help="how soon equal models pass")
+    parser.add_argument("--alone", action="store_true", help="equal, without roll-up")
     given = parser.parse_args()
-    if given.equal:
+    if given.equal or given.alone:
         for planned in given.planned:
-            found = nights_to_pass(planned, 5000, given.draws)
-            print(planned, median(found), sorted(found), flush=True)
+            found = nights_to_pass(planned, 5000, given.draws, roll_up=not given.alone)
+            print(f"planned {planned}: median {median(found)}, {Counter(found)}", flush=True)
         return
     for situation in SITUATIONS:
-        for planned in (None, *given.planned):
+        if given.words not in situation.name:
+            continue
+        for planned in given.planned if given.valid else (None, *given.planned):
             share = share_of_passes(situation, planned, given.draws)
             error = 2 * math.sqrt(share * (1 - share) / given.draws)
             print(f"| {situation.name} | {planned} | {share:.1%} +- {error:.1%} |", flush=True)
