@@ -53,6 +53,8 @@ from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
+from bias_metrics.sequential.always_valid import always_valid_confidence
+from bias_metrics.sequential.nights import pool_nights
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
@@ -136,6 +138,7 @@ __all__ = [
     "WorstGroupAccuracy",
     "WorstSubgroup",
     "advise_threshold",
+    "always_valid_confidence",
     "bnsp_auc",
     "bootstrap_bias",
     "bootstrap_comparison",
@@ -168,6 +171,7 @@ __all__ = [
     "pinned_auc",
     "pinned_auc_equality_difference",
     "plot",
+    "pool_nights",
     "positive_aeg",
     "power_mean",
     "rate_gaps",

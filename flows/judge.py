@@ -7,6 +7,7 @@ from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decisions import promote_best
+from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
@@ -96,6 +97,7 @@ def judge_on_set(
     """Return the verdict on one set, logged.
 
     - score champion and reference on the same rows (kept scores are reused)
+    - if the set pools nights, add the rows of earlier nights
     - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
       decide, write the model card
     - step 6: log all of it as one MLflow run
@@ -105,6 +107,7 @@ def judge_on_set(
         role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
     }
     evidence = gather_evidence(measured, scores)
+    evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
     return log_candidate_run(measured, verdict, run)

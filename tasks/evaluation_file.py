@@ -23,6 +23,7 @@ from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
+from biasgate.tasks.scoring.unversioned import refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 
@@ -101,6 +102,8 @@ class EvaluationFile(Settings):
                 raise ValueError(msg)
         self._refuse_unclear_analyses()
         self._refuse_lists_alone()
+        sets, model = self.evaluation_sets, self.registered_model
+        refuse_unversioned(sets, self.candidates, self.reference, model)
         unknown = sorted(set(self.outcome_of) - {one.name for one in self.candidates})
         if unknown:
             known = ", ".join(one.name for one in self.candidates)

@@ -16,7 +16,7 @@ from datetime import date
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.placing import judge_all, rolled
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import AGGREGATE, WORST, Rule, Waiver
+from bias_metrics.gate.rules import AGGREGATE, LEAST_ROWS, WORST, Rule, Waiver
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.metrics import METRICS
@@ -135,7 +135,7 @@ class _Judge:
                     nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
                     yield self._waived(nothing)
                 continue
-            check = Check(rule, kind, limit, content, "" if found.is_sample else " on these rows")
+            check = Check(rule, kind, limit, content, found.of, LEAST_ROWS if found.nights else 1)
             for result in judge_all(check, targets, found, covered):
                 yield self._waived(result)
 

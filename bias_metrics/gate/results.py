@@ -31,6 +31,8 @@ class Check:
         A report; against a rival a comparison.
     of : str
         Of which rows sentences say that they are; default of comments like these.
+    least_rows : int
+        Rows of each compared class with which a small group may fail alone.
     """
 
     rule: Rule
@@ -38,6 +40,7 @@ class Check:
     limit: float
     content: Content
     of: str = ""
+    least_rows: int = 1
 
     def lack(self, target: Target) -> str | None:
         """Say which rows or clusters are too few; None if there are enough."""
@@ -87,7 +90,8 @@ class Check:
         rule = replace(self.rule, mode="proven")
         outcome: Outcome | Literal["skipped"] = "skipped"
         bound = None
-        if number.value is not None:
+        least = replace(rule, min_positives=self.least_rows, min_negatives=self.least_rows)
+        if number.value is not None and target.lack_of_rows(least) is None:
             found, bound = judge(number, self.kind, rule, self.limit)
             if self.kind in RIVALS and bound is not None:
                 bound = number.low if rule.is_gap else number.high

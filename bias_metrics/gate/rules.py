@@ -40,6 +40,10 @@ Action = Literal["block", "warn"]
 Mode = Literal["proven", "estimate"]
 Kind = Literal["floor", "ceiling", "champion", "reference"]
 
+# With fewer rows of a compared class, no bound holds at every one of many looks: it would have to
+# err in a few of 1,000 samples at each, and so few rows do not show what happens so rarely.
+LEAST_ROWS = 20
+
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
 SCOPES = (OVERALL, EACH, WORST, AGGREGATE)
 _WHOLE: dict[str, Scope] = {OVERALL: "overall", AGGREGATE: "aggregate"}
@@ -234,6 +238,18 @@ def correct_for_candidates(rules: Sequence[Rule], n_candidates: int) -> list[Rul
         raise ValueError(msg)
     return [
         replace(one, confidence=corrected_confidence(one.confidence, n_candidates)) for one in rules
+    ]
+
+
+def for_every_look(rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules with the rows that bounds for every look need: `LEAST_ROWS` at least."""
+    return [
+        replace(
+            one,
+            min_positives=max(one.min_positives, LEAST_ROWS),
+            min_negatives=max(one.min_negatives, LEAST_ROWS),
+        )
+        for one in rules
     ]
 
 

@@ -30,6 +30,9 @@ class Evidence:
     is_sample : bool, default=True
         Whether rows are a sample of those in question. If not, values decide whatever a rule's
         mode, no support is needed, and sentences say that they are about these rows.
+    nights : int, default=0
+        How many nights' rows are pooled, with bounds that hold at every night together; 0 if the
+        rows are looked at once.
     hierarchy : Hierarchy, optional
         Categories in which small subgroups are judged. Then `report` and comparisons have
         `categories`, in the shape of `subgroups`.
@@ -45,9 +48,17 @@ class Evidence:
     reference: Mapping[str, Any] | None = None
     background: Mapping[str, int] | None = None
     is_sample: bool = True
+    nights: int = 0
     hierarchy: Hierarchy | None = None
     alone: Evidence | None = None
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
+
+    @property
+    def of(self) -> str:
+        """Which rows sentences say that numbers are of; by default comments like these."""
+        if not self.is_sample:
+            return " on these rows"
+        return f" over {self.nights} nights" if self.nights > 1 else ""
 
     def content(self, kind: Kind) -> Mapping[str, Any] | None:
         """Return what a kind of limit is compared with: the report, or a comparison."""

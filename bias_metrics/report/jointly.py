@@ -30,6 +30,8 @@ from bias_metrics.report.uncertainty import Spread
 
 MOST_NUMBERS = 20_000_000
 _DRAWS, _SEED, _JITTER = 20_000, 20081, 1e-6
+# A smaller error is not estimated from the draws: fewer than this many of them would be beyond it.
+_BEYOND = 20
 _NORMAL = NormalDist()
 
 
@@ -75,12 +77,13 @@ def joint_level(
     -------
     float
         A two-sided confidence for `evaluate_bias` or `compare_bias`; never below
-        `1 - 2 * alpha`, nor above Bonferroni's. It is Bonferroni's where rows times cells are more
-        than 20 million, so that correlations would take long to compute.
+        `1 - 2 * alpha`, nor above Bonferroni's. It is Bonferroni's where `alpha` is below .001, or
+        rows times cells are more than 20 million, so that correlations would take long to compute.
     """
     names = list(of)
     most = bonferroni_level(len(names) * len(SUBGROUP_METRICS), alpha)
-    if y_true.size * len(names) * len(SUBGROUP_METRICS) > MOST_NUMBERS:
+    n_numbers = y_true.size * len(names) * len(SUBGROUP_METRICS)
+    if n_numbers > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
         return most
     codes = check_clusters(clusters, y_true.size)
     moves = [_Moves(rank_rows(y_true, one), subgroups, codes, background) for one in scores]

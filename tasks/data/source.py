@@ -25,6 +25,19 @@ CONVERSION = 1
 Threshold = Annotated[float, Field(gt=0, le=1)]
 
 
+class PoolNights(Settings):
+    """How the rows of several nights are pooled.
+
+    Attributes
+    ----------
+    rows : int
+        About how many rows should decide: the bounds are tightest at this number. They are valid
+        whatever it is.
+    """
+
+    rows: Annotated[int, Field(ge=1)]
+
+
 class SourceSettings(Settings):
     """One evaluation set of a configuration; each source adds its own options.
 
@@ -49,6 +62,9 @@ class SourceSettings(Settings):
     population : {"sampled", "these_rows"}
         What verdicts are about. `sampled`: comments like these, so that bounds count.
         `these_rows`: exactly these phrases, a list that is complete, so that values count.
+    pool_nights : PoolNights, optional
+        The set has fresh rows every night, and a candidate is judged by those of all nights since
+        it was first compared with the same champion. Default: by the rows of one night.
     required : bool
         Whether a candidate must pass on this set to be promoted.
     """
@@ -63,6 +79,7 @@ class SourceSettings(Settings):
             "weight_kind",
             "power_mean_groups",
             "population",
+            "pool_nights",
             "required",
             "path",
         }
@@ -82,6 +99,7 @@ class SourceSettings(Settings):
     weight_kind: WeightKind = "probability"
     power_mean_groups: list[str] | None = None
     population: Literal["sampled", "these_rows"] = "sampled"
+    pool_nights: PoolNights | None = None
     required: bool = True
 
     @model_validator(mode="after")
@@ -91,6 +109,23 @@ class SourceSettings(Settings):
             msg = (
                 "`population: these_rows` is for phrases made from templates: name the column of "
                 "their template as `cluster`. Comments are a sample of more comments"
+            )
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _has_fresh_rows(self) -> Self:
+        if self.pool_nights is None:
+            return self
+        if self.source == "templates" or self.population == "these_rows":
+            msg = (
+                "`pool_nights` is for comments that are new every night, not for a list of phrases"
+            )
+            raise ValueError(msg)
+        if getattr(self, "id", None) == "row_number":
+            msg = (
+                "`pool_nights` needs a column of ids that no other night has, so that no comment "
+                "counts twice; got `id: row_number`"
             )
             raise ValueError(msg)
         return self

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bias_metrics import equal_error_range
+from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey, needs_calibration
 from bias_metrics.gate.rolling import Hierarchy
@@ -34,23 +34,28 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
 from biasgate.tasks.gating.evidence_size import require_short, require_size
 from biasgate.tasks.gating.measured_categories import with_categories
 from biasgate.tasks.gating.measured_rows import Measuring, Rows
-from biasgate.tasks.records import Bound, Choices
+from biasgate.tasks.records import Bound, Choices, NightsRecord
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
+NIGHT = "night"
 _IDS = "id"
 
 
 class EvidenceRecord(TypedDict):
-    """The origin of the evidence; `scores` and `bound` are by role."""
+    """The origin of the evidence; `scores` and `bound` are by role.
+
+    `nights` is there if rows of several nights are pooled; the rest is about the last of them.
+    """
 
     set_digest: str
     choices: Choices
     power_mean_groups: list[str] | None
     scores: dict[str, str]
     bound: NotRequired[dict[str, Bound]]
+    nights: NotRequired[NightsRecord]
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ class EvidenceFile:
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need.
 
+        If rows of several nights are pooled, the bounds hold at every night together.
+
         Parameters
         ----------
         keys : iterable of (str or None, float)
@@ -163,10 +170,11 @@ class EvidenceFile:
         found = {}
         for slice_, confidence in keys:
             measuring = self._measuring(slice_, thresholds, calibrated=needs_calibration(rules))
-            one = measuring.evidence(confidence)
+            level = self._level(confidence)
+            one = measuring.evidence(level)
             if hierarchy is not None and self._is_sample:
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
-                one = with_categories(measuring, one, confidence, hierarchy, own)
+                one = with_categories(measuring, one, level, hierarchy, own)
             found[slice_, confidence] = one
         return found
 
@@ -174,6 +182,11 @@ class EvidenceFile:
     def identities(self) -> list[str]:
         """The measured identities."""
         return list(self._members)
+
+    def measure_set(self, confidence: float) -> Evidence:
+        """Measure the rows of the evaluated set alone, without those of earlier nights."""
+        last = self.column(NIGHT) == self.n_nights if self.n_nights else slice(None)
+        return self._measuring_rows(self._chosen(last), {}).evidence(confidence)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""
@@ -186,7 +199,16 @@ class EvidenceFile:
         *,
         calibrated: bool = False,
     ) -> Measuring:
-        rows = self._rows(slice_)
+        rows = self._chosen(self._rows_of(slice_))
+        return self._measuring_rows(rows, thresholds, calibrated=calibrated)
+
+    def _measuring_rows(
+        self,
+        rows: Rows,
+        thresholds: Mapping[str, Mapping[str, float]],
+        *,
+        calibrated: bool = False,
+    ) -> Measuring:
         return Measuring(
             rows=rows,
             power_mean_groups=self.record["power_mean_groups"],
@@ -195,6 +217,7 @@ class EvidenceFile:
             thresholds=thresholds,
             span=self._span,
             calibrated=calibrated,
+            nights=self.n_nights,
         )
 
     def _span(self, name: str, role: str, confidence: float) -> tuple[float, float] | None:
@@ -206,7 +229,20 @@ class EvidenceFile:
 
     def compare(self, rival: str, alpha: float) -> dict[str, Any]:
         """Compare the candidate with a rival on all rows, so that all bounds hold together."""
-        return self._measuring(None, {}).compare_jointly(rival, alpha)
+        level = self._level(1 - 2 * alpha)
+        return self._measuring(None, {}).compare_jointly(rival, (1 - level) / 2)
+
+    def _level(self, confidence: float) -> float:
+        """Return the confidence at which to measure: a higher one if nights are pooled."""
+        if "nights" not in self.record:
+            return confidence
+        planned = self.record["choices"]["planned_rows"]
+        return always_valid_confidence(confidence, self._table.num_rows, planned_rows=planned)
+
+    @property
+    def n_nights(self) -> int:
+        """How many nights' rows are pooled; 0 if the set is judged alone."""
+        return len(self.record["nights"]["each"]) if "nights" in self.record else 0
 
     @property
     def _is_sample(self) -> bool:
@@ -227,11 +263,11 @@ class EvidenceFile:
         masks = ((name.removeprefix(IDENTITY), self.column(name)) for name in names)
         return PackedMasks.of(masks, self._table.num_rows)
 
-    def _rows(self, slice_: str | None) -> Rows:
-        rows = self._rows_of(slice_)
+    def _chosen(self, rows: slice | npt.NDArray[np.bool_]) -> Rows:
+        every = isinstance(rows, slice)
         return Rows(
             labels=self.column("label")[rows],
-            members=self._members if slice_ is None else self._members.within(np.asarray(rows)),
+            members=self._members if every else self._members.within(np.asarray(rows)),
             clusters=None if self._clusters is None else self._clusters[rows],
             weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ def write_evidence(
     scored: ScoredSet,
     rivals: Mapping[str, ScoredSet],
     path: Path,
+    *,
+    lasting_clusters: bool = False,
 ) -> EvidenceFile:
     """Write the evidence of a verdict.
 
@@ -43,6 +46,8 @@ def write_evidence(
         Scores of `champion` and `reference` on the same rows, joined by id.
     path : Path
         Where to write the file.
+    lasting_clusters : bool, default=False
+        Whether a cluster has the same number in every set, not only in this one.
 
     Returns
     -------
@@ -75,7 +80,8 @@ def write_evidence(
         columns[IDENTITY + identity] = pa.array(mask)  # one bit per row
     clusters = layout.clusters()
     if clusters is not None:
-        columns["cluster"] = clusters
+        names = _measured(evaluation_set, "cluster", measured) if lasting_clusters else None
+        columns["cluster"] = clusters if names is None else _numbered(names)
     if layout.has_weights:
         columns[WEIGHT] = layout.array("weight")
     for name in evaluation_set.columns:
@@ -102,6 +108,15 @@ def _measured(evaluation_set: EvaluationSet, name: str, measured: npt.NDArray[An
     return evaluation_set.column(name).take(pa.array(rows))
 
 
+def _numbered(names: Any) -> npt.NDArray[np.int64]:
+    """Return a number for each cluster that depends on its name alone, and hides the name."""
+    known = {
+        name: int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:8], "big", signed=True)
+        for name in set(names.to_pylist())
+    }
+    return np.array([known[name] for name in names.to_pylist()], dtype=np.int64)
+
+
 def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
     """Return the rows as a table with its record as metadata."""
     return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record)})
@@ -120,5 +135,6 @@ def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
         ScoredSet.open(measured.scores),
         scored_rivals,
         Path(measured.folder) / FILE,
+        lasting_clusters=measured.source.pool_nights is not None,
     )
     return str(evidence.path)

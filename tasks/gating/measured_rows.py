@@ -58,6 +58,8 @@ class Measuring:
         From a threshold's name, role and confidence to its uncertainty.
     calibrated : bool
         Whether to measure calibration too.
+    nights : int
+        How many nights' rows are pooled; 0 if the set is judged alone.
     """
 
     rows: Rows
@@ -67,6 +69,7 @@ class Measuring:
     thresholds: Mapping[str, Mapping[str, float]]
     span: Callable[[str, str, float], Span]
     calibrated: bool = False
+    nights: int = 0
 
     @property
     def rivals(self) -> list[str]:
@@ -116,6 +119,7 @@ class Measuring:
             report,
             background=_shared_background(rows.labels, rows.members, self.background),
             is_sample=self.is_sample,
+            nights=self.nights,
             champion=differences.get("champion"),
             reference=differences.get("reference"),
         )

@@ -14,12 +14,14 @@ from typing import Any, cast
 import bias_metrics
 from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.objective import measure_objective
+from bias_metrics.gate.rules import for_every_look
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import ALPHA, worsened
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
+from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
     Bias,
@@ -90,7 +92,9 @@ def build_verdict(
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    rules = policy.decision_rules(n_candidates)
+    nights, rules = judged_nights(evidence), policy.decision_rules(n_candidates)
+    if nights is not None:
+        rules = for_every_look(rules)
     try:
         all_rows = (None, rules[0].level)
         thresholds = find_thresholds(rules, evidence, _given(report, rivals))
@@ -98,7 +102,8 @@ def build_verdict(
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
         measured = evidence.measure(needed, thresholds, policy.hierarchy, rules)
-        _refuse_other_numbers(report, measured[all_rows].report)
+        alone = measured[all_rows] if nights is None else evidence.measure_set(rules[0].level)
+        _refuse_other_numbers(report, alone.report)
         decision = decide(
             measured,
             rules,
@@ -114,7 +119,7 @@ def build_verdict(
     if context is None:
         names = [evaluation_set["name"]] if required else []
         context = {"required_sets": names, "ledger": None, "registered_policy": None}
-    return {
+    verdict: Verdict = {
         "schema_version": SCHEMA_VERSION,
         "policy": {
             "name": policy.name,
@@ -142,6 +147,9 @@ def build_verdict(
         "ledger": context["ledger"],
         "registered_policy": context["registered_policy"],
     }
+    if nights is not None:
+        verdict["nights"] = nights
+    return verdict
 
 
 def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:

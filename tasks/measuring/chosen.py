@@ -54,6 +54,8 @@ def choose_rows(
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
     if source.population == "these_rows":
         choices["population"] = "these_rows"
+    if source.pool_nights is not None:
+        choices["planned_rows"] = source.pool_nights.rows
     _refuse_empty(labels[measured], evaluation_set.name, choices)
     return measured, labels, choices
 

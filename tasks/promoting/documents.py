@@ -21,7 +21,14 @@ from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import SCHEMA_VERSION
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.records import Bound, LoggedVerdict, Report, Value, Verdict
+from biasgate.tasks.records import (
+    Bound,
+    LoggedVerdict,
+    NightsRecord,
+    Report,
+    Value,
+    Verdict,
+)
 
 
 class _Overall(TypedDict):
@@ -67,6 +74,7 @@ class _EvidenceRecord(TypedDict):
     power_mean_groups: list[str] | None
     scores: dict[str, str]
     bound: NotRequired[dict[str, Bound]]
+    nights: NotRequired[NightsRecord]
 
 
 _LATER = frozenset({"objective", "worsened", "required_sets", "ledger", "registered_policy"})

@@ -80,8 +80,8 @@ def verify_on_set(
             documents = Documents.of(folder, name)
             evidence = EvidenceFile(folder / FILE)
             digests = {**documents.digests, FILE: evidence.digest}
-            attested = list(_attested(documents.verdict, digests, gateway, run_id, name, vouched))
-            findings = list(_as_recorded(version, name, documents, digests[FILE], run_id))
+            attested = list(attested_by(documents.verdict, digests, gateway, run_id, name, vouched))
+            findings = list(as_recorded(version, name, documents, digests[FILE], run_id))
             findings += _recomputed(version, name, documents, evidence, day, (*findings, *attested))
             findings.append(files.compare(documents.verdict, name))
             if store is not None:
@@ -93,7 +93,7 @@ def verify_on_set(
     return findings, documents.verdict
 
 
-def _as_recorded(
+def as_recorded(
     version: ModelVersion, name: str, documents: Documents, evidence_digest: str, run_id: str
 ) -> Iterator[Finding]:
     """Check that files and tags are the ones that the verdict names."""
@@ -135,17 +135,24 @@ def _recomputed(
         text = f"the verdict on {name} is not recomputed: its {' and '.join(wrong)} did not hold."
         yield Finding("verdict" if "evidence" in wrong else wrong[0], holds=False, sentence=text)
         return
-    n_rows: Any = documents.report["bias"]["overall"].get("n")
     try:
-        evidence.require_size(n_rows if isinstance(n_rows, int) else None)
-        yield from _same_origin(documents.verdict, documents.report, evidence, version, name)
+        evidence.require_size(n_rows_of(documents))
+        yield from same_origin(documents.verdict, documents.report, evidence, version, name)
         yield from _decided_again(documents, evidence, name, day)
     except Exception as error:  # noqa: BLE001 - rows of others may make any library fail anyhow
         text = f"the verdict on {name} cannot be recomputed: {described(error)}"
         yield Finding("verdict", holds=False, sentence=text)
 
 
-def _same_origin(
+def n_rows_of(documents: Documents) -> int | None:
+    """Return how many rows the evidence of a verdict must have."""
+    if "nights" in documents.verdict:
+        return documents.verdict["nights"]["n_rows"]
+    n_rows: Any = documents.report["bias"]["overall"].get("n")
+    return n_rows if isinstance(n_rows, int) else None
+
+
+def same_origin(
     verdict: Verdict,
     report: Report,
     evidence: EvidenceFile,
@@ -227,7 +234,7 @@ def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def _attested(
+def attested_by(
     verdict: Verdict,
     digests: Mapping[str, str],
     gateway: Gateway,

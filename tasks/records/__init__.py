@@ -6,6 +6,7 @@ checker finds a wrong key. A test compares the types with real files.
 
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
+from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
     Bias,
     Cell,
@@ -83,12 +84,15 @@ __all__ = [
     "Explained",
     "FileRecord",
     "Head",
+    "JudgedNights",
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
     "Model",
     "ModelRecord",
+    "NightRecord",
     "NightSummary",
+    "NightsRecord",
     "Numbers",
     "ObjectiveRecord",
     "Overall",

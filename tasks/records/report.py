@@ -20,6 +20,7 @@ class Choices(TypedDict):
     identity_rows: Literal["rated", "all"]
     background: Literal["outside_subgroup", "no_identity"]
     population: NotRequired[Literal["these_rows"]]
+    planned_rows: NotRequired[int]
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int

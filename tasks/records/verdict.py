@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from bias_metrics.gate.judging import Outcome
 from biasgate.tasks.records.bound import Bound
+from biasgate.tasks.records.nights import JudgedNights
 from biasgate.tasks.records.report import Model, ModelRecord
 
 
@@ -134,7 +135,7 @@ class Verdict(TypedDict):
 
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
-    of the policy; both null without a registered model.
+    of the policy; both null without a registered model. `nights` is there if the set pools nights.
     """
 
     schema_version: int
@@ -155,6 +156,7 @@ class Verdict(TypedDict):
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
+    nights: NotRequired[JudgedNights]
     signature: NotRequired[str]
 
 

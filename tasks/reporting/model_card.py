@@ -28,7 +28,7 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
-from biasgate.tasks.reporting.report import analysis_sentences
+from biasgate.tasks.reporting.report import analysis_sentences, nights_sentences
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 
@@ -130,6 +130,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     champion = verdict.get("champion")
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
+    yield from nights_sentences(verdict)
     yield ""
     unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
     for one in unmet[:_LINES]:

@@ -190,7 +190,21 @@ def verdict_markdown(verdict: Verdict) -> str:
     count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
     lines = _listed(map(as_text, unmet))
     word = WORDS[verdict["outcome"]].text
-    return "\n".join([f"**{word}** by policy {policy}: {count}", "", *lines]).strip()
+    told = [f"**{word}** by policy {policy}: {count}", *nights_sentences(verdict)]
+    return "\n\n".join([*told, "\n".join(lines)]).strip()
+
+
+def nights_sentences(verdict: Verdict) -> list[str]:
+    """Return which nights' rows a verdict pools; nothing if it is about a single set."""
+    if "nights" not in verdict:
+        return []
+    nights = verdict["nights"]
+    text = (
+        f"Night {nights['number']}: judged by the {nights['n_rows']:,} rows of all nights. The "
+        f"bounds hold at every night together ({nights['bound']}, tightest at "
+        f"{nights['planned_rows']:,} rows)."
+    )
+    return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
 
 
 def as_text(sentence: str) -> str:

@@ -206,3 +206,10 @@ def test_the_identities_of_civil_comments_are_in_five_categories_and_in_one():
     joined = CIVIL_COMMENTS.joined(["hindu", "muslim", "black"])
     assert joined["religion"] == ("muslim", "hindu")
     assert set(joined["any_identity"]) == {"hindu", "muslim", "black"}
+
+
+def test_of_nights_a_group_too_small_for_bounds_at_every_look_never_fails_alone():
+    for n, outcome in ((19, "skipped"), (20, "fail")):
+        found = report(CATEGORIES, hindu=(BAD, n))
+        assert by_group(judged(Evidence(found, nights=3)))["hindu"].outcome == outcome
+    assert by_group(judged(Evidence(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"

@@ -44,6 +44,12 @@ def test_independent_numbers_share_the_error_as_sidak_says():
     assert NormalDist().inv_cdf(1 - one_sided(found)) < 2.6
 
 
+def test_an_error_too_small_to_estimate_from_draws_is_bonferronis(rows):
+    labels, first, second, masks = rows
+    found = joint_level(labels, (first, second), masks, ["a"], alpha=1e-5)
+    assert found == bonferroni_level(5, 1e-5)
+
+
 def test_identical_models_and_groups_without_rows_need_no_correction(rows):
     labels, first, _, masks = rows
     empty = {"none": np.zeros(600, dtype=bool)}

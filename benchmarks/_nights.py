@@ -1,0 +1,257 @@
+"""How often a model passes at any of twenty nightly looks, by simulation.
+
+Scores are normal within each class and group, so that every population value is known. The two
+models' scores have a correlation of .9 within each class. In the first table the candidate is worse
+by exactly the margin of .05 in one AUC of one group: a pass at any night is a false one. The rival
+is the naive method, which looks every night at the bound for one look.
+
+In the second table both models are equal, and are judged by `no-worse` on nights of 5,000 rows
+drawn from the 42,870 real ones (`BIASGATE_REAL_DATA=FOLDER`).
+
+    python -m benchmarks._nights --draws 1000
+    BIASGATE_REAL_DATA=FOLDER python -m benchmarks._nights --equal --draws 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks._gate_sizes import SITUATIONS as EQUAL
+from benchmarks._gate_sizes import TODAY, sample
+from bias_metrics import always_valid_confidence, compare_bias, pool_nights
+from bias_metrics._core.intervals import quantile
+from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.rules import LEAST_ROWS, for_every_look
+from biasgate.tasks.gating.measured_categories import with_categories
+from biasgate.tasks.gating.measured_rows import Measuring, Rows
+from biasgate.tasks.gating.policy import read_policy
+
+NIGHTS = 20
+MARGIN, CONFIDENCE = 0.05, 0.9  # two-sided: each bound errs in 5 of 100
+_NORMAL = NormalDist()
+_SEPARATION = math.sqrt(2) * _NORMAL.inv_cdf(0.93)
+_LOWER = _SEPARATION - math.sqrt(2) * _NORMAL.inv_cdf(0.93 - MARGIN)
+Night = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Nights of one kind.
+
+    Attributes
+    ----------
+    name : str
+        In words.
+    metric : str
+        The AUC that is lower by the margin: `bpsn_auc`, or `bnsp_auc`.
+    n_rows : int
+        Rows of a night; if `unequal`, the median.
+    group, toxic : float
+        Share of the group, and of toxic rows; in the first night, if the group `grows`.
+    unequal, clustered, grows : bool
+        Whether nights differ in size (lognormal, standard deviation 1), whether rows come in
+        threads of about five with a correlation of .3, and whether the group's share grows from
+        night to night until it is half of the rows.
+    """
+
+    name: str
+    metric: str = "bpsn_auc"
+    n_rows: int = 300
+    group: float = 0.25
+    toxic: float = 0.25
+    unequal: bool = False
+    clustered: bool = False
+    grows: bool = False
+
+
+SITUATIONS = (
+    Situation("equal nights"),
+    Situation("nights of unequal sizes", unequal=True),
+    Situation("rows in threads", clustered=True),
+    Situation("two toxic comments of the group a night", "bnsp_auc", group=0.05, toxic=0.13),
+    Situation("a group that grows from 1 % to half", group=0.01, grows=True),
+)
+
+
+def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]:
+    """Yield the nights of one candidate."""
+    for number in range(NIGHTS):
+        size = rng.lognormal(0.0, 1.0) if situation.unequal else 1.0
+        n = max(int(situation.n_rows * size), 20)
+        grown = (0.5 / situation.group) ** (number / (NIGHTS - 1)) if situation.grows else 1.0
+        labels, group = rng.random(n) < situation.toxic, rng.random(n) < situation.group * grown
+        threads = rng.integers(0, n // 5, n)
+        common = math.sqrt(0.9) * _with_threads(situation, threads, rng)
+        own = math.sqrt(0.1) * rng.standard_normal((2, n))
+        of_toxic = situation.metric == "bnsp_auc"
+        moved = (labels if of_toxic else ~labels) & group
+        scores = common + own + _SEPARATION * labels
+        scores[0] += (-_LOWER if of_toxic else _LOWER) * moved
+        yield {
+            "id": 1_000_000 * number + np.arange(n),
+            "y_true": labels,
+            "y_score_a": scores[0],
+            "y_score_b": scores[1],
+            "subgroups": {"group": group},
+        } | ({"clusters": 1000 * number + threads} if situation.clustered else {})
+
+
+def _with_threads(
+    situation: Situation, threads: npt.NDArray[np.intp], rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    own = rng.standard_normal(threads.size)
+    if not situation.clustered:
+        return own
+    shared = rng.standard_normal(int(threads.max()) + 1)[threads]
+    return math.sqrt(0.7) * own + math.sqrt(0.3) * shared
+
+
+def passes(situation: Situation, planned_rows: int | None, rng: np.random.Generator) -> bool:
+    """Say whether a candidate that is worse by the margin passes at any night.
+
+    Parameters
+    ----------
+    situation : Situation
+        The nights.
+    planned_rows : int or None
+        Of the bounds that hold at every night together; None for the naive method.
+    rng : Generator
+        Source of the rows.
+    """
+    seen: list[Night] = []
+    for night in nights_of(situation, rng):
+        seen.append(night)
+        n_rows = sum(one["y_true"].size for one in seen)
+        level = CONFIDENCE
+        if planned_rows is not None:
+            level = always_valid_confidence(level, n_rows, planned_rows=planned_rows)
+        if not _may_pass(seen, situation.metric, level, least=LEAST_ROWS if planned_rows else 2):
+            continue
+        found = compare_bias(**pool_nights(seen), confidence=level)
+        low = found.subgroups["group"][situation.metric].low
+        if low is not None and low > -MARGIN:
+            return True
+    return False
+
+
+def _may_pass(seen: list[Night], metric: str, level: float, least: int) -> bool:
+    """Say whether the group has enough rows, and the estimate is not far from passing.
+
+    To save time: a bound is no closer to an estimate than half of what DeLong's error says.
+    """
+    labels, group, a, b = (
+        np.concatenate([one[key] if key else one["subgroups"]["group"] for one in seen])
+        for key in ("y_true", "", "y_score_a", "y_score_b")
+    )
+    own = labels if metric == "bnsp_auc" else ~labels
+    x, y = own & group, ~own & ~group
+    if x.sum() < least:
+        return False
+    moves = [_placements(score, x, y) - _placements(score, x, y).mean() for score in (a, b)]
+    value = (_placements(a, x, y) - _placements(b, x, y)).mean()
+    value = -value if metric == "bpsn_auc" else value
+    error = float(np.std(moves[0] - moves[1])) / math.sqrt(x.sum())
+    return bool(value + MARGIN > quantile(level) * error / 2)
+
+
+def _placements(
+    score: npt.NDArray[np.float64], x: npt.NDArray[np.bool_], y: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
+    """Return the share of y below each x."""
+    return np.searchsorted(np.sort(score[y]), score[x]) / y.sum()
+
+
+def share_of_passes(situation: Situation, planned_nights: int | None, draws: int) -> float:
+    """Return the share of candidates that pass at any night; None for the naive method."""
+    rng = np.random.default_rng(zlib.crc32(f"{situation.name} {planned_nights}".encode()))
+    planned = None if planned_nights is None else planned_nights * situation.n_rows
+    return sum(passes(situation, planned, rng) for _ in range(draws)) / draws
+
+
+def nights_to_pass(
+    planned_nights: int, n_rows: int, draws: int, *, roll_up: bool = True
+) -> list[float]:
+    """Return the first night at which each of some equal models passes; infinite if none.
+
+    Without `roll_up`, each of the nine identities must have enough rows of its own.
+    """
+    rng, policy = np.random.default_rng(5), read_policy("no-worse", Path())
+    rules = for_every_look(policy.decision_rules())
+    [key] = evidence_needed(rules)
+    found = []
+    for _ in range(draws):
+        rows, first = sample(EQUAL[0], NIGHTS * n_rows, 9, rng), math.inf
+        for night in range(1, NIGHTS + 1):
+            n = night * n_rows
+            measuring = _measuring(_first(rows, n), night)
+            level = always_valid_confidence(key[1], n, planned_rows=planned_nights * n_rows)
+            known = measuring.evidence(level)
+            if roll_up and policy.hierarchy is not None:
+                known = with_categories(measuring, known, level, policy.hierarchy, rules)
+            if decide({key: known}, rules, today=TODAY).outcome == "pass":
+                first = night
+                break
+        found.append(first)
+    return found
+
+
+def _measuring(rows: Rows, night: int) -> Measuring:
+    return Measuring(
+        rows=rows,
+        power_mean_groups=None,
+        background="outside_subgroup",
+        is_sample=True,
+        thresholds={},
+        span=lambda *_: None,
+        nights=night,
+    )
+
+
+def _first(rows: Rows, n: int) -> Rows:
+    chosen = np.arange(rows.labels.size) < n
+    return Rows(
+        labels=rows.labels[:n],
+        members=rows.members.within(chosen),
+        clusters=None,
+        weights=None,
+        scores={name: scores[:n] for name, scores in rows.scores.items()},
+    )
+
+
+def main() -> None:
+    """Print a table as it is computed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--planned", type=int, nargs="+", default=[6])
+    parser.add_argument("--words", default="", help="in the names of situations")
+    parser.add_argument("--valid", action="store_true", help="without the naive method")
+    parser.add_argument("--equal", action="store_true", help="how soon equal models pass")
+    parser.add_argument("--alone", action="store_true", help="equal, without roll-up")
+    given = parser.parse_args()
+    if given.equal or given.alone:
+        for planned in given.planned:
+            found = nights_to_pass(planned, 5000, given.draws, roll_up=not given.alone)
+            print(f"planned {planned}: median {median(found)}, {Counter(found)}", flush=True)
+        return
+    for situation in SITUATIONS:
+        if given.words not in situation.name:
+            continue
+        for planned in given.planned if given.valid else (None, *given.planned):
+            share = share_of_passes(situation, planned, given.draws)
+            error = 2 * math.sqrt(share * (1 - share) / given.draws)
+            print(f"| {situation.name} | {planned} | {share:.1%} +- {error:.1%} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

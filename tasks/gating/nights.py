@@ -1,0 +1,196 @@
+"""The rows of several nights in one file of evidence.
+
+Each night's evidence holds the rows of all nights before it, so that it alone decides. What is
+written here is checked again when a verdict is recomputed: every night has the rows whose digest
+its record names, and no row is in two nights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.common.errors import InputError, shown_id
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.gating.evidence import NIGHT, RECORD, EvidenceFile
+from biasgate.tasks.records import JudgedNights, NightRecord, NightsRecord
+
+BOUND = "normal mixture"
+# What must be the same every night; numbers of rows differ.
+_SAME_CHOICES = (
+    "label_threshold",
+    "identity_threshold",
+    "identity_rows",
+    "background",
+    "weights",
+    "planned_rows",
+)
+
+
+def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
+    """Return why the rows of earlier nights cannot be pooled with tonight's; None if they can."""
+    now, then = tonight.record, earlier.record
+    if "nights" not in then:
+        return "earlier rows were not kept to be pooled"
+    if now["scores"].get("candidate") != then["scores"].get("candidate"):
+        return "the candidate is another one"
+    for role in ("champion", "reference"):
+        if now["scores"].get(role) != then["scores"].get(role):
+            return f"the {role} is another one"
+    first, second = ({key: one["choices"].get(key) for key in _SAME_CHOICES} for one in (now, then))
+    if first != second or now["power_mean_groups"] != then["power_mean_groups"]:
+        return "options of the set are others"
+    if _types(tonight) != _types(earlier):
+        return "the set has other columns"
+    return None
+
+
+def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> EvidenceFile:
+    """Write the rows of all nights to tonight's evidence.
+
+    Parameters
+    ----------
+    tonight : EvidenceFile
+        Tonight's rows. Rows of earlier nights in it, from a run that was stopped, are replaced.
+    earlier : EvidenceFile or None
+        The rows of the nights before; if the last of these is tonight, it counts once.
+    began : str
+        Why the first of these nights was the first.
+
+    Returns
+    -------
+    EvidenceFile
+        The same file.
+
+    Raises
+    ------
+    InputError
+        If tonight has a row that an earlier night has.
+    """
+    record = tonight.record
+    rows = _rows_of_last(tonight)
+    before, each = _before(earlier, record["set_digest"])
+    if before is not None:
+        _refuse_known_rows(rows, before, len(each))
+    night: NightRecord = {
+        "set_digest": record["set_digest"],
+        "n_rows": rows.num_rows,
+        "rows_digest": _digest(rows),
+    }
+    nights: NightsRecord = {"began": began, "each": [*each, night]}
+    rows = rows.append_column(NIGHT, _constant(len(nights["each"]), rows.num_rows))
+    if before is not None:
+        rows = pa.concat_tables([before.select(rows.column_names), rows])
+    metadata = {RECORD: json.dumps({**record, "nights": nights})}
+    with whole_file(tonight.path) as temporary:
+        pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
+    return EvidenceFile(tonight.path)
+
+
+def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
+    """Return what a verdict says of the nights; None if the evidence is that of a single set.
+
+    Raises
+    ------
+    InputError
+        If the rows are not those of the nights that the record names.
+    """
+    nights = evidence.record.get("nights")
+    if nights is None:
+        return None
+    rows = _whole(evidence)
+    each, number = nights["each"], as_numpy(rows[NIGHT])
+    if not each or each[-1]["set_digest"] != evidence.record["set_digest"]:
+        msg = "the last of the nights in the evidence must be that of the evaluated set; it is not."
+        raise InputError(msg)
+    known = sum(one["n_rows"] for one in each)
+    for at, one in enumerate(each, start=1):
+        of_night = rows.filter(pa.array(number == at)).drop_columns([NIGHT])
+        if (of_night.num_rows, _digest(of_night)) != (one["n_rows"], one["rows_digest"]):
+            msg = f"the rows of night {at} must be those that the evidence names; they are not."
+            raise InputError(msg)
+    pairs = pa.table({"id": rows["id"], NIGHT: rows[NIGHT]}).group_by(["id", NIGHT]).aggregate([])
+    if rows.num_rows != known or pairs.num_rows != pc.count_distinct(rows["id"]).as_py():
+        msg = "each row of the evidence must be of one night; some are of none, or of several."
+        raise InputError(msg)
+    return {
+        "number": len(each),
+        "n_rows": rows.num_rows,
+        "planned_rows": evidence.record["choices"]["planned_rows"],
+        "bound": BOUND,
+        **nights,
+    }
+
+
+def _before(
+    earlier: EvidenceFile | None, set_digest: str
+) -> tuple[pa.Table | None, list[NightRecord]]:
+    """Return the rows and nights before tonight's set."""
+    if earlier is None:
+        return None, []
+    each = earlier.record["nights"]["each"]
+    rows = _whole(earlier)
+    if each[-1]["set_digest"] == set_digest:
+        each = each[:-1]
+        rows = rows.filter(pc.less_equal(rows[NIGHT], len(each)))
+    return (rows, each) if each else (None, [])
+
+
+def _refuse_known_rows(rows: pa.Table, before: pa.Table, n_nights: int) -> None:
+    again = pc.is_in(rows["id"], value_set=before["id"].combine_chunks())
+    count = pc.sum(again).as_py() or 0
+    if count:
+        first = rows["id"].filter(again)[0]
+        night = before[NIGHT].filter(pc.equal(before["id"], first))[0].as_py()
+        msg = (
+            f"rows of a set with `pool_nights` must be fresh; {count:,} of tonight's "
+            f"{rows.num_rows:,} were in the {n_nights} nights before, first id {shown_id(first)} "
+            f"in night {night}. Give every comment an id of its own, and each night only new ones."
+        )
+        raise InputError(msg)
+
+
+def _rows_of_last(evidence: EvidenceFile) -> pa.Table:
+    rows = _whole(evidence)
+    if NIGHT not in rows.column_names:
+        return rows
+    last = pc.max(rows[NIGHT])
+    return rows.filter(pc.equal(rows[NIGHT], last)).drop_columns([NIGHT])
+
+
+def _whole(evidence: EvidenceFile) -> pa.Table:
+    with pq.ParquetFile(evidence.path) as file:  # `pq.read_table` imports pandas
+        return file.read().replace_schema_metadata()
+
+
+def _constant(value: int, n_rows: int) -> pa.Array:
+    return pa.array(np.full(n_rows, value, dtype=np.int32))
+
+
+def _types(evidence: EvidenceFile) -> Mapping[str, Any]:
+    schema = pq.read_schema(evidence.path)
+    return {field.name: field.type for field in schema if field.name != NIGHT}
+
+
+def _digest(rows: pa.Table) -> str:
+    """SHA-256 over the columns of a night's rows, by name."""
+    digest = hashlib.sha256()
+    for name in sorted(rows.column_names):
+        values = as_numpy(rows[name])
+        digest.update(json.dumps([name, rows.num_rows]).encode())
+        if values.dtype == np.object_:
+            texts = [str(one) for one in values]
+            digest.update(json.dumps(texts).encode())
+        elif values.dtype == np.bool_:
+            digest.update(np.packbits(values).tobytes())
+        else:
+            digest.update(values.astype("<i8" if values.dtype.kind in "iu" else "<f8").tobytes())
+    return digest.hexdigest()

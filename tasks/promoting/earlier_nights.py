@@ -1,0 +1,143 @@
+"""The rows of a version's earlier nights, as its last verdict on the set left them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.nights import judged_nights, new_because, pool
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.documents import Documents
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.verify_verdict import (
+    as_recorded,
+    attested_by,
+    n_rows_of,
+    same_origin,
+)
+from biasgate.tasks.promoting.version_tags import with_whole_tags
+from biasgate.tasks.records import Verdict
+from biasgate.tasks.signing.statement import RESTS_ON
+from biasgate.tasks.signing.trusted import TrustedKeys
+from biasgate.tasks.store import Workplace
+
+FIRST = "the version had no verdict on this set"
+
+
+def pool_earlier_nights(
+    version: ModelVersion,
+    name: str,
+    tonight: EvidenceFile,
+    policy: Policy,
+    n_candidates: int,
+    gateway: Gateway,
+) -> EvidenceFile:
+    """Add the rows of a version's earlier nights on a set to tonight's evidence.
+
+    They are those of its last verdict on the set, which must verify: its files are the ones that
+    the verdict names and, where a key is trusted, signed. The rows of a verdict on another
+    champion, by another policy or with other options do not count: then tonight is the first.
+
+    Parameters
+    ----------
+    version : ModelVersion
+        The candidate.
+    name : str
+        The set.
+    tonight : EvidenceFile
+        Tonight's rows; the file is replaced.
+    policy : Policy
+        Tonight's policy.
+    n_candidates : int
+        How many candidates are judged tonight.
+    gateway : Gateway
+        Registry and tracking server.
+
+    Raises
+    ------
+    InputError
+        If the last verdict does not verify, or tonight has rows that count already.
+    """
+    version = with_whole_tags(gateway.resolve(version.uri), gateway)
+    run_id = version.tags.get(f"biasgate.{name}.run_id")
+    if not run_id:
+        return pool(tonight, None, FIRST)
+    with tempfile.TemporaryDirectory() as folder:
+        verdict, earlier = _verified(version, name, run_id, gateway, Path(folder))
+        began = _other_rules(verdict, policy, n_candidates) or new_because(tonight, earlier)
+        if began is not None:
+            return pool(tonight, None, began)
+        judged_nights(earlier)
+        return pool(tonight, earlier, earlier.record["nights"]["began"])
+
+
+def _verified(
+    version: ModelVersion, name: str, run_id: str, gateway: Gateway, folder: Path
+) -> tuple[Verdict, EvidenceFile]:
+    """Copy the evidence of a verdict that holds into a folder."""
+    trusted = TrustedKeys.here()
+    vouched = Ledger(gateway, version.name).chain.vouched_verdicts(trusted)
+    try:
+        with gateway.run_files(run_id, RESTS_ON) as files:
+            documents = Documents.of(files, name)
+            shutil.copyfile(files / FILE, folder / FILE)
+        evidence = EvidenceFile(folder / FILE)
+        digests = {**documents.digests, FILE: evidence.digest}
+        findings = [
+            *attested_by(documents.verdict, digests, gateway, run_id, name, vouched),
+            *as_recorded(version, name, documents, digests[FILE], run_id),
+        ]
+        if all(one.holds for one in findings):
+            evidence.require_size(n_rows_of(documents))
+            findings += same_origin(documents.verdict, documents.report, evidence, version, name)
+    except (InputError, OSError) as error:
+        raise InputError(_unusable(version, name, str(error))) from error
+    wrong = next((one.sentence for one in findings if not one.holds), None)
+    if wrong is not None:
+        raise InputError(_unusable(version, name, f"this did not hold: {wrong}"))
+    return documents.verdict, evidence
+
+
+def _unusable(version: ModelVersion, name: str, why: str) -> str:
+    return (
+        f"the last verdict on {version.uri} and {name} must verify, since its rows count tonight "
+        f"(`pool_nights`); {why} To begin again without these rows, give the set another `name`."
+    )
+
+
+def _other_rules(verdict: Verdict, policy: Policy, n_candidates: int) -> str | None:
+    """Return why a verdict was made by other rules than tonight's, or None."""
+    if verdict["policy"]["digest"] != policy.digest:
+        return "the policy is another one"
+    if policy.correction != "none" and verdict["n_candidates"] != n_candidates:
+        return "the number of candidates is another one"
+    return None
+
+
+@task(name="pool nights", task_run_name="pool nights of {measured.folder!m}")
+def pool_nights_of(
+    measured: Measured, evidence: str, policy: Policy, n_candidates: int, workplace: Workplace
+) -> str:
+    """Add the rows of earlier nights to the evidence, if the set pools nights; return its path.
+
+    Safe to retry: rows that are there already are replaced.
+    """
+    name, uri = measured.source.name, measured.candidate.uri
+    if measured.source.pool_nights is None:
+        return evidence
+    assert uri is not None  # noqa: S101 - others are refused when the evaluation file is read
+    gateway = workplace.gateway
+    tonight = EvidenceFile(Path(evidence))
+    pooled = pool_earlier_nights(gateway.resolve(uri), name, tonight, policy, n_candidates, gateway)
+    nights = pooled.record["nights"]
+    number, n_rows = len(nights["each"]), sum(one["n_rows"] for one in nights["each"])
+    why = f" ({nights['began']})" if number == 1 else ""
+    say(f"{measured.candidate.name} on {name}: night {number}{why}, {n_rows:,} rows in all")
+    return str(pooled.path)

@@ -1,0 +1,225 @@
+"""The rows of a version's earlier nights come from its last verdict, which must verify."""
+
+import uuid
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from support.promoted import (
+    MODEL,
+    TODAY,
+    bound,
+    edit_json,
+    promote_one,
+    registered_version,
+    revoke,
+)
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import write_json
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.promoting.by_hand import verify
+from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights
+from biasgate.tasks.promoting.pinned import context_of
+from biasgate.tasks.promoting.verify_version import verify_version
+from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.signing.keys import PrivateKey
+from biasgate.tasks.signing.statement import attest
+
+CHOICES = {"background": "outside_subgroup", "planned_rows": 600}
+ON = "fresh"
+
+
+def policy_with(**options):
+    known = {"version": 1, "name": "p", "allow_first": True}
+    rules = [{"metric": "auc", "scope": "overall", "floor": 0.9}]
+    return Policy.model_validate(known | {"rules": rules} | options)
+
+
+POLICY = policy_with()
+
+
+class Nights:
+    """A version that is judged on new rows every night."""
+
+    def __init__(self, gateway, folder):
+        self.gateway, self.folder = gateway, folder
+        self.version = registered_version(gateway, folder, "nightly")
+
+    def judge(self, number, *, policy=POLICY, n_candidates=1, first_id=None, choices=CHOICES):
+        """Judge the version on the rows of one night; log, attest and tag the verdict."""
+        folder = self.folder / f"night {number} {uuid.uuid4().hex}"
+        folder.mkdir()
+        rng = np.random.default_rng(number)
+        label, gay = rng.random(300) < 0.5, rng.random(300) < 0.5
+        scores = 2.2 * label + rng.normal(0, 1, 300)
+        start = 1000 * number if first_id is None else first_id
+        columns = {
+            "id": [f"{start + row}" for row in range(300)],
+            "label": label,
+            "identity/gay": gay,
+            "score/candidate": scores,
+        }
+        record = {
+            "set_digest": f"set {number}",
+            "choices": choices,
+            "power_mean_groups": ["gay"],
+            "scores": {"candidate": "scores"},
+            "bound": {},
+        }
+        bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
+        report = {
+            "evaluation_set": {"name": ON, "digest": f"set {number}", "choices": choices},
+            "candidate": {
+                "name": "c",
+                "kind": "mlflow",
+                "model": self.version.uri,
+                "digest": "scores",
+                "bound": bound(self.gateway, self.version),
+            },
+            "bias": bias.to_dict(),
+        }
+        pq.write_table(evidence_table(columns, record), folder / FILE)
+        tonight = EvidenceFile(folder / FILE)
+        gateway = self.gateway
+        evidence = pool_earlier_nights(self.version, ON, tonight, policy, n_candidates, gateway)
+        context = context_of(MODEL, policy, [ON], gateway)
+        verdict = build_verdict(
+            report, policy, evidence, {}, n_candidates=n_candidates, today=TODAY, context=context
+        )
+        for name, content in (
+            ("report", report),
+            ("policy", policy.model_dump(mode="json")),
+            ("verdict", verdict),
+        ):
+            write_json(folder / f"{name}.json", content)
+        attest(verdict, folder, PrivateKey.here())
+        run_id = gateway.run(gateway.experiment("judged"), folder.name, folder.name)
+        gateway.log_folder(run_id, folder)
+        gateway.finish(run_id)
+        verdict |= {"run_id": run_id}
+        write_verdicts(self.version, [verdict], gateway)
+        return verdict
+
+    def of_last(self, name):
+        """The path of a file of the last verdict."""
+        tags = self.gateway.resolve(self.version.uri).tags
+        with self.gateway.run_files(tags[f"biasgate.{ON}.run_id"]) as folder:
+            return folder / name
+
+    def findings(self):
+        return verify_version(self.gateway.resolve(self.version.uri), self.gateway, today=TODAY)
+
+
+@pytest.fixture
+def nights(gateway, tmp_path):
+    (tmp_path / "files").mkdir()
+    return Nights(gateway, tmp_path / "files")
+
+
+def told(verdict):
+    return verdict["nights"]["number"], verdict["nights"]["n_rows"]
+
+
+def test_nights_are_pooled_until_they_pass_and_the_verdict_verifies(nights, gateway, store, key):
+    del key
+    verdicts = [nights.judge(number) for number in (1, 2, 5)]
+    assert [told(one) for one in verdicts] == [(1, 300), (2, 600), (3, 900)]
+    assert verdicts[0]["outcome"] == "insufficient"
+    assert verdicts[-1]["outcome"] == "pass"
+    assert [one.sentence for one in nights.findings() if not one.holds] == []
+    promote_one([verdicts[-1]], gateway.resolve(nights.version.uri), gateway)
+    assert all(one.holds for one in verify(MODEL, None, gateway, store))
+
+
+def test_a_verdict_that_is_not_signed_by_a_trusted_key_gives_no_rows(nights, key):
+    nights.judge(1)
+    revoke(key, "2020-01-01T00:00:00+00:00")
+    with pytest.raises(InputError, match="the last verdict on models:/toxicity/1 and fresh"):
+        nights.judge(2)
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("verdict.json", lambda one: one["nights"].update(began="forged")),
+        ("report.json", lambda one: one["candidate"].update(digest="forged")),
+        ("policy.json", lambda one: one.update(description="forged")),
+    ],
+)
+def test_a_changed_file_gives_no_rows(nights, file, change):
+    nights.judge(1)
+    edit_json(nights.of_last(file), change)
+    with pytest.raises(InputError, match="must verify, since its rows count tonight"):
+        nights.judge(2)
+
+
+def test_changed_rows_give_no_rows(nights):
+    nights.judge(1)
+    path = nights.of_last(FILE)
+    table = pq.ParquetFile(path).read()
+    pq.write_table(table.slice(0, 200), path)
+    with pytest.raises(InputError, match="the attestation on fresh is of these files"):
+        nights.judge(2)
+
+
+def test_a_lost_run_gives_no_rows(nights, gateway):
+    verdict = nights.judge(1)
+    gateway.client.delete_run(verdict["run_id"])
+    nights.of_last(FILE).unlink()
+    with pytest.raises(InputError, match="give the set another `name`"):
+        nights.judge(2)
+
+
+def test_rows_of_an_earlier_night_are_refused(nights):
+    nights.judge(1)
+    with pytest.raises(InputError, match="1 of tonight's 300 were in the 1 nights before"):
+        nights.judge(2, first_id=1299)
+
+
+def test_the_same_night_again_counts_once(nights):
+    first, second = nights.judge(1), nights.judge(2)
+    assert told(nights.judge(2)) == told(second) == (2, 600)
+    assert first["nights"]["each"] == second["nights"]["each"][:1]
+
+
+def test_another_policy_begins_anew(nights):
+    nights.judge(1)
+    again = nights.judge(2, policy=policy_with(confidence=0.9))
+    assert told(again) == (1, 300)
+    assert again["nights"]["began"] == "the policy is another one"
+
+
+def test_another_number_of_candidates_begins_anew_only_where_it_is_corrected_for(nights):
+    nights.judge(1)
+    assert told(nights.judge(2, n_candidates=3)) == (2, 600)
+    corrected = policy_with(correction="bonferroni")
+    nights.judge(3, policy=corrected)
+    again = nights.judge(4, policy=corrected, n_candidates=3)
+    assert again["nights"]["began"] == "the number of candidates is another one"
+
+
+def test_other_options_begin_anew(nights):
+    nights.judge(1)
+    again = nights.judge(2, choices=CHOICES | {"planned_rows": 5})
+    assert again["nights"]["began"] == "options of the set are others"
+
+
+def test_a_pooled_verdict_whose_rows_were_changed_does_not_verify(nights):
+    nights.judge(1)
+    nights.judge(2)
+    edit_json(nights.of_last("verdict.json"), lambda one: one["nights"].update(n_rows=300))
+    wrong = {one.what for one in nights.findings() if not one.holds}
+    assert wrong == {"attestation", "tags"}
+
+
+def test_evidence_of_pooled_nights_is_kept_whole_with_each_verdict(nights):
+    nights.judge(1)
+    verdict = nights.judge(2)
+    evidence = EvidenceFile(nights.of_last(FILE))
+    assert evidence.digest == verdict["evidence_digest"]
+    assert np.unique(evidence.column("night")).tolist() == [1, 2]
