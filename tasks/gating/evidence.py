@@ -175,6 +175,10 @@ class EvidenceFile:
         """The measured identities."""
         return list(self._members)
 
+    def rows(self) -> Rows:
+        """Return all rows, as arrays."""
+        return self._rows(None)
+
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""
         return self._measuring(None, {}).evidence(confidence, categories)
@@ -190,7 +194,7 @@ class EvidenceFile:
         return Measuring(
             rows=rows,
             power_mean_groups=self.record["power_mean_groups"],
-            background=self._background,
+            background=self.background,
             is_sample=self._is_sample,
             thresholds=thresholds,
             span=self._span,
@@ -218,7 +222,8 @@ class EvidenceFile:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
     @property
-    def _background(self) -> str:
+    def background(self) -> str:
+        """What identities are compared with."""
         return str(self.record["choices"]["background"])
 
     @cached_property

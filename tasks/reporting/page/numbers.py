@@ -1,0 +1,46 @@
+"""Numbers as a page shows them."""
+
+from __future__ import annotations
+
+from biasgate.tasks.records import Cell
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Return a number with three decimals, with a minus sign that is as wide as a plus."""
+    text = f"{value:+.3f}" if signed else f"{value:.3f}"
+    return text.replace("-", "−")
+
+
+def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """Return an interval; nothing if there is none."""
+    if low is None or high is None:
+        return ""
+    return f"[{number(low, signed=signed)}, {number(high, signed=signed)}]"
+
+
+def with_interval(cell: Cell, *, signed: bool = False) -> str:
+    """Return a number with its interval, or why there is none."""
+    if cell["value"] is None:
+        return f"undefined: {cell.get('reason', 'no reason given')}"
+    shown = interval(cell.get("low"), cell.get("high"), signed=signed)
+    return f"{number(cell['value'], signed=signed)} {shown}".strip()
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent with one decimal."""
+    return "–" if share is None else f"{thousandths(share) / 10:.1f}%"
+
+
+def points(gap: float | None) -> str:
+    """Return a difference of shares in percentage points, signed."""
+    return "–" if gap is None else f"{thousandths(gap) / 10:+.1f}".replace("-", "−")
+
+
+def thousandths(share: float) -> int:
+    """Return a share as the page's data hold it."""
+    return round(1000 * share)
+
+
+def count(n: float) -> str:
+    """Return a number of rows, or their weight."""
+    return f"{n:,.0f}"
