@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.request import excluded_rows
+from bias_metrics.report.worst import worst_first
 from bias_metrics.thresholds.errors import as_compared
 from bias_metrics.thresholds.rate_cells import Gap
 from bias_metrics.thresholds.rate_rows import RateRows
@@ -34,7 +35,7 @@ from biasgate.tasks.records.details import (
     Rates,
     Scores,
 )
-from biasgate.tasks.reporting.figures import PANELS, shown_identities
+from biasgate.tasks.reporting.figures import PANELS
 
 FILE = "details.json"
 SCHEMA_VERSION = 1
@@ -43,7 +44,7 @@ _BINS = 40
 _QUANTILES = 20
 _DIGITS = 6
 RATE_OF_GAP = {"fpr_gap": "false_positive_rate", "fnr_gap": "false_negative_rate"}
-_VERSIONS = ("biasgate", "numpy", "scikit-learn", "mlflow", "prefect")
+_VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
@@ -64,7 +65,7 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     dict
         As in `details.json`.
     """
-    shown, _ = shown_identities(report["bias"]["subgroups"], PANELS)
+    shown = worst_first(report["bias"]["subgroups"])[:PANELS]
     found: Details = {
         "schema_version": SCHEMA_VERSION,
         "report_digest": json_digest(report),

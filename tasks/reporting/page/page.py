@@ -22,16 +22,25 @@ _NO_LICENCE = "not known to biasgate; ask whoever published the data"
 _WORDS = {
     "label_threshold": "a comment is toxic if its label is at least",
     "identity_threshold": "it mentions an identity if the fraction is at least",
-    "identity_rows": "rows whose identities were not all rated (`identity_rows`)",
-    "background": "what an identity is compared with (`background`)",
-    "population": "what the verdict is about (`population`)",
-    "n_rows": "rows of the set",
-    "n_rows_rated": "rows whose identities were all rated",
-    "n_rows_measured": "rows that were measured",
+    "identity_rows": "comments that were not rated for every identity",
+    "background": "an identity is compared with",
+    "population": "the verdict is about",
+    "n_rows": "comments of the set",
+    "n_rows_rated": "comments that were rated for every identity",
+    "n_rows_measured": "comments that were measured",
     "confidence": "confidence of each interval",
     "weights": "meaning of the weights",
-    "n_clusters": "clusters of rows that are not independent",
-    "split": "part of the rows",
+    "n_clusters": "clusters of comments that are not independent",
+    "split": "part of the comments",
+}
+_MEANINGS = {
+    "rated": "are left out",
+    "all": "are measured; no rating counts as no mention",
+    "outside_subgroup": "all comments that do not mention it",
+    "no_identity": "comments that mention no identity",
+    "these_rows": "exactly these phrases",
+    "probability": "sampling weights",
+    "frequency": "how many comments a row stands for",
 }
 
 
@@ -201,7 +210,7 @@ def _page(
         parts=tuple(part for line in lines for part in line.parts),
         models=tuple(sorted(models)),
         versions=(
-            ("biasgate, when it decided", verdict["code"]["version"]),
+            ("biasgate", verdict["code"]["version"]),
             *details["versions"].items(),
         ),
     )
@@ -236,4 +245,6 @@ def _choices(choices: Choices) -> Iterator[tuple[str, str]]:
     for key, words in _WORDS.items():
         value = choices.get(key)
         if value is not None:
-            yield words, f"{value:,}" if isinstance(value, int) else str(value)
+            named = key in {"identity_rows", "background", "population", "weights"}
+            text = f"{value:,}" if isinstance(value, int) else str(value)
+            yield words, _MEANINGS[text] if named else text

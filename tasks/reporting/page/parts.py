@@ -172,7 +172,7 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
     ]
     policy = verdict["policy"]
     word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
-    counted = f"all {len(results)} checks passed"
+    counted = f"All {len(results)} checks passed"
     if unmet:
         counted = f"{len(unmet)} of {len(results)} checks did not pass"
     checks = tuple(map(_check, unmet))
