@@ -30,7 +30,6 @@ from biasgate.tasks.records.details import (
     ClassScores,
     Curves,
     Details,
-    GroupRates,
     GroupScores,
     Rates,
     Scores,
@@ -69,7 +68,8 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     found: Details = {
         "schema_version": SCHEMA_VERSION,
         "report_digest": json_digest(report),
-        "versions": {"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
+        "versions": {"python": platform.python_version()}
+        | {one: version(one) for one in _VERSIONS},
         "scores": _scores(evidence, shown),
     }
     if report["thresholds"]:

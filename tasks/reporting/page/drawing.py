@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from biasgate.tasks.records.details import ClassScores, GroupScores
+from biasgate.tasks.reporting.page.numbers import plus_minus
 
 WIDTH, HEIGHT = 200, 60
 _REACH = 2.4  # of a dot
@@ -31,7 +32,7 @@ class Axis:
     @property
     def ends(self) -> str:
         """The two ends, in words for a heading."""
-        return f"{self.low:g} to {self.high:g}".replace("-", "−")
+        return plus_minus(f"{self.low:g} to {self.high:g}")
 
     @classmethod
     def of_aucs(cls, found: Iterable[float | None]) -> Axis:

@@ -9,7 +9,7 @@ from typing import Any
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
 from biasgate.tasks.records.details import Curves, GroupRates, Rates
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
-from biasgate.tasks.reporting.page.numbers import percent, points, thousandths
+from biasgate.tasks.reporting.page.numbers import percent, plus_minus, points, thousandths
 
 RATES = ("false_positive_rate", "false_negative_rate")
 GAPS = ("fpr_gap", "fnr_gap")
@@ -76,17 +76,20 @@ def explore(curves: Curves) -> Explorer:
     subgroups = curves["subgroups"]
     axis = _axis(list(subgroups.values()))
     overall = curves["overall"]
-    texts = tuple(f"{one:.4g}".replace("-", "−") for one in curves["thresholds"])
+    texts = tuple(plus_minus(f"{one:.4g}") for one in curves["thresholds"])
     return Explorer(
         thresholds=texts,
         position=position,
         named=tuple((at, THRESHOLDS[kind]) for kind, at in named.items()),
-        overall=(percent(_of(overall, RATES[0])[position]), percent(_of(overall, RATES[1])[position])),
+        overall=(
+            percent(_of(overall, RATES[0])[position]),
+            percent(_of(overall, RATES[1])[position]),
+        ),
         rows=tuple(
             ExplorerRow(name, (_gap(one, 0, position, axis), _gap(one, 1, position, axis)))
             for name, one in subgroups.items()
         ),
-        ends=f"{100 * axis.low:+g} to {100 * axis.high:+g} points".replace("-", "−"),
+        ends=plus_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
         data={
             "thresholds": texts,
             "end": thousandths(axis.high),

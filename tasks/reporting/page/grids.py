@@ -28,7 +28,7 @@ _HINTS = {
     "subgroup_auc": "low: toxic and harmless mentions are mixed up",
     "bpsn_auc": "low: harmless mentions score like toxic comments",
     "bnsp_auc": "low: toxic mentions are missed",
-    "positive_aeg": "away from 0: toxic mentions score higher (+) or lower (−)",
+    "positive_aeg": "away from 0: toxic mentions score higher or lower",
     "negative_aeg": "above 0: harmless mentions score higher",
 }
 
@@ -140,7 +140,9 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
         )
         for name in shown
     )
-    columns = tuple(Column(one["candidate"]["name"], "", axis.ends, is_name=True) for one in reports)
+    columns = tuple(
+        Column(one["candidate"]["name"], "", axis.ends, is_name=True) for one in reports
+    )
     return Grid(f"{METRICS[metric].title}: {_HINTS[metric]}", columns, rows, left_out)
 
 
@@ -260,8 +262,9 @@ def _difference(cell: Mapping[str, Any], axis: Axis, status: str, level: float) 
     value, low, high, p_holm = (cell.get(key) for key in (*_ENDS, "p_holm"))
     if value is None:
         return GridCell("", lack=cell.get("reason") or "no reason given")
-    is_shown = p_holm is not None and low is not None and high is not None
-    is_shown = is_shown and p_holm <= level and not low <= 0 <= high
+    is_shown = False
+    if p_holm is not None and low is not None and high is not None:
+        is_shown = p_holm <= level and not low <= 0 <= high
     shown = interval(low, high, signed=True) or f"no interval: {cell.get('reason', '')}"
     strip = draw_strip(axis, (value, low, high), diamond=status == "fail")
     return GridCell(number(value, signed=True), shown, status, strip=strip, shown=is_shown)

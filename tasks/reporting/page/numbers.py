@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from biasgate.tasks.records import Cell
 
+NOTHING = "\N{EN DASH}"
+
+
+def plus_minus(text: str) -> str:
+    """Return a number with a minus sign that is as wide as a plus."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
 
 def number(value: float, *, signed: bool = False) -> str:
-    """Return a number with three decimals, with a minus sign that is as wide as a plus."""
-    text = f"{value:+.3f}" if signed else f"{value:.3f}"
-    return text.replace("-", "−")
+    """Return a number with three decimals."""
+    return plus_minus(f"{value:+.3f}" if signed else f"{value:.3f}")
 
 
 def interval(low: float | None, high: float | None, *, signed: bool = False) -> str:
@@ -28,12 +34,12 @@ def with_interval(cell: Cell, *, signed: bool = False) -> str:
 
 def percent(share: float | None) -> str:
     """Return a share in percent with one decimal."""
-    return "–" if share is None else f"{thousandths(share) / 10:.1f}%"
+    return NOTHING if share is None else f"{thousandths(share) / 10:.1f}%"
 
 
 def points(gap: float | None) -> str:
     """Return a difference of shares in percentage points, signed."""
-    return "–" if gap is None else f"{thousandths(gap) / 10:+.1f}".replace("-", "−")
+    return NOTHING if gap is None else plus_minus(f"{thousandths(gap) / 10:+.1f}")
 
 
 def thousandths(share: float) -> int:

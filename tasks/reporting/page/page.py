@@ -237,7 +237,9 @@ def _set(judged: Sequence[Judged]) -> SetView:
         files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
         counts=tuple(Counts(name, *map(count, found)) for name, *found in numbers),
         left_out=left_out,
-        grids=tuple(side_by_side(pairs, one) for one in SUBGROUP_METRICS) if len(judged) > 1 else (),
+        grids=tuple(side_by_side(pairs, one) for one in SUBGROUP_METRICS)
+        if len(judged) > 1
+        else (),
     )
 
 

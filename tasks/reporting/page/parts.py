@@ -15,7 +15,7 @@ from biasgate.tasks.records.details import Details, GroupScores
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
-from biasgate.tasks.reporting.page.numbers import count, interval, number, with_interval
+from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
 
 # Most checks that did not pass, in the first section.
 _TOLD = 8
@@ -186,7 +186,9 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
         counted=counted,
         unmet=checks,
         told=checks[:_TOLD],
-        met=tuple(_check(one) for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}),
+        met=tuple(
+            _check(one) for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}
+        ),
         keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
     )
 
@@ -220,7 +222,7 @@ def _compared(verdict: Verdict, details: Details) -> Compared | None:
     worsened = []
     for one in verdict["worsened"]:
         signed = METRICS[one["metric"]].is_gap
-        before, now = (number(one[key], signed=signed) for key in ("second", "first"))  # type: ignore[literal-required]
+        before, now = (number(one[key], signed=signed) for key in ("second", "first"))
         by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
         title = METRICS[one["metric"]].title
         worsened.append(Worsened(one["group"], title, before, now, by, at_least))
@@ -248,7 +250,7 @@ def _panel(name: str, scores: GroupScores) -> Panel:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
+    return plus_minus(f"{value:.3g}")
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:

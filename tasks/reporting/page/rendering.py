@@ -30,12 +30,16 @@ def render(page: Page) -> bytes:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    html = _environment().get_template("page.html").render(
-        page=page,
-        told=lambda sentence: _told(sentence, page.names),
-        style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        policy=policy,
+    html = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            told=lambda sentence: _told(sentence, page.names),
+            style=Markup(style),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            policy=policy,
+        )
     )
     return html.encode("utf-8")
 
