@@ -21,6 +21,7 @@ MARKS = {
     "insufficient": ("?", "not enough evidence for a check"),
     "waived": ("○", "check waived"),
     "warn": ("!", "fails a check that only warns"),
+    "small": ("~", "too few comments, judged in its category"),
     "pass": ("", ""),
     "plain": ("", ""),
 }
@@ -146,22 +147,30 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
     return Grid(f"{METRICS[metric].title}: {_HINTS[metric]}", columns, rows, left_out)
 
 
-def difference_grid(compared: Mapping[str, Any], verdict: Verdict) -> Grid:
-    """Return the differences from the champion: candidate minus champion, paired."""
+def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequence[str]) -> Grid:
+    """Return the differences of some identities: candidate minus champion, paired."""
     subgroups = compared["subgroups"]
+    outcomes, alone = Outcomes(verdict, RIVALS), Outcomes(verdict, LIMITS)
+
+    def status(metric: str, name: str) -> str:
+        found = outcomes.of(metric, name)
+        return "small" if found == "plain" and alone.of(metric, name) == "small" else found
+
     ends = [
-        cell.get(key) for cells in subgroups.values() for cell in cells.values() for key in _ENDS
+        subgroups[name][metric].get(key)
+        for name in shown
+        for metric in SUBGROUP_METRICS
+        for key in _ENDS
+        if status(metric, name) != "small"
     ]
     axis = Axis.around_zero(ends, 0.05)
-    outcomes = Outcomes(verdict, RIVALS)
     level = 1 - compared["confidence"]
-    shown = list(subgroups)[:ROWS]
     rows = tuple(
         GridRow(
             name,
             "",
             tuple(
-                _difference(subgroups[name][metric], axis, outcomes.of(metric, name), level)
+                _difference(subgroups[name][metric], axis, status(metric, name), level)
                 for metric in SUBGROUP_METRICS
             ),
         )
@@ -169,7 +178,7 @@ def difference_grid(compared: Mapping[str, Any], verdict: Verdict) -> Grid:
     )
     titles = [METRICS[metric].title for metric in SUBGROUP_METRICS]
     columns = tuple(Column(title, "", axis.ends) for title in titles)
-    left_out = _left_out(len(shown), len(subgroups), "first")
+    left_out = _left_out(len(shown), len(subgroups))
     return Grid("Candidate minus champion, on the same comments", columns, rows, left_out)
 
 
@@ -205,18 +214,20 @@ class Outcomes:
 def shown_rows(subgroups: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the identities of a table, the worst first, and a note if some are left out."""
     shown = worst_first(subgroups)[:ROWS]
-    return shown, _left_out(len(shown), len(subgroups), "worst")
+    return shown, _left_out(len(shown), len(subgroups))
 
 
-def _left_out(n_shown: int, n: int, which: str) -> str:
+def _left_out(n_shown: int, n: int) -> str:
     if n_shown == n:
         return ""
-    return f"These are the {which} {n_shown} of {n:,} identities; all are in bias_metrics.csv."
+    return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
 
 
 def _status(one: Result) -> str:
-    if one["outcome"] in {"pass", "skipped", "error"}:
-        return {"skipped": "plain"}.get(one["outcome"], one["outcome"])
+    if one["outcome"] == "skipped":
+        return "small" if one.get("judged_in") else "plain"
+    if one["outcome"] in {"pass", "error"}:
+        return one["outcome"]
     if one["waived_by"]:
         return "waived"
     return "warn" if one["action"] == "warn" else one["outcome"]
@@ -230,16 +241,18 @@ def _axis(metric: str, reports: Iterable[Report], *outcomes: Outcomes) -> Axis:
     """Return an axis for all metrics of a kind, so that columns can be compared."""
     is_gap = METRICS[metric].is_gap
     kind = [one for one in SUBGROUP_METRICS if METRICS[one].is_gap == is_gap]
-    found = list(_ends(reports, kind))
+    found = list(_ends(reports, kind, _ENDS if is_gap else ("value",)))
     found += [limit for one in outcomes for name in kind for limit in one.limits(name)]
     return Axis.around_zero(found, 0.1) if is_gap else Axis.of_aucs(found)
 
 
-def _ends(reports: Iterable[Report], metrics: Sequence[str]) -> Iterator[float | None]:
+def _ends(
+    reports: Iterable[Report], metrics: Sequence[str], keys: Sequence[str]
+) -> Iterator[float | None]:
     for report in reports:
         for name in report["bias"]["subgroups"]:
             cells = _of(report, name)
-            yield from (cells[metric].get(key) for metric in metrics for key in _ENDS)  # type: ignore[misc]
+            yield from (cells[metric].get(key) for metric in metrics for key in keys)  # type: ignore[misc]
 
 
 def _cell(metric: str, cell: Cell, axis: Axis, outcomes: Outcomes, group: str) -> GridCell:

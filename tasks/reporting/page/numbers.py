@@ -25,9 +25,9 @@ def interval(low: float | None, high: float | None, *, signed: bool = False) -> 
 
 
 def with_interval(cell: Cell, *, signed: bool = False) -> str:
-    """Return a number with its interval, or why there is none."""
+    """Return a number with its interval, if there is one."""
     if cell["value"] is None:
-        return f"undefined: {cell.get('reason', 'no reason given')}"
+        return "undefined"
     shown = interval(cell.get("low"), cell.get("high"), signed=signed)
     return f"{number(cell['value'], signed=signed)} {shown}".strip()
 

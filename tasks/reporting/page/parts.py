@@ -49,6 +49,8 @@ class Judged:
         All others.
     keys : tuple of (str, str)
         The numbers of all comments together, with intervals.
+    lacks : tuple of (str, str)
+        Why some of them are undefined.
     """
 
     status: str
@@ -58,6 +60,7 @@ class Judged:
     told: tuple[Check, ...]
     met: tuple[Check, ...]
     keys: tuple[tuple[str, str], ...]
+    lacks: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         look_first=report["look_first"]["sentence"],
         worst=tuple(_worst(report["bias"])),
         grid=grid,
-        compared=_compared(verdict, details),
+        compared=_compared(verdict, details, grid),
         panels=tuple(_panel(name, one) for name, one in scores["subgroups"].items()),
         everyone=_panel("all comments", scores["overall"]),
         scores_from=_short(scores["edges"][0]),
@@ -190,6 +193,11 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
             _check(one) for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}
         ),
         keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
+        lacks=tuple(
+            (name, cell.get("reason", "no reason given"))
+            for name, cell in keys.items()
+            if cell["value"] is None
+        ),
     )
 
 
@@ -215,7 +223,7 @@ def _worst(bias: Bias) -> Iterator[WorstRow]:
         yield WorstRow(known.title, name, number(value, signed=known.is_gap), shown, meaning)
 
 
-def _compared(verdict: Verdict, details: Details) -> Compared | None:
+def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
     champion = verdict["champion"]
     if champion is None or "champion" not in details:
         return None
@@ -226,11 +234,13 @@ def _compared(verdict: Verdict, details: Details) -> Compared | None:
         by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
         title = METRICS[one["metric"]].title
         worsened.append(Worsened(one["group"], title, before, now, by, at_least))
+    objective = Objective(**verdict["objective"])
+    undefined = f"{objective.name} has no difference, because it is undefined"
     return Compared(
         champion=champion.get("model") or champion["name"],
         worsened=tuple(worsened),
-        objective=Objective(**verdict["objective"]).comparison,
-        grid=difference_grid(details["champion"], verdict),
+        objective=objective.comparison if objective.change is not None else undefined,
+        grid=difference_grid(details["champion"], verdict, [row.name for row in grid.rows]),
     )
 
 

@@ -65,9 +65,15 @@ def _shown(value: Any) -> Any:
     return value
 
 
+def _named(name: str) -> Markup:
+    """Return a name isolated from what is around it, with places where its line may break."""
+    text = str(escape(printable(name))).replace("_", "_<wbr>")
+    return Markup(f"<bdi>{text}</bdi>")  # noqa: S704 - escaped above
+
+
 @cache
 def _environment() -> Environment:
-    return Environment(
+    found = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -75,6 +81,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["named"] = _named
+    return found
 
 
 def _read(name: str) -> str:

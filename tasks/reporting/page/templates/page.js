@@ -45,10 +45,11 @@
     });
   });
 
-  // Paper shows everything that can be unfolded, also in browsers whose style sheets cannot say so.
+  // Paper shows what can be unfolded, also in browsers whose style sheets cannot say so; the long
+  // sections of single candidates only if they are open.
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open], .onscreen)")];
+    closed = [...document.querySelectorAll("details:not([open], .onscreen, .part)")];
     closed.forEach((one) => { one.open = true; });
   });
   addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));
