@@ -30,6 +30,7 @@ from biasgate.tasks.measuring.identities import (
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
+from biasgate.tasks.reporting.page.writing import write_evaluation_page
 from biasgate.tasks.reporting.publish import (
     RESULTS,
     check_places,
@@ -77,8 +78,8 @@ def evaluate(
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
 
-    At the end it writes `summary.json` and `junit.xml`, and sends notifications (also after a
-    crash).
+    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, and sends
+    notifications (also after a crash).
 
     Parameters
     ----------
@@ -142,7 +143,8 @@ def evaluate(
                 outcome_of=evaluation.outcome_of,
                 report_only=policy.report_only,
             )
-            close_evaluation_run(run, summary)
+            page = write_evaluation_page(summary, output)
+            close_evaluation_run(run, summary, page)
         notify_people(evaluation.notifications, summary)
         return conclude(summary)
 

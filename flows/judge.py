@@ -12,6 +12,7 @@ from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
+from biasgate.tasks.reporting.page.writing import write_candidate_page
 from biasgate.tasks.reporting.publish import publish_results
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
@@ -99,7 +100,7 @@ def judge_on_set(
     - score champion and reference on the same rows (kept scores are reused)
     - if the set pools nights, add the rows of earlier nights
     - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
-      decide, write the model card
+      decide, write the model card and the page
     - step 6: log all of it as one MLflow run
     """
     policy, n_candidates = evaluation.policy, len(evaluation.candidates)
@@ -110,4 +111,5 @@ def judge_on_set(
     evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
+    write_candidate_page(measured, verdict, evidence)
     return log_candidate_run(measured, verdict, run)

@@ -150,6 +150,8 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "heatmap.png",
         "distributions.png",
         "reliability.png",
+        "details.json",
+        "report.html",
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
     assert "Passed file" in said(result)

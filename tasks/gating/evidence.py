@@ -185,8 +185,12 @@ class EvidenceFile:
 
     def measure_set(self, confidence: float) -> Evidence:
         """Measure the rows of the evaluated set alone, without those of earlier nights."""
+        return self._measuring_rows(self.rows(), {}).evidence(confidence)
+
+    def rows(self) -> Rows:
+        """Return the rows of the evaluated set alone, without those of earlier nights."""
         last = self.column(NIGHT) == self.n_nights if self.n_nights else slice(None)
-        return self._measuring_rows(self._chosen(last), {}).evidence(confidence)
+        return self._chosen(last)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""
@@ -212,7 +216,7 @@ class EvidenceFile:
         return Measuring(
             rows=rows,
             power_mean_groups=self.record["power_mean_groups"],
-            background=self._background,
+            background=self.background,
             is_sample=self._is_sample,
             thresholds=thresholds,
             span=self._span,
@@ -254,7 +258,8 @@ class EvidenceFile:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
     @property
-    def _background(self) -> str:
+    def background(self) -> str:
+        """What identities are compared with."""
         return str(self.record["choices"]["background"])
 
     @cached_property

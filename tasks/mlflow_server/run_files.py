@@ -36,6 +36,14 @@ class RunFiles(Registry):
             with self.run_files(run_id) as kept:
                 flush_all(kept)
 
+    def log_file(self, run_id: str, path: Path) -> None:
+        """Upload one file; in a local store it survives a power cut."""
+        self.artifacts_of(run_id)  # or refuse the host
+        self.client.log_artifact(run_id, str(path))
+        if self.artifacts is not None:
+            with self.run_files(run_id) as kept:
+                flush_all(kept)
+
     @contextmanager
     def run_files(self, run_id: str, names: Sequence[str] | None = None) -> Iterator[Path]:
         """Yield a folder with a run's artifacts, or with only some, to be read in the body.

@@ -193,13 +193,14 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
 
 
 @task(name="close evaluation run")
-def close_evaluation_run(run: EvaluationRun, summary: Summary) -> None:
-    """Write outcome and summary to the parent run, and end it. Safe to retry."""
+def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> None:
+    """Log outcome, summary and page in the parent run, and end it. Safe to retry."""
     gateway, run_id = run.workplace.gateway, run.run_id
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
     link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
     note = f"{link}\n\n{summary_markdown(summary)}"
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
+    gateway.log_file(run_id, Path(page))
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
 
 

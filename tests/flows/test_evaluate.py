@@ -25,6 +25,8 @@ FILES = {
     "heatmap.png",
     "distributions.png",
     "reliability.png",
+    "details.json",
+    "report.html",
 }
 
 

@@ -1,0 +1,73 @@
+"""`details.json`: what the page of a candidate shows beyond its report."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class ClassScores(TypedDict):
+    """The scores of one class: those of an identity, beside those of its background.
+
+    `counts` and `background` are rows by bin, or their weight; `quartiles` are null without rows.
+    """
+
+    n: int
+    counts: list[float]
+    background: list[float]
+    quartiles: list[float] | None
+
+
+class GroupScores(TypedDict):
+    """The scores of harmless and of toxic comments."""
+
+    negative: ClassScores
+    positive: ClassScores
+
+
+class Scores(TypedDict):
+    """The distribution of scores, in the same bins for all."""
+
+    edges: list[float]
+    overall: GroupScores
+    subgroups: dict[str, GroupScores]
+
+
+class Rates(TypedDict):
+    """The two error rates at each threshold; null without rows of the class."""
+
+    false_positive_rate: list[float | None]
+    false_negative_rate: list[float | None]
+
+
+class GroupRates(Rates):
+    """The error rates of an identity; each gap has its value and the ends of its interval."""
+
+    fpr_gap: list[list[float | None]]
+    fnr_gap: list[list[float | None]]
+
+
+class Curves(TypedDict):
+    """The errors at many thresholds; `named` has the positions of those in the report."""
+
+    thresholds: list[float]
+    named: dict[str, int]
+    overall: Rates
+    subgroups: dict[str, GroupRates]
+
+
+class Details(TypedDict):
+    """`details.json`: distributions, errors at many thresholds, differences from the champion.
+
+    `report_digest` is that of the report. With very many identities, `scores` and `curves` have
+    only the worst ones. `champion` is `BiasComparison.to_dict()`, if there was a champion. Rows
+    with sampling weights have no `curves`.
+    """
+
+    schema_version: int
+    report_digest: str
+    versions: dict[str, str]
+    scores: Scores
+    curves: NotRequired[Curves]
+    champion: NotRequired[dict[str, Any]]

@@ -1,0 +1,226 @@
+"""The numbers that a page shows and the report lacks: distributions, curves, differences."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import threshold_metrics
+from bias_metrics.report.request import excluded_rows
+from bias_metrics.report.worst import worst_first
+from bias_metrics.thresholds.errors import as_compared
+from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.thresholds.rate_rows import RateRows
+from biasgate.tasks.common.files import json_digest, whole_file
+from biasgate.tasks.gating.evidence import FILE as EVIDENCE
+from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.measuring.arrays import CONFIDENCE
+from biasgate.tasks.records import Report, error_rates
+from biasgate.tasks.records.details import (
+    ClassScores,
+    Curves,
+    Details,
+    GroupScores,
+    Rates,
+    Scores,
+)
+from biasgate.tasks.reporting.figures import PANELS
+
+FILE = "details.json"
+SCHEMA_VERSION = 1
+_BINS = 40
+# Thresholds to choose from: as many quantiles of the scores of each class.
+_QUANTILES = 20
+_DIGITS = 6
+RATE_OF_GAP = {"fpr_gap": "false_positive_rate", "fnr_gap": "false_negative_rate"}
+_VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.floating]
+
+
+def measure_details(report: Report, evidence: EvidenceFile) -> Details:
+    """Measure what the page of a candidate shows beyond its report.
+
+    Parameters
+    ----------
+    report : Report
+        The candidate's report.
+    evidence : EvidenceFile
+        The rows that it was measured on, with the scores of candidate and rivals.
+
+    Returns
+    -------
+    dict
+        As in `details.json`.
+    """
+    shown = worst_first(report["bias"]["subgroups"])[:PANELS]
+    found: Details = {
+        "schema_version": SCHEMA_VERSION,
+        "report_digest": json_digest(report),
+        "versions": {"python": platform.python_version()}
+        | {one: version(one) for one in _VERSIONS},
+        "scores": _scores(evidence, shown),
+    }
+    if report["thresholds"]:
+        found["curves"] = _curves(report, evidence, shown)
+    if "champion" in evidence.roles:
+        compared = evidence.measure([(None, CONFIDENCE)])[None, CONFIDENCE].champion
+        assert compared is not None  # noqa: S101 - the evidence has its scores
+        found["champion"] = dict(compared)
+    return found
+
+
+def write_details(details: Details, folder: Path) -> None:
+    """Write `details.json`, atomically and without line breaks, since it is long."""
+    with whole_file(folder / FILE) as temporary:
+        text = json.dumps(details, separators=(",", ":"), allow_nan=False)
+        temporary.write_text(text + "\n", "utf-8")
+
+
+def read_details(folder: Path, report: Report) -> Details:
+    """Read `details.json`; measure again if it is missing or of another report."""
+    if (folder / FILE).exists():
+        found: Details = json.loads((folder / FILE).read_text("utf-8"))
+        if found["report_digest"] == json_digest(report):
+            return found
+    return measure_details(report, EvidenceFile(folder / EVIDENCE))
+
+
+def _scores(evidence: EvidenceFile, shown: list[str]) -> Scores:
+    rows = evidence.rows()
+    labels, scores, weights = rows.labels, rows.scores[CANDIDATE], rows.weights
+    background = ~rows.members.any() if evidence.background == "no_identity" else None
+    low, high = float(scores.min()), float(scores.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+
+    def describe(inside: Bools, others: Bools) -> GroupScores:
+        def of_class(rows: Bools) -> ClassScores:
+            own, other = rows & inside, rows & others
+            weight = None if weights is None else weights[own]
+            return {
+                "n": int(own.sum()),
+                "counts": _counts(scores, own, weights, edges),
+                "background": _counts(scores, other, weights, edges),
+                "quartiles": _quartiles(scores[own], weight),
+            }
+
+        return {"negative": of_class(~labels), "positive": of_class(labels)}
+
+    everyone = np.ones_like(labels)
+    subgroups = {}
+    for name in shown:
+        mask = rows.members[name]
+        subgroups[name] = describe(mask, ~mask if background is None else background)
+    return {
+        "edges": _rounded(edges),
+        "overall": describe(everyone, ~everyone),
+        "subgroups": subgroups,
+    }
+
+
+def _counts(scores: Floats, rows: Bools, weights: Floats | None, edges: Floats) -> list[float]:
+    weight = None if weights is None else weights[rows]
+    counts = np.histogram(scores[rows], edges, weights=weight)[0]
+    return counts.tolist() if weight is None else _rounded(counts)
+
+
+def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
+    if not scores.size or (weight is not None and not weight.sum()):
+        return None
+    of = np.quantile(scores, (0.25, 0.5, 0.75), method="inverted_cdf", weights=weight)
+    return _rounded(of)
+
+
+def _curves(report: Report, evidence: EvidenceFile, shown: list[str]) -> Curves:
+    """Count the errors at many thresholds; at those of the report, its numbers."""
+    known = evidence.rows()
+    labels, scores = known.labels, known.scores[CANDIDATE]
+    chosen = {kind: at["threshold"] for kind, at in report["thresholds"].items()}
+    thresholds = _grid(labels, scores, chosen)
+    members = {name: known.members[name] for name in shown}
+    rows = RateRows.of(labels, members, CONFIDENCE, known.clusters, "outside_subgroup")
+    # Identities that are not shown are outside the common background too.
+    rows = replace(rows, excluded=excluded_rows(evidence.background, known.members))
+    decided = [[scores >= as_compared(np.array(one), scores.dtype)] for one in thresholds]
+    subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
+    for name, metric, gap in rows.compare(decided):
+        subgroups[name][RATE_OF_GAP[metric]] = _shares(gap, len(thresholds))
+        subgroups[name][metric] = [_ends(gap.measure(one)) for one in range(len(thresholds))]
+    overall: Rates = {
+        "false_positive_rate": _flagged(decided, ~labels),
+        "false_negative_rate": [
+            None if one is None else round(1 - one, _DIGITS) for one in _flagged(decided, labels)
+        ],
+    }
+    named = {kind: thresholds.index(one) for kind, one in chosen.items()}
+    for kind, position in named.items():
+        _replace_by_reported(report, kind, position, overall, subgroups)
+    return {
+        "thresholds": thresholds,
+        "named": named,
+        "overall": overall,
+        "subgroups": subgroups,  # type: ignore[typeddict-item] # each has all four keys now
+    }
+
+
+def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[float]:
+    """Return quantiles of both classes, rounded to be read, and the chosen thresholds."""
+    places = np.linspace(0, 1, _QUANTILES + 2)[1:-1]
+    of_classes = [np.quantile(scores[one], places) for one in (labels, ~labels)]
+    rounded = {f"{one:.4g}" for one in np.concatenate(of_classes)}
+    kept = rounded - {f"{one:.4g}" for one in chosen.values()}
+    return sorted({*map(float, kept), *chosen.values()})
+
+
+def _shares(gap: Gap, n: int) -> list[float | None]:
+    if not gap.own.n:
+        return [None] * n
+    return [round(gap.own.share(one), _DIGITS) for one in range(n)]
+
+
+def _ends(gap: MetricValue) -> list[float | None]:
+    ends = gap.value, gap.low, gap.high
+    return [None if one is None else round(one, _DIGITS) for one in ends]
+
+
+def _flagged(decided: list[list[Bools]], rows: Bools) -> list[float | None]:
+    if not rows.any():
+        return [None] * len(decided)
+    return [round(float(one[rows].mean()), _DIGITS) for [one] in decided]
+
+
+def _replace_by_reported(
+    report: Report,
+    kind: str,
+    position: int,
+    overall: Rates,
+    subgroups: Mapping[str, dict[str, Any]],
+) -> None:
+    """Put a report's own numbers at its threshold, which allow for an estimated threshold."""
+    at = report["thresholds"][kind]
+    for name, rate in error_rates(at["overall"]).items():
+        overall[name][position] = rate["value"]  # type: ignore[literal-required]
+    for group, of_group in subgroups.items():
+        for name, rate in error_rates(at["subgroups"][group]).items():
+            of_group[name][position] = rate["value"]
+        for metric in threshold_metrics():
+            cell = at["gaps"][group][metric]
+            of_group[metric][position] = [cell.get(key) for key in ("value", "low", "high")]
+
+
+def _rounded(values: npt.ArrayLike) -> list[float]:
+    found: list[float] = np.round(np.asarray(values, dtype=np.float64), _DIGITS).tolist()
+    return found

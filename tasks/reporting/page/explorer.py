@@ -1,0 +1,130 @@
+"""The errors by threshold: a table at one threshold, and the numbers for moving it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
+from biasgate.tasks.records.details import Curves, GroupRates, Rates
+from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
+from biasgate.tasks.reporting.page.numbers import percent, plus_minus, points, thousandths
+
+RATES = ("false_positive_rate", "false_negative_rate")
+GAPS = ("fpr_gap", "fnr_gap")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A rate of an identity, and its distance from the rate of others in percentage points."""
+
+    rate: str
+    gap: str
+    interval: str
+    strip: Strip | None
+
+
+@dataclass(frozen=True)
+class ExplorerRow:
+    """The errors on the comments that mention an identity."""
+
+    name: str
+    gaps: tuple[Gap, Gap]
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """The errors at one threshold, and data for others.
+
+    Attributes
+    ----------
+    thresholds : tuple of str
+        All of them, as text.
+    position : int
+        The one that the table is about.
+    named : tuple of (int, str)
+        Positions of the report's thresholds, with their names.
+    overall : tuple of two str
+        Share of harmless comments flagged, and of toxic ones missed.
+    rows : tuple of ExplorerRow
+        By identity.
+    ends : str
+        What the drawings span, in percentage points.
+    data : dict
+        For the script: shares in thousandths; null where undefined.
+    """
+
+    thresholds: tuple[str, ...]
+    position: int
+    named: tuple[tuple[int, str], ...]
+    overall: tuple[str, str]
+    rows: tuple[ExplorerRow, ...]
+    ends: str
+    data: dict[str, Any]
+
+    @property
+    def threshold(self) -> str:
+        """The threshold that the table is about."""
+        return self.thresholds[self.position]
+
+
+def explore(curves: Curves) -> Explorer:
+    """Return the table at the given threshold, else at that of equal errors."""
+    named = curves["named"]
+    position = named.get(GIVEN, named[EQUAL_ERRORS])
+    subgroups = curves["subgroups"]
+    axis = _axis(list(subgroups.values()))
+    overall = curves["overall"]
+    texts = tuple(plus_minus(f"{one:.4g}") for one in curves["thresholds"])
+    return Explorer(
+        thresholds=texts,
+        position=position,
+        named=tuple((at, THRESHOLDS[kind]) for kind, at in named.items()),
+        overall=(
+            percent(_of(overall, RATES[0])[position]),
+            percent(_of(overall, RATES[1])[position]),
+        ),
+        rows=tuple(
+            ExplorerRow(name, (_gap(one, 0, position, axis), _gap(one, 1, position, axis)))
+            for name, one in subgroups.items()
+        ),
+        ends=plus_minus(f"{100 * axis.low:+g} to {100 * axis.high:+g} points"),
+        data={
+            "thresholds": texts,
+            "end": thousandths(axis.high),
+            "overall": [_thousandths(_of(overall, rate)) for rate in RATES],
+            "rows": [
+                [
+                    [_thousandths(_of(one, rate)), *_columns(_of(one, gap))]
+                    for rate, gap in zip(RATES, GAPS, strict=True)
+                ]
+                for one in subgroups.values()
+            ],
+        },
+    )
+
+
+def _axis(subgroups: Sequence[GroupRates]) -> Axis:
+    ends = [end for one in subgroups for gap in GAPS for ends in _of(one, gap) for end in ends]
+    return Axis.around_zero(ends, 0.1)
+
+
+def _of(rates: Rates | GroupRates, name: str) -> Any:
+    return rates[name]  # type: ignore[literal-required]
+
+
+def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:
+    value, low, high = _of(one, GAPS[side])[position]
+    strip = None if value is None else draw_strip(axis, (value, low, high))
+    shown = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
+    return Gap(percent(_of(one, RATES[side])[position]), points(value), shown, strip)
+
+
+def _columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
+    """Return the values, the lower and the upper ends of gaps at all thresholds."""
+    return [_thousandths(column) for column in zip(*gaps, strict=True)]
+
+
+def _thousandths(found: Sequence[float | None]) -> list[int | None]:
+    return [None if one is None else thousandths(one) for one in found]

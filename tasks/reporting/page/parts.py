@@ -1,0 +1,272 @@
+"""What a page says of one candidate on one set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.gate.objective import Objective
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from biasgate.tasks.common.outcomes import REPORTED, WORDS
+from biasgate.tasks.measuring.diagnosis import NO_PATTERN
+from biasgate.tasks.records import Bias, Report, Result, Verdict, metric_cells
+from biasgate.tasks.records.details import Details, GroupScores
+from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
+from biasgate.tasks.reporting.page.explorer import Explorer, explore
+from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
+from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
+
+# Most checks that did not pass, in the first section.
+_TOLD = 8
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the policy, in words."""
+
+    outcome: str
+    word: str
+    rule: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on a candidate on a set.
+
+    Attributes
+    ----------
+    status, word : str
+        The outcome, for colours and in words.
+    counted : str
+        How many checks did not pass.
+    unmet : tuple of Check
+        Those that did not pass, the worst first.
+    told : tuple of Check
+        The first of them.
+    met : tuple of Check
+        All others.
+    keys : tuple of (str, str)
+        The numbers of all comments together, with intervals.
+    lacks : tuple of (str, str)
+        Why some of them are undefined.
+    """
+
+    status: str
+    word: str
+    counted: str
+    unmet: tuple[Check, ...]
+    told: tuple[Check, ...]
+    met: tuple[Check, ...]
+    keys: tuple[tuple[str, str], ...]
+    lacks: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class WorstRow:
+    """Who is treated worst by one metric, and by how much."""
+
+    metric: str
+    name: str
+    value: str
+    interval: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Worsened:
+    """A number that is shown to be worse than the champion's."""
+
+    name: str
+    metric: str
+    champion: str
+    candidate: str
+    worse_by: str
+    at_least: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The candidate beside the champion."""
+
+    champion: str
+    worsened: tuple[Worsened, ...]
+    objective: str
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The scores of an identity: a drawing, and the same in numbers."""
+
+    name: str
+    n: str
+    drawing: Histogram | None
+    harmless: tuple[str, ...]
+    toxic: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """The pattern of bias of an identity."""
+
+    name: str
+    pattern: str
+    sentence: str
+    is_clear: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """Everything of one candidate on one set; `anchor` starts the names of its places."""
+
+    anchor: str
+    candidate: str
+    evaluation_set: str
+    judged: Judged
+    look_first: str
+    worst: tuple[WorstRow, ...]
+    grid: Grid
+    compared: Compared | None
+    panels: tuple[Panel, ...]
+    everyone: Panel
+    scores_from: str
+    scores_to: str
+    explorer: Explorer | None
+    diagnosed: tuple[Diagnosed, ...]
+    analyses: tuple[tuple[str, tuple[str, ...]], ...]
+    remarks: tuple[str, ...]
+    digests: tuple[tuple[str, str], ...]
+
+
+def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
+    """Return what a page says of one candidate on one set."""
+    scores, analyses = details["scores"], report.get("analyses", {})
+    calibrated = report.get("calibration")
+    grid = metric_grid(report, verdict)
+    return Part(
+        anchor=anchor,
+        candidate=report["candidate"]["name"],
+        evaluation_set=report["evaluation_set"]["name"],
+        judged=_judged(report, verdict),
+        look_first=report["look_first"]["sentence"],
+        worst=tuple(_worst(report["bias"])),
+        grid=grid,
+        compared=_compared(verdict, details, grid),
+        panels=tuple(_panel(name, one) for name, one in scores["subgroups"].items()),
+        everyone=_panel("all comments", scores["overall"]),
+        scores_from=_short(scores["edges"][0]),
+        scores_to=_short(scores["edges"][-1]),
+        explorer=explore(details["curves"]) if "curves" in details else None,
+        diagnosed=tuple(_diagnosed(report, row.name) for row in grid.rows),
+        analyses=tuple(
+            (kind.replace("_", " "), tuple(one["sentences"])) for kind, one in analyses.items()
+        ),
+        remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
+        digests=tuple(_digests(report, verdict)),
+    )
+
+
+def _judged(report: Report, verdict: Verdict) -> Judged:
+    results = [one for one in verdict["results"] if one["outcome"] != "skipped"]
+    unmet = [
+        one for kind in WORST_FIRST for one in results if one["outcome"] == kind and kind != "pass"
+    ]
+    policy = verdict["policy"]
+    word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
+    counted = f"All {len(results)} checks passed"
+    if unmet:
+        counted = f"{len(unmet)} of {len(results)} checks did not pass"
+    checks = tuple(map(_check, unmet))
+    bias = report["bias"]
+    means = metric_cells(bias["power_mean"])
+    keys = {"Overall AUC": bias["overall"]["auc"], "Final score": bias["final_score"]}
+    keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
+    return Judged(
+        status="reported" if policy["report_only"] else verdict["outcome"],
+        word=word.text,
+        counted=counted,
+        unmet=checks,
+        told=checks[:_TOLD],
+        met=tuple(
+            _check(one) for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}
+        ),
+        keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
+        lacks=tuple(
+            (name, cell.get("reason", "no reason given"))
+            for name, cell in keys.items()
+            if cell["value"] is None
+        ),
+    )
+
+
+def _check(one: Result) -> Check:
+    words = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
+    word = words.get(one["outcome"], one["outcome"])
+    if one["outcome"] not in {"pass", "skipped"}:
+        word += " (only warns)" if one["action"] == "warn" else ""
+        word += f" (waived by {one['waived_by']})" if one["waived_by"] else ""
+    return Check(one["outcome"], word, one["rule"], one["sentence"])
+
+
+def _worst(bias: Bias) -> Iterator[WorstRow]:
+    for metric in SUBGROUP_METRICS:
+        one, known = bias["worst"][metric], METRICS[metric]
+        name, value = one["subgroup"], one["value"]
+        if name is None or value is None:
+            continue
+        meaning = known.harm.format(group=name, side=known.sides[value > 0])
+        ends = bias["subgroups"][name]
+        cell = metric_cells(ends)[metric]
+        shown = interval(cell.get("low"), cell.get("high"), signed=known.is_gap)
+        yield WorstRow(known.title, name, number(value, signed=known.is_gap), shown, meaning)
+
+
+def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
+    champion = verdict["champion"]
+    if champion is None or "champion" not in details:
+        return None
+    worsened = []
+    for one in verdict["worsened"]:
+        signed = METRICS[one["metric"]].is_gap
+        before, now = (number(one[key], signed=signed) for key in ("second", "first"))
+        by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
+        title = METRICS[one["metric"]].title
+        worsened.append(Worsened(one["group"], title, before, now, by, at_least))
+    objective = Objective(**verdict["objective"])
+    undefined = f"{objective.name} has no difference, because it is undefined"
+    return Compared(
+        champion=champion.get("model") or champion["name"],
+        worsened=tuple(worsened),
+        objective=objective.comparison if objective.change is not None else undefined,
+        grid=difference_grid(details["champion"], verdict, [row.name for row in grid.rows]),
+    )
+
+
+def _diagnosed(report: Report, name: str) -> Diagnosed:
+    one = report["diagnosis"]["subgroups"][name]
+    return Diagnosed(name, one["name"], one["sentence"], one["pattern"] not in NO_PATTERN)
+
+
+def _panel(name: str, scores: GroupScores) -> Panel:
+    harmless, toxic = (
+        (count(one["n"]), *map(_short, one["quartiles"] or ()))
+        for one in (scores["negative"], scores["positive"])
+    )
+    n = scores["negative"]["n"] + scores["positive"]["n"]
+    drawing = None if is_empty(scores) else draw_histogram(scores)
+    return Panel(name, count(n), drawing, harmless, toxic)
+
+
+def _short(value: float) -> str:
+    return plus_minus(f"{value:.3g}")
+
+
+def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
+    yield "evaluation set", report["evaluation_set"]["digest"]
+    yield "candidate (everything that decides its scores)", report["candidate"]["digest"]
+    yield "policy", verdict["policy"]["digest"]
+    yield "report.json", verdict["report_digest"]
+    yield "evidence.parquet", verdict["evidence_digest"]
+    yield "code that decided", verdict["code"]["bias_metrics"]

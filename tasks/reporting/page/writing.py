@@ -1,0 +1,56 @@
+"""The steps that write pages: one for each candidate and set, and one for the evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import Report, Summary, Verdict
+from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
+from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
+from biasgate.tasks.reporting.page.rendering import render
+
+FILE = "report.html"
+
+
+def write_page(page: Page, path: Path) -> None:
+    """Write a page atomically."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(render(page))
+
+
+def read_judged(output: Path, verdict: Verdict) -> Judged:
+    """Read what was written about a candidate on a set."""
+    folder = output / verdict["evaluation_set"]["name"] / verdict["candidate"]["name"]
+    report: Report = json.loads((folder / "report.json").read_text("utf-8"))
+    return report, verdict, read_details(folder, report)
+
+
+@task(name="write page", task_run_name="write page of {measured.folder!m}")
+def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) -> None:
+    """Write `details.json` and `report.html`. Safe to retry."""
+    folder, report = Path(measured.folder), measured.report
+    details = measure_details(report, EvidenceFile(Path(evidence)))
+    write_details(details, folder)
+    write_page(candidate_page(report, verdict, details), folder / FILE)
+
+
+@task(name="write evaluation page")
+def write_evaluation_page(summary: Summary, output: str) -> str:
+    """Write `report.html` for all candidates and sets; return its path. Safe to retry.
+
+    It is made from the published files, also from those of an evaluation that promoted a
+    candidate before it was killed.
+    """
+    judged = {
+        (one["evaluation_set"]["name"], one["candidate"]["name"]): read_judged(Path(output), one)
+        for one in summary["verdicts"]
+    }
+    path = Path(output) / FILE
+    write_page(evaluation_page(summary, judged), path)
+    say(f"wrote {path}, which any browser opens", aside=True)
+    return str(path)
