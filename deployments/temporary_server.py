@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from typing import Any
 
 from prefect.server.api.server import SubprocessASGIServer
@@ -33,7 +32,7 @@ class TemporaryServer(SubprocessASGIServer):
     def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
         settings = get_current_settings().to_environment_variables(exclude_unset=True)
         return subprocess.Popen(  # noqa: S603 - this project's own module
-            [sys.executable, "-P", "-m", "biasgate.deployments.temporary_server", str(self.port)],
+            [sys.executable, "-P", "-m", "biasgate.deployments.server_process", str(self.port)],
             env=os.environ | _EPHEMERAL | settings,
             stdin=subprocess.PIPE,  # its other end is open for as long as this process lives
             stdout=subprocess.DEVNULL,
@@ -46,21 +45,3 @@ class TemporaryServer(SubprocessASGIServer):
         super().stop()
         if process is not None and process.stdin is not None:
             process.stdin.close()
-
-
-def serve(port: int) -> None:
-    """Run Prefect's server until standard input is closed."""
-    import uvicorn  # noqa: PLC0415 - needed by the server's process alone
-
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    create = "prefect.server.api.server:create_app"
-    uvicorn.run(create, factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on")
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
-
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]))

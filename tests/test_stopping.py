@@ -87,6 +87,16 @@ def test_prefect_uses_the_temporary_server_that_ends_with_the_command(monkeypatc
     assert SubprocessASGIServer() is ours
 
 
+def test_the_temporary_server_ends_with_the_command_while_it_is_still_importing(tmp_path):
+    (tmp_path / "uvicorn.py").write_text("import time\ntime.sleep(600)\n")
+    program = [sys.executable, "-P", "-m", "biasgate.deployments.server_process", "0"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(
+        program, check=False, env=environment, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert ended.returncode == 1
+
+
 @pytest.mark.slow
 def test_the_temporary_server_ends_when_the_command_is_killed(tmp_path):
     code = (

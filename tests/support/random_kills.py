@@ -97,17 +97,18 @@ def _run(folder: Path, command: str) -> None:
     app([command, "evaluation.yaml", "--output", "output", "--store", "store"])
 
 
-def orphans(folder: Path) -> list[psutil.Process]:
-    """Return the processes of a killed command that run on; they are ended then."""
+def orphans(folder: Path) -> list[str]:
+    """Return what the processes of a killed command that run on are; they are ended then."""
     deadline, found = time.monotonic() + PATIENCE_S, list[psutil.Process]()
     while time.monotonic() < deadline:
         found = [one for one in psutil.process_iter() if _is_of(one, folder)]
         if not found:
             break
         time.sleep(0.1)
+    told = [f"{' '.join(one.cmdline())} runs on" for one in found]
     for one in found:
         one.kill()
-    return found
+    return told
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:
@@ -128,12 +129,12 @@ def run_series(folder: Path, command: str, sent_to: str, delays: list[float]) ->
             n_killed += 1
             (os.kill if sent_to == "process" else os.killpg)(process.pid or 0, signal.SIGKILL)
         process.join()
-        problems += [f"{one} runs on" for one in orphans(folder)]
+        problems += orphans(folder)
     process = start(folder, command)
     process.join(600)
     if process.exitcode != 0:
         problems.append(f"exit {process.exitcode}: {(folder / 'log').read_text('utf-8')[-2000:]}")
-    problems += [f"{one} runs on" for one in orphans(folder)]
+    problems += orphans(folder)
     problems += left_folders(folder)
     problems += wrong_registry(folder / "store")
     return Series(command, sent_to, n_killed, problems)
