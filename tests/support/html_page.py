@@ -87,9 +87,15 @@ def read_page(html):
     return reader.root
 
 
+def _title(heading):
+    """A heading without what is small below it."""
+    kept = [one for one in heading.content if isinstance(one, str) or one.tag != "small"]
+    return Element("th", {}, kept).text
+
+
 def grid_of(table):
     """The cells of a table by row and column heading, as elements."""
-    heads = [one.text for one in table.one("thead").find("th")]
+    heads = [_title(one) for one in table.one("thead").find("th")]
     found = {}
     for row in table.one("tbody").find("tr"):
         name, *cells = [one for one in row.content if not isinstance(one, str)]

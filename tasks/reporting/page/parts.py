@@ -10,8 +10,7 @@ from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
-from biasgate.tasks.records import Bias, Report, Result, Verdict, metric_cells
-from biasgate.tasks.records.details import Details, GroupScores
+from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
