@@ -22,7 +22,7 @@ _TOLD = 8
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the policy, in words."""
+    """One check of the policy, in words; `rule` has the rule and what it compares with."""
 
     outcome: str
     word: str
@@ -206,7 +206,7 @@ def _check(one: Result) -> Check:
     if one["outcome"] not in {"pass", "skipped"}:
         word += " (only warns)" if one["action"] == "warn" else ""
         word += f" (waived by {one['waived_by']})" if one["waived_by"] else ""
-    return Check(one["outcome"], word, one["rule"], one["sentence"])
+    return Check(one["outcome"], word, f"{one['rule']} {one['kind']}", one["sentence"])
 
 
 def _worst(bias: Bias) -> Iterator[WorstRow]:
