@@ -146,7 +146,8 @@ def explained(report: Report) -> list[str]:
 def print_where_to_look(output: Path, store: Path) -> None:
     """Print where the results are and how to see them."""
     out = console()
-    out.print(f"\nReports and figures: {shown(str(output))}", soft_wrap=True)
+    out.print(f"\nThe results as a page: {shown(str(output / 'report.html'))}", soft_wrap=True)
+    out.print(f"Reports and figures: {shown(str(output))}", soft_wrap=True)
     server = os.environ.get("MLFLOW_TRACKING_URI")
     where = masked(server) if server else f"{command()} ui --store {store}"
     out.print(f"Runs in MLflow:      {shown(where)}", soft_wrap=True)
@@ -154,9 +155,8 @@ def print_where_to_look(output: Path, store: Path) -> None:
 
 def print_next_steps(output: Path) -> None:
     """Print the next steps after the demo."""
-    heatmaps = " and ".join(str(path) for path in sorted(output.glob("templates/*/heatmap.png")))
     steps = {
-        "look at": heatmaps,
+        "look at": f"{output / 'report.html'}  (in any browser)",
         "compare": f"{command()} ui --store {output / 'store'}  (open `evaluate demo`)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
         "measure": "your own model: README.md, section 'Your own model'",

@@ -35,6 +35,7 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     assert "Passed balanced_labels. models:/toxicity_demo/2 is champion now" in result.output
     assert "bpsn_auc of gay is" in result.output
     assert "What to do next" in result.output
+    assert "report.html  (in any browser)" in result.output
 
 
 @pytest.mark.slow

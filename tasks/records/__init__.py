@@ -1,4 +1,4 @@
-"""The files that the pipeline writes: `report.json`, `verdict.json` and `summary.json`.
+"""The files that the pipeline writes: report, verdict, details and summary, as JSON.
 
 Steps pass these records to each other in the form in which they are written, so that the type
 checker finds a wrong key. A test compares the types with real files.
@@ -6,6 +6,15 @@ checker finds a wrong key. A test compares the types with real files.
 
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
+from biasgate.tasks.records.details import (
+    ClassScores,
+    Curves,
+    Details,
+    GroupRates,
+    GroupScores,
+    Rates,
+    Scores,
+)
 from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
     Bias,
@@ -72,17 +81,22 @@ __all__ = [
     "Cell",
     "CellAccuracy",
     "Choices",
+    "ClassScores",
     "Code",
     "Compared",
     "Context",
+    "Curves",
     "Decided",
     "Decision",
+    "Details",
     "Diagnoses",
     "DiagnosisRecord",
     "Errors",
     "EvaluationSetRecord",
     "Explained",
     "FileRecord",
+    "GroupRates",
+    "GroupScores",
     "Head",
     "JudgedNights",
     "JudgedSet",
@@ -98,10 +112,12 @@ __all__ = [
     "Overall",
     "PolicyRecord",
     "PowerMean",
+    "Rates",
     "RegisteredPolicy",
     "Report",
     "Result",
     "Rival",
+    "Scores",
     "Subgroup",
     "Summary",
     "Value",

@@ -7,10 +7,14 @@ import pytest
 from prefect import get_client
 from pydantic import ValidationError
 from support.contents import contents
+from support.html_page import read_page
 from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.reporting.model_card import shortened
+from biasgate.tasks.reporting.page.page import evaluation_page
+from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.page.writing import read_judged
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 CANDIDATES = ["words", "shifted"]
@@ -62,7 +66,9 @@ def test_the_report_equals_one_call_of_the_library(world, first, candidate):
 
 def test_reports_verdicts_and_the_summary_have_exactly_the_keys_of_their_types(first):
     names = check_records(first.output)
-    assert sorted(names) == sorted([*["report.json", "verdict.json"] * 2, "summary.json"])
+    assert sorted(names) == sorted(
+        [*["report.json", "verdict.json", "details.json"] * 2, "summary.json"]
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -148,6 +154,27 @@ def test_results_are_among_the_runs_artifacts(world, first):
     run = first.run("shifted on comments")
     listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id)}
     assert listed == FILES | {"bias_metrics.json"}
+
+
+def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, first):
+    run = first.run("evaluate small")
+    with world.gateway.run_files(run.info.run_id) as logged:
+        assert {one.name for one in logged.iterdir()} == {"report.html"}
+        page = (logged / "report.html").read_bytes()
+    assert page == (first.output / "report.html").read_bytes()
+    found = read_page(page)
+    names = [one.one("bdi").text for one in found.one("ul", class_="verdicts").find("li")]
+    assert names == CANDIDATES
+
+
+def test_the_page_can_be_made_again_from_what_was_published(first):
+    summary = first.read("summary.json")
+    judged = {
+        ("comments", one["candidate"]["name"]): read_judged(first.output, one)
+        for one in summary["verdicts"]
+    }
+    again = render(evaluation_page(summary, judged))
+    assert again == (first.output / "report.html").read_bytes()
 
 
 def marked(world, pairs):

@@ -11,6 +11,7 @@ from biasgate.tasks import records
 KINDS = {
     "report.json": records.Report,
     "verdict.json": records.Verdict,
+    "details.json": records.Details,
     "summary.json": records.Summary,
 }
 

@@ -25,14 +25,15 @@ from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.measured_rows import CANDIDATE
 from biasgate.tasks.measuring.arrays import CONFIDENCE
-from biasgate.tasks.records import Report, error_rates
-from biasgate.tasks.records.details import (
+from biasgate.tasks.records import (
     ClassScores,
     Curves,
     Details,
     GroupScores,
     Rates,
+    Report,
     Scores,
+    error_rates,
 )
 from biasgate.tasks.reporting.figures import PANELS
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from biasgate.tasks.records.details import ClassScores, GroupScores
+from biasgate.tasks.records import ClassScores, GroupScores
 from biasgate.tasks.reporting.page.numbers import plus_minus
 
 WIDTH, HEIGHT = 200, 60

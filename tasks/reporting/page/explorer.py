@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
-from biasgate.tasks.records.details import Curves, GroupRates, Rates
+from biasgate.tasks.records import Curves, GroupRates, Rates
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
 from biasgate.tasks.reporting.page.numbers import percent, plus_minus, points, thousandths
 

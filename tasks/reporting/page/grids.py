@@ -161,7 +161,7 @@ def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequen
         for name in shown
         for metric in SUBGROUP_METRICS
         for key in _ENDS
-        if status(metric, name) != "small"
+        if alone.of(metric, name) not in {"small", "insufficient"}  # whose intervals are wide
     ]
     axis = Axis.around_zero(ends, 0.05)
     level = 1 - compared["confidence"]

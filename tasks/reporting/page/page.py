@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.records import Choices, Report, Summary, Verdict
-from biasgate.tasks.records.details import Details
+from biasgate.tasks.records import Choices, Details, Report, Summary, Verdict
 from biasgate.tasks.reporting.page.grids import Grid, shown_rows, side_by_side
 from biasgate.tasks.reporting.page.numbers import count
 from biasgate.tasks.reporting.page.parts import Part, describe

@@ -10,8 +10,7 @@ from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
-from biasgate.tasks.records import Bias, Report, Result, Verdict, metric_cells
-from biasgate.tasks.records.details import Details, GroupScores
+from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
@@ -23,7 +22,7 @@ _TOLD = 8
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the policy, in words."""
+    """One check of the policy, in words; `rule` has the rule and what it compares with."""
 
     outcome: str
     word: str
@@ -207,7 +206,7 @@ def _check(one: Result) -> Check:
     if one["outcome"] not in {"pass", "skipped"}:
         word += " (only warns)" if one["action"] == "warn" else ""
         word += f" (waived by {one['waived_by']})" if one["waived_by"] else ""
-    return Check(one["outcome"], word, one["rule"], one["sentence"])
+    return Check(one["outcome"], word, f"{one['rule']} {one['kind']}", one["sentence"])
 
 
 def _worst(bias: Bias) -> Iterator[WorstRow]:

@@ -1,0 +1,123 @@
+"""Candidates judged on a few hundred rows: what the page of an evaluation is made from."""
+
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+from support.judging import TODAY, evidence_of, policy_of
+
+from bias_metrics import evaluate_bias
+from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.measuring import diagnosis
+from biasgate.tasks.reporting.page.details import measure_details
+
+RULES = (
+    {"metric": "auc", "scope": "overall", "floor": 0.6},
+    {"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "margin": 0.02},
+    {"metric": "negative_aeg", "scope": "each", "ceiling": 0.2},
+)
+
+
+def rows(names, *, empty=(), n=900, quality=1.0, shift=0.8, seed=5, champion=False):
+    """Rows whose first identity is treated worse than others; nothing mentions the empty ones."""
+    rng = np.random.default_rng(7)  # the same comments for every candidate
+    label = rng.random(n) < 0.4
+    members = {name: (rng.random(n) < 0.25) & (name not in empty) for name in names}
+    rng = np.random.default_rng(seed)
+    first = members[names[0]] & ~label
+    columns = {"id": pa.array([str(one) for one in range(n)]), "label": label}
+    columns |= {f"identity/{name}": one for name, one in members.items()}
+    scores = quality * label + rng.random(n)
+    columns["score/candidate"] = np.round(scores + shift * first, 3)
+    if champion:
+        columns["score/champion"] = np.round(scores, 3)
+    return columns
+
+
+def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, **options):
+    """Judge the scores of rows; return report, verdict and details, and write the evidence."""
+    folder.mkdir(parents=True, exist_ok=True)
+    background = options.pop("background", "outside_subgroup")
+    members = {
+        one.removeprefix("identity/"): mask
+        for one, mask in columns.items()
+        if one.startswith("identity/")
+    }
+    groups = [one for one, mask in members.items() if mask.any()]
+    choices = {
+        "label_threshold": 0.5,
+        "identity_rows": "rated",
+        "background": background,
+        "n_rows": columns["label"].size + 100,
+        "n_rows_rated": columns["label"].size,
+        "n_rows_measured": columns["label"].size,
+        "confidence": 0.95,
+        "n_clusters": None,
+        "source": {"source": "table", "files": {"rows.csv": "f" * 64}},
+    }
+    evidence = evidence_of(folder, columns, choices=choices, power_mean_groups=groups)
+    bias = evaluate_bias(
+        columns["label"],
+        columns["score/candidate"],
+        members,
+        power_mean_groups=groups,
+        background=background,
+        sample_weight=columns.get("weight"),
+    )
+    laid_out = SimpleNamespace(
+        record={"power_mean_groups": groups, "choices": choices},
+        array={"y_true": columns["label"], "y_score": columns["score/candidate"]}.__getitem__,
+        masks=lambda: members,
+        clusters=lambda: columns.get("cluster"),
+        has_weights="weight" in columns,
+    )
+    with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
+        explained = diagnosis.explain(laid_out, bias, threshold)
+    report = {
+        "schema_version": 1,
+        "evaluation_set": {"name": of_set, "digest": "5e7" * 20, "choices": choices},
+        "candidate": {"name": name, "kind": "scores", "digest": "ca" * 32},
+        "bias": bias.to_dict(),
+        **explained,
+        "warnings": [],
+    }
+    rivals = {}
+    if "score/champion" in columns:
+        rivals["champion"] = {"name": "old", "kind": "scores", "threshold": threshold}
+    verdict = build_verdict(
+        report, policy_of(*rules, **options), evidence, rivals, n_candidates=1, today=TODAY
+    )
+    return report, verdict, measure_details(report, EvidenceFile(evidence.path))
+
+
+def summary_of(judged, evaluation="models"):
+    """Return the summary of candidates that are no registered versions."""
+    decisions = {}
+    for _, verdict, _ in judged:
+        name = verdict["candidate"]["name"]
+        decisions[name] = {
+            "candidate": name,
+            "outcome": verdict["outcome"],
+            "promoted": False,
+            "champion_moved": False,
+            "rule": None,
+            "report_only": verdict["policy"]["report_only"],
+            "sentence": "Not a registered version: nothing to promote.",
+        }
+    return {
+        "evaluation": evaluation,
+        "outcome": "fail",
+        "outcome_of": list(decisions),
+        "report_only": False,
+        "run_id": "run",
+        "verdicts": [verdict for _, verdict, _ in judged],
+        "decisions": list(decisions.values()),
+        "sentences": [],
+    }
+
+
+def by_place(judged):
+    """Return judged candidates by set and name."""
+    return {(one[0]["evaluation_set"]["name"], one[0]["candidate"]["name"]): one for one in judged}

@@ -1,0 +1,180 @@
+"""Pages in a real browser without a network: they show, run and print, and names run nothing."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.judged import by_place, judge, rows, summary_of
+
+from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
+from biasgate.tasks.reporting.page.rendering import render
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+AXE = "axe-core@4.14.1"
+NAMES = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "[a](javascript:alert(1))",
+    "a|b",
+    "=cmd()",
+    "\u202egnp.exe",
+    "עברית",
+    "homosexual_gay_or_lesbian_and_a_name_that_is_far_too_long_for_any_column",
+]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Two candidates beside a champion; nothing mentions the last identity."""
+    folder = tmp_path_factory.mktemp("judged")
+    found = []
+    for seed, name in enumerate(("first", "second")):
+        columns = rows(NAMES, empty=NAMES[-1:], champion=True, shift=0.8 * (seed == 0), seed=seed)
+        found.append(judge(folder / name, columns, name=name))
+    return found
+
+
+@pytest.fixture(scope="module", params=["candidate", "evaluation"])
+def address(request, tmp_path_factory, judged):
+    """Address of a page in a file."""
+    path = tmp_path_factory.mktemp("pages") / "report.html"
+    page = candidate_page(*judged[0])
+    if request.param == "evaluation":
+        page = evaluation_page(summary_of(judged), by_place(judged))
+    path.write_bytes(render(page))
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} is missing")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script of axe-core, which only this test needs."""
+    if shutil.which("npm") is None:
+        pytest.skip("no npm to fetch axe-core with")
+    folder = tmp_path_factory.mktemp("axe")
+    fetched = subprocess.run(
+        ["npm", "pack", "--silent", AXE], cwd=folder, capture_output=True, timeout=120, check=False
+    )
+    if fetched.returncode:
+        pytest.skip(f"npm cannot fetch {AXE}: {fetched.stderr.decode()[-200:]}")
+    shutil.unpack_archive(folder / fetched.stdout.decode().strip(), folder, filter="data")
+    return folder / "package" / "axe.min.js"
+
+
+@pytest.fixture
+def opened(browser, address, tmp_path, request):
+    """A page opened without a network; it must neither run a name, nor ask, nor complain."""
+    made = []
+
+    def opened(**options):
+        context = browser.new_context(offline=True, **options)
+        page = context.new_page()
+        said = []
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda asked: said.append(asked.url) if asked.url != address else None)
+        page.goto(address)
+        made.append((context, page, said))
+        return page
+
+    yield opened
+    for number, (context, page, said) in enumerate(made):
+        page.screenshot(path=tmp_path / f"{request.node.name}-{number}.png", full_page=True)
+        assert said == []
+        context.close()
+
+
+def unfold(page):
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_fits_the_window_and_names_run_nothing(opened, width, scheme):
+    page = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    unfold(page)
+    wide = "[...document.querySelectorAll('body *')].filter(one => one.closest('.scroll') === null"
+    wide += " && one.getBoundingClientRect().right > innerWidth).map(one => one.outerHTML)"
+    assert page.evaluate(wide) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for name in NAMES[:2]:
+        playwright.expect(page.get_by_text(name, exact=True).first).to_be_attached()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong_for_readers_with_keyboard_or_screen_reader(opened, axe, scheme):
+    page = opened(color_scheme=scheme, bypass_csp=True)
+    unfold(page)
+    page.evaluate(axe.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [(one["id"], one["impact"]) for one in found["violations"]] == []
+
+
+def test_the_slider_moves_every_number_by_keyboard(opened):
+    page = opened()
+    unfold(page)
+    explorer = page.locator(".explorer").first
+    slider = explorer.get_by_role("slider")
+    table = explorer.locator("tbody")
+    before, start = table.inner_text(), slider.get_attribute("aria-valuetext")
+    slider.focus()
+    page.keyboard.press("Home")
+    assert slider.get_attribute("aria-valuetext") != start
+    assert explorer.locator(".threshold").inner_text() == slider.get_attribute("aria-valuetext")
+    missed = float(explorer.locator(".missed").inner_text().removesuffix("%"))
+    assert missed < 10  # nearly everything is flagged
+    assert table.inner_text() != before
+    explorer.get_by_role("button", name="the given threshold").click()
+    assert table.inner_text() == before
+
+
+def test_drawings_move_with_the_numbers(opened):
+    page = opened()
+    unfold(page)
+    explorer = page.locator(".explorer").first
+    drawn = "box => [...box.querySelectorAll('.dot')].map(one => one.getAttribute('d'))"
+    before = explorer.evaluate(drawn)
+    explorer.get_by_role("slider").focus()
+    page.keyboard.press("End")
+    assert explorer.evaluate(drawn) != before
+    assert not [one for one in explorer.evaluate(drawn) if re.search("NaN|undefined", one)]
+    explorer.get_by_role("button", name="the given threshold").click()
+    assert places(explorer.evaluate(drawn)) == pytest.approx(places(before), abs=0.3)
+
+
+def places(drawn):
+    """Where shapes start, in hundredths of the axis."""
+    return [float(re.match(r"M([\d.]+)", one)[1]) for one in drawn]
+
+
+def test_without_scripts_tables_show_and_controls_do_not(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator(".controls").first.is_hidden()
+    assert page.locator("#metrics table:visible").count()
+
+
+def test_paper_has_the_tables_and_no_controls(opened):
+    page = opened()
+    page.emulate_media(media="print")
+    assert page.locator("nav").is_hidden()
+    assert page.locator(".controls").first.is_hidden()
+    assert page.locator("#metrics .grid").first.is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
