@@ -15,6 +15,9 @@ from bias_metrics.raters.soft import SortedRows
 
 LEVELS = 200  # of scores: by rank, about equally many rows each
 _EXACT = 1e6  # fractions are told apart to this many parts
+_FREQUENT, _MOST_NUMBERS = 0.01, 8  # numbers of raters with terms of their own
+
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +35,11 @@ class VoteCells:
     common : float array of shape (c, 4)
         Hermite polynomials of degree 0 to 3 of the normal score of the cell's level, each with
         mean 0 and variance 1 over normal scores.
-    own : float array of shape (c, 2 G)
-        For each subgroup, 1 and the normal score in its cells, 0 in others.
+    kinds : float array of shape (c, k)
+        1 in the cells of each frequent number of raters but the most frequent one, 0 in others.
+    own : float array of shape (c, 2 (G + k))
+        For each subgroup and each of these numbers, 1 and the normal score in its cells, 0 in
+        others.
     """
 
     of_row: npt.NDArray[np.intp]
@@ -41,13 +47,14 @@ class VoteCells:
     toxic: Floats
     harmless: Floats
     common: Floats
+    kinds: Floats
     own: Floats
 
     @classmethod
     def of(
         cls,
         fraction: Floats,
-        n_raters: npt.NDArray[np.int64],
+        n_raters: Counts,
         rows: SortedRows,
         masks: Mapping[str, BoolArray],
     ) -> VoteCells:
@@ -61,10 +68,34 @@ class VoteCells:
         count = np.bincount(of_row).astype(np.float64)
         normal = _normal_scores((level[first] + 0.5) / min(LEVELS, n))
         common = _polynomials(normal)
-        own = [common[:, :2] * mask[first, None] for mask in masks.values()]
+        kinds = _by_number(n_raters, n_raters[first])
+        parts = [*(mask[first] for mask in masks.values()), *kinds]
+        own = [common[:, :2] * inside[:, None] for inside in parts]
+        nothing = common[:, :0]
         toxic = fraction[first] * n_raters[first]
         harmless = n_raters[first] - toxic
-        return cls(of_row, count, toxic, harmless, common, np.hstack([common[:, :0], *own]))
+        return cls(
+            of_row,
+            count,
+            toxic,
+            harmless,
+            common,
+            np.hstack([nothing, *(one[:, None] for one in kinds)]),
+            np.hstack([nothing, *own]),
+        )
+
+
+def _by_number(n_raters: Counts, of_cell: Counts) -> list[BoolArray]:
+    """Return which cells have each frequent number of raters, and which a rare one.
+
+    The most frequent number is left out: others are compared with it.
+    """
+    numbers, counts = np.unique(n_raters, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    frequent = [one for one in order[:_MOST_NUMBERS] if counts[one] >= _FREQUENT * n_raters.size]
+    rare = ~np.isin(of_cell, numbers[frequent])
+    found = [of_cell == numbers[one] for one in frequent[1:]]
+    return [*found, rare] if rare.any() else found
 
 
 def _distinct(

@@ -3,10 +3,11 @@
 A comment has an underlying fraction: the share of all raters who would call it toxic. Its votes
 are a sample of that. The model says how underlying fractions are distributed among comments with
 the same score and subgroups: a Beta distribution whose two exponents, and a third term that lets
-its shape depart from a Beta, are cubics in the normal score of the rank; each subgroup shifts the
-log-odds by an intercept and a slope. Fractions are on a grid that has the label threshold as one of
-its edges. The model is fitted by penalised maximum likelihood of the votes, and given its own
-votes each comment's fraction has a distribution of its own.
+its shape depart from a Beta, are polynomials in the normal score of the rank. Each subgroup, and
+each frequent number of raters, shifts the log-odds by an intercept and a slope. A number of raters
+also shifts the spread, since comments with more raters may be of another kind. Fractions are on a
+grid that has the label threshold as one of its edges. The model is fitted by penalised maximum
+likelihood of the votes. Given its own votes, each comment's fraction has a distribution of its own.
 
 Score and subgroups must be in the model. Redrawing labels from votes alone would make them
 independent of the score given the votes: each redrawn label has the noise of the votes twice, and
@@ -22,7 +23,7 @@ Statistical Science 9 (what an imputation must condition on).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 
@@ -38,6 +39,7 @@ _PRIOR = (
     1.0,
     0.5,
 )  # standard deviations of coefficients by degree, for terms of size 1 to 3
+_PAIRS = tuple(combinations_with_replacement(range(len(_COLUMNS)), 2))
 _STEPS, _CLOSE = 100, 1e-4
 _DAMPED = 1e-2
 
@@ -119,8 +121,10 @@ class VoteModel:
         self._terms = grid.terms
         self._designs = [cells.common[:, :k] for k in _COLUMNS]
         self._designs[0] = np.hstack([self._designs[0], cells.own])
-        own = _PRIOR[:2] * (cells.own.shape[1] // 2)
-        deviations = [*_PRIOR, *own, *_PRIOR[: _COLUMNS[1]], *_PRIOR[: _COLUMNS[2]]]
+        self._designs[1] = np.hstack([self._designs[1], cells.kinds])
+        own, kinds = _PRIOR[:2] * (cells.own.shape[1] // 2), _PRIOR[:1] * cells.kinds.shape[1]
+        first, second, third = (_PRIOR[:k] for k in _COLUMNS)
+        deviations = [*first, *own, *second, *kinds, *third]
         self._penalty = np.array(deviations) ** -2.0
         sizes = [one.shape[1] for one in self._designs]
         ends = np.cumsum([0, *sizes])
@@ -166,18 +170,22 @@ class VoteModel:
 
     def curvature(self, state: State) -> Floats:
         """Return minus the second derivative of the penalised log likelihood, shape (q, q)."""
+        less = self._covariances(state.before) - self._covariances(state.after)
         found = np.diag(self._penalty)
-        for a, first in enumerate(self._designs):
-            for b, second in enumerate(self._designs):
-                both = self._covariance(state.before, a, b) - self._covariance(state.after, a, b)
-                found[self._parts[a], self._parts[b]] += (
-                    first.T * (self.cells.count * both)
-                ) @ second
+        for at, (a, b) in enumerate(_PAIRS):
+            weighted = self._designs[a].T * (self.cells.count * less[:, at])
+            part = weighted @ self._designs[b]
+            found[self._parts[a], self._parts[b]] += part
+            if a != b:
+                found[self._parts[b], self._parts[a]] += part.T
         return found
 
-    def _covariance(self, shares: Floats, a: int, b: int) -> Floats:
-        of_a, of_b = self._terms[:, a], self._terms[:, b]
-        return np.asarray(shares @ (of_a * of_b) - (shares @ of_a) * (shares @ of_b))
+    def _covariances(self, shares: Floats) -> Floats:
+        """Return the covariance of each pair of terms in each cell, shape (c, pairs)."""
+        products = [self._terms[:, a] * self._terms[:, b] for a, b in _PAIRS]
+        means = shares @ np.column_stack([self._terms, *products])
+        both = [means[:, a] * means[:, b] for a, b in _PAIRS]
+        return np.asarray(means[:, len(_COLUMNS) :] - np.column_stack(both))
 
     def spread(self, best: State, clusters: Codes | None) -> Floats:
         """Return a root of the coefficients' covariance that allows for clusters, shape (q, q)."""

@@ -17,6 +17,7 @@ KINDS = Catalogue(
     own={
         "intersections": f"{_HERE}.intersections:IntersectionsAnalysis",
         "label_sensitivity": f"{_HERE}.label_sensitivity:LabelSensitivityAnalysis",
+        "label_noise": f"{_HERE}.label_noise:LabelNoiseAnalysis",
         "threshold_advice": f"{_HERE}.threshold_advice:ThresholdAdviceAnalysis",
         "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
         "agreement": f"{_HERE}.agreement:AgreementAnalysis",

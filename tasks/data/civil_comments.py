@@ -27,13 +27,15 @@ from biasgate.tasks.data.civil_comments_release import (
     KNOWN_ARCHIVES,
     LAYOUTS,
     OFFICIAL_URL,
+    RATER_COUNT,
     Identity,
     Label,
     Layout,
     Split,
 )
 from biasgate.tasks.data.download import download
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE
+from biasgate.tasks.data.rater_columns import to_raters
 from biasgate.tasks.data.source import SourceSettings
 
 SHORT = 100
@@ -60,6 +62,8 @@ class CivilCommentsSource(SourceSettings):
         Default: the test rows, whatever their splits are called.
     label : str
         `toxicity` or one of its subtypes.
+    raters : bool
+        Whether to keep the number of raters of each comment (`toxicity_annotator_count`).
     identities : list of str or "all"
         The ones to measure; the frozen set has all 24. Default: the nine of the Kaggle task.
     """
@@ -80,6 +84,7 @@ class CivilCommentsSource(SourceSettings):
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$", to_lower=True)] | None = None
     split: Annotated[list[Split], Field(min_length=1)] | None = None
     label: Label = "toxicity"
+    raters: bool = False
     identities: Literal["all"] | Annotated[tuple[Identity, ...], Field(min_length=1)] = JIGSAW_NINE
     _archive: dict[str, str] | None = PrivateAttr(default=None)
 
@@ -159,9 +164,10 @@ class CivilCommentsSource(SourceSettings):
         return available if self.identities == "all" else list(dict.fromkeys(self.identities))
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the frozen rows depend on."""
+        """Return what the frozen rows depend on; `raters` only if they are kept."""
         archive = {} if self._archive is None else {"archive": self._archive}
-        return super().provenance() | archive
+        known = super().provenance() | archive
+        return known if self.raters else {key: known[key] for key in known if key != "raters"}
 
     @property
     def _local(self) -> Path:
@@ -198,7 +204,8 @@ class CivilCommentsSource(SourceSettings):
 
     def _columns(self, path: Path) -> list[str]:
         split = ["split"] * self._chosen()[0].by_column
-        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *split]
+        raters = [RATER_COUNT] * self.raters
+        return ["id", "comment_text", self._label_column(path), *IDENTITIES, *raters, *split]
 
     def _label_column(self, path: Path) -> str:
         """Return the label's column: `train.csv` calls toxicity `target`."""
@@ -218,6 +225,8 @@ class CivilCommentsSource(SourceSettings):
         }
         if clustered:
             columns["cluster"] = reading.to_strings(chunk, "article_id", ids)
+        if self.raters:
+            columns[RATERS] = to_raters(chunk, RATER_COUNT, ids)
         for name in IDENTITIES:
             columns[IDENTITY + name] = reading.to_fractions(chunk, name, ids, nullable=True)
         columns[SLICE + "short"] = pc.less(pc.utf8_length(text), SHORT)

@@ -59,6 +59,8 @@ Label = Literal[
     "threat",
     "sexual_explicit",
 ]
+RATER_COUNT = "toxicity_annotator_count"
+"""How many raters were asked about toxicity and its subtypes."""
 Split = Literal["train", "val", "test", "test_public", "test_private"]
 
 _HOME = "https://storage.googleapis.com/jigsaw-unintended-bias-in-toxicity-classification"

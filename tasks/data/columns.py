@@ -8,11 +8,21 @@ import pyarrow.compute as pc
 from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
+from biasgate.tasks.data.rater_columns import MOST_RATERS
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
-_OPTIONAL = {"text": pa.large_string(), "cluster": pa.string(), WEIGHT: pa.float64()}
+_OPTIONAL = {
+    "text": pa.large_string(),
+    "cluster": pa.string(),
+    WEIGHT: pa.float64(),
+    RATERS: pa.float64(),
+}
+_RANGES = {
+    WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
+    RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
+}
 _BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
 
 
@@ -30,7 +40,8 @@ def conformed(chunk: pa.Table, name: str) -> pa.Table:
     ------
     InputError
         If it is no table, a column is missing, unknown or of another type, a required value is
-        missing, a fraction is outside [0, 1] or a weight below 0 or infinite.
+        missing, a fraction is outside [0, 1], a weight below 0 or infinite, or a number of raters
+        is below 1 or not whole.
     """
     of = f"the source of evaluation set {name!r}"
     if not isinstance(chunk, pa.Table):
@@ -65,8 +76,11 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
         msg = f"{of} must yield a {column!r} for every row; {values.null_count} rows have none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
-        most, rule = (MAX_WEIGHT, "at least 0") if column == WEIGHT else (1.0, "between 0 and 1")
-        outside = pc.invert(pc.and_(pc.greater_equal(values, 0.0), pc.less_equal(values, most)))
+        least, most, rule = _RANGES.get(column, (0.0, 1.0, "between 0 and 1"))
+        inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+        if column == RATERS:
+            inside = pc.and_(inside, pc.equal(values, pc.floor(values)))
+        outside = pc.invert(inside)
         if pc.any(outside).as_py():
             at = pc.index(outside, True).as_py()
             where = place(column=column, id=chunk["id"][at])

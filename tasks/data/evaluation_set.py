@@ -10,6 +10,7 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `label`             double         fraction of raters, 0 to 1
 `cluster`           string         optional; rows of one cluster are not independent
 `weight`            double         optional; at least 0, a row of weight 0 does not count
+`raters`            double         optional; number of raters behind the label, at least 1
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
 `slice/<name>`      bool           optional; membership of a slice such as short comments
 ==================  =============  =======================================================
@@ -35,7 +36,7 @@ from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
-IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
+IDENTITY, SLICE, WEIGHT, RATERS = "identity/", "slice/", "weight", "raters"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000

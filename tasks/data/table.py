@@ -16,9 +16,10 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.list_columns import refuse_lists
+from biasgate.tasks.data.rater_columns import to_label_of_votes, to_raters
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import Matching, TermMatcher
 from biasgate.tasks.data.weight_column import to_weights
@@ -50,6 +51,10 @@ class TableSource(SourceSettings):
         Columns of the comment and of the cluster (article, thread, template).
     weight : str, optional
         Column of the weight of each row; `weight_kind` says what it means.
+    raters : str, optional
+        Column of how many raters each label rests on.
+    votes : str, optional
+        Column of how many of them said toxic; then there is no `label`.
     identities : list or dict, optional
         Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
     terms : list or dict, optional
@@ -74,6 +79,8 @@ class TableSource(SourceSettings):
     text: str | None = None
     cluster: str | None = None
     weight: str | None = None
+    raters: str | None = None
+    votes: str | None = None
     identities: dict[str, str] = Field(default_factory=dict)
     terms: Terms = Field(default_factory=dict)
     matching: Matching = "longest"
@@ -113,6 +120,12 @@ class TableSource(SourceSettings):
         if self.text is not None and self.text == self.id:
             msg = f"`id` and `text` must be different columns; both are {self.id!r}"
             raise ValueError(msg)
+        if self.votes is not None and self.raters is None:
+            msg = "`votes` are counted out of all raters: name the column of these with `raters`"
+            raise ValueError(msg)
+        if self.votes is not None and {"label", "label_values"} & self.model_fields_set:
+            msg = "give `label`, or `votes` with `raters`, not both"
+            raise ValueError(msg)
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
@@ -137,8 +150,9 @@ class TableSource(SourceSettings):
         reading.require_columns(self.path, self._columns(), self.separator)
 
     def provenance(self) -> dict[str, Any]:
-        """Return what the frozen rows depend on; separator and weight only if they are set."""
-        unset = {name for name in ("separator", "weight") if getattr(self, name) is None}
+        """Return what the frozen rows depend on; some options only if they are set."""
+        names = ("separator", "weight", "raters", "votes")
+        unset = {name for name in names if getattr(self, name) is None}
         return {key: value for key, value in super().provenance().items() if key not in unset}
 
     def split_name(self) -> str:
@@ -167,7 +181,8 @@ class TableSource(SourceSettings):
         return {} if self._matcher is None else {"unmatched_terms": self._matcher.unmatched()}
 
     def _columns(self) -> list[str]:
-        wanted = [self.id, self.label, self.text, self.cluster, self.weight]
+        label = self.label if self.votes is None else self.votes
+        wanted = [self.id, label, self.text, self.cluster, self.weight, self.raters]
         wanted += [*self.identities.values(), *self.slices.values()]
         return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
 
@@ -176,12 +191,15 @@ class TableSource(SourceSettings):
         columns = {"id": ids}
         if self.text is not None:
             columns["text"] = reading.to_text(chunk, self.text, ids)
-        columns["label"] = self._labels(chunk, ids)
+        raters = None if self.raters is None else to_raters(chunk, self.raters, ids)
+        columns["label"] = self._labels(chunk, ids, raters)
         if self.cluster is not None:
             columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
         if self.weight is not None:
             whole = self.weight_kind == "frequency"
             columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
+        if raters is not None:
+            columns[RATERS] = raters
         for name, column in self.identities.items():
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
@@ -194,7 +212,9 @@ class TableSource(SourceSettings):
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
         return pa.table(columns)
 
-    def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> pa.Array:
+    def _labels(self, chunk: reading.Chunk, ids: pa.Array, raters: pa.Array | None) -> pa.Array:
+        if self.votes is not None and self.raters is not None:
+            return to_label_of_votes(chunk, self.votes, raters, self.raters, ids)
         if self.label_values is not None:
             return reading.to_mapped(chunk, self.label, ids, self.label_values)
         reading.refuse_words(chunk, self.label)

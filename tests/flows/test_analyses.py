@@ -16,6 +16,7 @@ LABELS = [0.0, 0.4, 0.6, 1.0]
 ASKED = [
     "intersections",
     "label_sensitivity",
+    {"kind": "label_noise", "draws": 2},
     {"kind": "threshold_advice", "min_recall": 0.3, "min_precision": 0.3},
     {"kind": "agreement", "terms": {"gay": [COMMENT]}},
 ]
@@ -29,10 +30,11 @@ def home(tmp_path_factory, prefect_server):
     rows = pd.read_csv(folder / "rows.csv")
     at = np.arange(len(rows))
     rows["deaf"] = at // 2 % 2
+    rows["asked"] = 5
     rows["label"] = np.array(LABELS)[at % 2 + 2 * rows["label"]]
     rows.to_csv(folder / "rows.csv", index=False)
     content = yaml.safe_load(FILE)
-    content["evaluation_sets"][0]["identities"] = ["gay", "deaf"]
+    content["evaluation_sets"][0] |= {"identities": ["gay", "deaf"], "raters": "asked"}
     (folder / "plain.yaml").write_text(yaml.safe_dump(content))
     (folder / "asked.yaml").write_text(yaml.safe_dump(content | {"analyses": ASKED}))
     counterfactual = {"kind": "counterfactual", "sets": ["rows"]}
@@ -72,7 +74,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     report = json.loads(read(home, "asked"))
     sentences = [text for one in report["analyses"].values() for text in one["sentences"]]
     card = read(home, "asked", "model_card.md")
-    assert len(sentences) == 5
+    assert len(sentences) == 9
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done

@@ -48,7 +48,10 @@ def draw_comments(rng, n, world="logistic", n_clusters=None, small=0.04):
 
 
 def true_numbers(world, m, n=400_000):
-    """Return every number of each reading for so many comments that chance hardly matters."""
+    """Return every number of each reading for so many comments that chance hardly matters.
+
+    Each comment has one of the numbers of raters in `m`.
+    """
     rng = np.random.default_rng(0)
     fraction, score, groups, _ = draw_comments(rng, n, world)
     rows = SortedRows.of(score)
@@ -56,7 +59,8 @@ def true_numbers(world, m, n=400_000):
     def hard(labels):
         return numbers_of(evaluate_bias(labels, score, groups, intervals=False))
 
-    panel = rng.binomial(m, fraction) >= 0.5 * m
+    raters = rng.choice(m, n)
+    panel = rng.binomial(raters, fraction) >= 0.5 * raters
     request = Request.of(fraction >= 0.5, score, groups)
     expected = numbers_of(expected_report(pairs_of(request, rows, fraction), request))
     return {"panel": hard(panel), "expected": expected, "consensus": hard(fraction >= 0.5)}

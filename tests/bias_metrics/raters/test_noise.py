@@ -10,6 +10,7 @@ from support.rated import draw_comments, expected_numbers
 
 from bias_metrics import MetricValue, evaluate_bias, label_noise
 from bias_metrics.metrics import AUCS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.raters import cells
 from bias_metrics.raters import votes as fitting
 from bias_metrics.raters.imputed import combined, mean_of, share_of
 from bias_metrics.raters.results import numbers_of
@@ -142,6 +143,26 @@ def test_new_panels_of_the_model_have_the_auc_of_the_panel_and_redrawn_fractions
     ]
     assert found.redrawn["auc"].value == pytest.approx(panel, abs=0.006)
     assert np.mean(naive) < panel - 0.02
+
+
+def test_comments_with_more_raters_may_be_of_another_kind(monkeypatch):
+    rng = np.random.default_rng(6)
+    fraction, scores, _, _ = draw_comments(rng, 4000, "beta")
+    hard = rng.random(4000) < 0.3
+    fraction[hard], scores[hard] = rng.beta(8, 8, hard.sum()), rng.normal(-1, 1, hard.sum())
+    raters = np.where(hard, 7, 3)
+    raters[:8] = 50
+    votes = rng.binomial(raters, fraction) / raters
+    true = evaluate_bias(fraction >= 0.5, scores, {}, intervals=False).overall.auc.value
+
+    def consensus():
+        return noise(votes, raters, scores, {}, n_draws=10).consensus[OVERALL].value
+
+    with_kinds = consensus()
+    monkeypatch.setattr(cells, "_by_number", lambda *_: [])
+    alike = consensus()
+    assert with_kinds.low < true < with_kinds.high
+    assert not alike.low < true < alike.high
 
 
 def test_draws_are_combined_by_rubins_rules():

@@ -1,0 +1,115 @@
+"""How much of every number depends on the raters who happened to be asked."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from bias_metrics import LabelNoise, RatedValue, label_noise
+from bias_metrics.raters.soft import FINAL, OVERALL, Key
+from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
+from biasgate.tasks.data.evaluation_set import RATERS, WEIGHT, EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.arrays import CONFIDENCE
+
+
+class LabelNoiseAnalysis(Analysis):
+    """The metrics if other raters had been asked, and the part of each interval due to raters.
+
+    Attributes
+    ----------
+    draws : int
+        Draws of the labels for the `consensus` reading, at least 2.
+    seed : int
+        Of the draws: the same seed gives the same numbers.
+    """
+
+    kind: Literal["label_noise"]
+    draws: Annotated[int, Field(ge=2, le=1000)] = 20
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
+        """Refuse a set without numbers of raters, with weights or with a threshold of 1."""
+        if RATERS not in frozen.columns:
+            self.refuse(frozen, "the number of raters of each comment", "name it with `raters`")
+        if WEIGHT in frozen.columns:
+            self.refuse(frozen, "no weights", "its rows have some")
+        if source.label_threshold >= 1:
+            self.refuse(frozen, "a `label_threshold` below 1", f"it is {source.label_threshold:g}")
+
+    def analyse(self, rows: MeasuredRows) -> Findings:
+        """Measure the comments under three readings of their votes."""
+        found = label_noise(
+            rows.column("label"),
+            rows.column(RATERS),
+            rows.y_score,
+            rows.masks,
+            rng=np.random.default_rng(self.seed),
+            threshold=rows.source.label_threshold,
+            n_draws=self.draws,
+            power_mean_groups=rows.groups,
+            confidence=CONFIDENCE,
+            clusters=rows.clusters,
+            background=rows.background,
+        )
+        return Findings(found.to_dict(), tuple(sentences_of(found)), found.rows())
+
+
+def sentences_of(found: LabelNoise) -> list[str]:
+    """Say what comes from raters, what other readings give, and whether the model fits."""
+    raters, agreement = found.raters, found.agreement.value
+    few, many = raters["least"], raters["most"]
+    told = f"Comments have {few:g} raters" if few == many else f"Comments have {few:g} to {many:g}"
+    told += "" if few == many else f" raters (median {raters['median']:g})"
+    if agreement is not None:
+        told += f"; two raters of a comment agree in {agreement:.0%} of cases"
+    read = (
+        f"By the label of one rater chosen at random: {_both(found.expected.numbers)}. By the "
+        f"majority of all raters, as far as a model can tell: {_both(found.consensus.numbers)}."
+    )
+    return [f"{told}.", _of_raters(found), read, *_fit(found)]
+
+
+def _of_raters(found: LabelNoise) -> str:
+    """Say how much of each interval comes from raters."""
+    numbers = found.panel.numbers
+    if numbers[OVERALL].rater_share.value is None:
+        reason = numbers[OVERALL].rater_share.reason
+        return f"How much of each interval comes from raters is unknown: {reason}."
+    told = f"Of the variance behind each interval, raters cause {_share(numbers[OVERALL])} for the "
+    told += "overall AUC"
+    if numbers[FINAL].rater_share.value is not None:
+        told += f" and {_share(numbers[FINAL])} for the final score"
+    known = {
+        key: share
+        for key, one in numbers.items()
+        if key[0] is not None and (share := one.rater_share.value) is not None
+    }
+    if known:
+        worst = max(known, key=lambda key: known[key])
+        told += f"; the most for {worst[1]} of {worst[0]}: {known[worst]:.0%}"
+        less = 1 - math.sqrt(1 - known[worst])
+        told += f". Without it, that interval would be {less:.0%} shorter"
+    return f"{told}."
+
+
+def _fit(found: LabelNoise) -> list[str]:
+    panel, redrawn = found.panel[OVERALL].value, found.redrawn["auc"].value
+    if redrawn is None or panel.value is None or panel.std_error is None:
+        return []
+    told = f"New panels drawn from that model have an overall AUC of {redrawn:.3f}, the real ones "
+    told += f"{panel.value:.3f}"
+    if abs(redrawn - panel.value) > panel.std_error:
+        return [f"{told}: it does not fit well, so do not rely on its numbers."]
+    return [f"{told}."]
+
+
+def _both(numbers: dict[Key, RatedValue]) -> str:
+    return f"overall AUC {numbers[OVERALL].value}, final score {numbers[FINAL].value}"
+
+
+def _share(one: RatedValue) -> str:
+    return format(one.rater_share, ".0%")
