@@ -40,8 +40,6 @@ from biasgate.tasks.gating.policy import read_policy
 NIGHTS = 20
 MARGIN, CONFIDENCE = 0.05, 0.9  # two-sided: each bound errs in 5 of 100
 _NORMAL = NormalDist()
-_SEPARATION = math.sqrt(2) * _NORMAL.inv_cdf(0.93)
-_LOWER = _SEPARATION - math.sqrt(2) * _NORMAL.inv_cdf(0.93 - MARGIN)
 Night = dict[str, Any]
 
 
@@ -59,6 +57,8 @@ class Situation:
         Rows of a night; if `unequal`, the median.
     group, toxic : float
         Share of the group, and of toxic rows; in the first night, if the group `grows`.
+    auc : float
+        The champion's.
     unequal, clustered, grows : bool
         Whether nights differ in size (lognormal, standard deviation 1), whether rows come in
         threads of about five with a correlation of .3, and whether the group's share grows from
@@ -70,6 +70,7 @@ class Situation:
     n_rows: int = 300
     group: float = 0.25
     toxic: float = 0.25
+    auc: float = 0.93
     unequal: bool = False
     clustered: bool = False
     grows: bool = False
@@ -81,6 +82,9 @@ SITUATIONS = (
     Situation("rows in threads", clustered=True),
     Situation("two toxic comments of the group a night", "bnsp_auc", group=0.05, toxic=0.13),
     Situation("a group that grows from 1 % to half", group=0.01, grows=True),
+    Situation(
+        "two toxic comments a night, AUC .995", "bnsp_auc", group=0.05, toxic=0.13, auc=0.995
+    ),
 )
 
 
@@ -96,8 +100,9 @@ def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]
         own = math.sqrt(0.1) * rng.standard_normal((2, n))
         of_toxic = situation.metric == "bnsp_auc"
         moved = (labels if of_toxic else ~labels) & group
-        scores = common + own + _SEPARATION * labels
-        scores[0] += (-_LOWER if of_toxic else _LOWER) * moved
+        apart, lower = _separation(situation.auc), _separation(situation.auc - MARGIN)
+        scores = common + own + apart * labels
+        scores[0] += (lower - apart if of_toxic else apart - lower) * moved
         yield {
             "id": 1_000_000 * number + np.arange(n),
             "y_true": labels,
@@ -105,6 +110,11 @@ def nights_of(situation: Situation, rng: np.random.Generator) -> Iterator[Night]
             "y_score_b": scores[1],
             "subgroups": {"group": group},
         } | ({"clusters": 1000 * number + threads} if situation.clustered else {})
+
+
+def _separation(auc: float) -> float:
+    """Return how many standard deviations the classes are apart."""
+    return math.sqrt(2) * _NORMAL.inv_cdf(auc)
 
 
 def _with_threads(
