@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.gating.evidence import NIGHT, RECORD, EvidenceFile
+from biasgate.tasks.gating.evidence import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
 from biasgate.tasks.records import JudgedNights, NightRecord, NightsRecord
 
 BOUND = "normal mixture"
@@ -42,15 +42,22 @@ def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
         return "earlier rows were not kept to be pooled"
     if now["scores"].get("candidate") != then["scores"].get("candidate"):
         return "the candidate is another one"
-    for role in ("champion", "reference"):
-        if now["scores"].get(role) != then["scores"].get(role):
+    for role in RIVALS:
+        if now["scores"].get(role) != then["scores"].get(role) and not _is_itself(role, tonight):
             return f"the {role} is another one"
     first, second = ({key: one["choices"].get(key) for key in _SAME_CHOICES} for one in (now, then))
     if first != second or now["power_mean_groups"] != then["power_mean_groups"]:
         return "options of the set are others"
-    if _types(tonight) != _types(earlier):
+    rivals = [SCORE + role for role in RIVALS if _is_itself(role, tonight)]
+    if _types(tonight, rivals) != _types(earlier, rivals):
         return "the set has other columns"
     return None
+
+
+def _is_itself(role: str, evidence: EvidenceFile) -> bool:
+    """Say whether the candidate is its own rival, as a champion is that is judged again."""
+    scores = evidence.record["scores"]
+    return role in scores and scores[role] == scores["candidate"]
 
 
 def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> EvidenceFile:
@@ -61,7 +68,8 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     tonight : EvidenceFile
         Tonight's rows. Rows of earlier nights in it, from a run that was stopped, are replaced.
     earlier : EvidenceFile or None
-        The rows of the nights before; if the last of these is tonight, it counts once.
+        The rows of the nights before; if the last of these is tonight, it counts once. Where the
+        candidate is its own rival now, the rival's scores of these rows are the candidate's.
     began : str
         Why the first of these nights was the first.
 
@@ -77,18 +85,17 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     """
     record = tonight.record
     rows = _rows_of_last(tonight)
-    before, each = _before(earlier, record["set_digest"])
+    before, digests = _before(earlier, record["set_digest"])
+    rows = rows.append_column(NIGHT, _constant(len(digests) + 1, rows.num_rows))
     if before is not None:
-        _refuse_known_rows(rows, before, len(each))
-    night: NightRecord = {
-        "set_digest": record["set_digest"],
-        "n_rows": rows.num_rows,
-        "rows_digest": _digest(rows),
-    }
-    nights: NightsRecord = {"began": began, "each": [*each, night]}
-    rows = rows.append_column(NIGHT, _constant(len(nights["each"]), rows.num_rows))
-    if before is not None:
+        _refuse_known_rows(rows, before, len(digests))
+        for role in RIVALS:
+            if _is_itself(role, tonight):
+                before = _with_column(before, SCORE + role, before[SCORE + "candidate"])
         rows = pa.concat_tables([before.select(rows.column_names), rows])
+    sets = [*digests, record["set_digest"]]
+    each = [_night(rows, at, of_set) for at, of_set in enumerate(sets, start=1)]
+    nights: NightsRecord = {"began": began, "each": each}
     metadata = {RECORD: json.dumps({**record, "nights": nights})}
     with whole_file(tonight.path) as temporary:
         pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
@@ -107,14 +114,13 @@ def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
     if nights is None:
         return None
     rows = _whole(evidence)
-    each, number = nights["each"], as_numpy(rows[NIGHT])
+    each = nights["each"]
     if not each or each[-1]["set_digest"] != evidence.record["set_digest"]:
         msg = "the last of the nights in the evidence must be that of the evaluated set; it is not."
         raise InputError(msg)
     known = sum(one["n_rows"] for one in each)
     for at, one in enumerate(each, start=1):
-        of_night = rows.filter(pa.array(number == at)).drop_columns([NIGHT])
-        if (of_night.num_rows, _digest(of_night)) != (one["n_rows"], one["rows_digest"]):
+        if _night(rows, at, one["set_digest"]) != one:
             msg = f"the rows of night {at} must be those that the evidence names; they are not."
             raise InputError(msg)
     pairs = pa.table({"id": rows["id"], NIGHT: rows[NIGHT]}).group_by(["id", NIGHT]).aggregate([])
@@ -130,18 +136,27 @@ def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
     }
 
 
-def _before(
-    earlier: EvidenceFile | None, set_digest: str
-) -> tuple[pa.Table | None, list[NightRecord]]:
-    """Return the rows and nights before tonight's set."""
+def _before(earlier: EvidenceFile | None, set_digest: str) -> tuple[pa.Table | None, list[str]]:
+    """Return the rows of the nights before tonight's set, and the digests of their sets."""
     if earlier is None:
         return None, []
-    each = earlier.record["nights"]["each"]
+    digests = [one["set_digest"] for one in earlier.record["nights"]["each"]]
     rows = _whole(earlier)
-    if each[-1]["set_digest"] == set_digest:
-        each = each[:-1]
-        rows = rows.filter(pc.less_equal(rows[NIGHT], len(each)))
-    return (rows, each) if each else (None, [])
+    if digests[-1] == set_digest:
+        digests = digests[:-1]
+        rows = rows.filter(pc.less_equal(rows[NIGHT], len(digests)))
+    return (rows, digests) if digests else (None, [])
+
+
+def _night(rows: pa.Table, number: int, set_digest: str) -> NightRecord:
+    """Return the record of one night, from the rows of all."""
+    found = rows.filter(pc.equal(rows[NIGHT], number)).drop_columns([NIGHT])
+    return {"set_digest": set_digest, "n_rows": found.num_rows, "rows_digest": _digest(found)}
+
+
+def _with_column(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
+    known = rows.drop_columns([name]) if name in rows.column_names else rows
+    return known.append_column(name, values)
 
 
 def _refuse_known_rows(rows: pa.Table, before: pa.Table, n_nights: int) -> None:
@@ -175,9 +190,9 @@ def _constant(value: int, n_rows: int) -> pa.Array:
     return pa.array(np.full(n_rows, value, dtype=np.int32))
 
 
-def _types(evidence: EvidenceFile) -> Mapping[str, Any]:
+def _types(evidence: EvidenceFile, apart_from: Sequence[str]) -> Mapping[str, Any]:
     schema = pq.read_schema(evidence.path)
-    return {field.name: field.type for field in schema if field.name != NIGHT}
+    return {one.name: one.type for one in schema if one.name not in {NIGHT, *apart_from}}
 
 
 def _digest(rows: pa.Table) -> str:

@@ -12,7 +12,6 @@ POLICY = """\
 version: 1
 name: fresh
 allow_first: true
-promote: never
 rules:
   - {metric: auc, scope: overall, floor: 0.75, margin: 0.05}
   - {metric: bpsn_auc, scope: [gay], floor: 0.5, min_negatives: 60}
@@ -104,7 +103,7 @@ def test_the_report_is_of_the_last_night_alone(home):
 
 def test_the_verdict_verifies(home):
     del home
-    code, text = run("verify", "toxicity", "1")
+    code, text = run("verify", "toxicity")
     assert "recomputing the verdict on comments gives the same one (pass)" in text
     assert code == 0
 

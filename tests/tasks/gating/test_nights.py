@@ -176,6 +176,23 @@ def test_what_begins_a_new_sequence_of_nights(tmp_path, change, reason):
     assert (found is None) if reason is None else found.startswith(reason)
 
 
+@pytest.mark.parametrize("had_champion", [True, False])
+def test_a_candidate_that_became_champion_is_judged_by_all_its_nights(tmp_path, had_champion):
+    columns, scores = columns_of(1), {"candidate": "itself", "champion": "another"}
+    if not had_champion:
+        del columns["score/champion"], scores["champion"]
+    earlier = pool(night(tmp_path, 1, columns, scores=scores), None, "it was new")
+    own = dict.fromkeys(("candidate", "champion"), "itself")
+    columns = columns_of(2)
+    columns["score/champion"] = columns["score/candidate"]
+    tonight = night(tmp_path, 2, columns, scores=own)
+    assert new_because(tonight, earlier) is None
+    verdict = verdict_of(pool(tonight, earlier, "it was new"), 2)
+    assert verdict["nights"]["number"] == 2
+    assert [one["outcome"] for one in verdict["results"]] == ["pass", "pass"]
+    assert {(one["low"], one["high"]) for one in verdict["results"]} == {(0.0, 0.0)}
+
+
 def test_other_columns_begin_a_new_sequence(tmp_path):
     earlier = pooled(tmp_path, 1)
     columns = columns_of(2) | {"identity/deaf": np.zeros(400, dtype=bool)}
