@@ -203,23 +203,9 @@ def test_another_number_of_candidates_begins_anew_only_where_it_is_corrected_for
     assert again["nights"]["began"] == "the number of candidates is another one"
 
 
-def test_other_options_begin_anew(nights):
-    nights.judge(1)
-    again = nights.judge(2, choices=CHOICES | {"planned_rows": 5})
-    assert again["nights"]["began"] == "options of the set are others"
-
-
 def test_a_pooled_verdict_whose_rows_were_changed_does_not_verify(nights):
     nights.judge(1)
     nights.judge(2)
     edit_json(nights.of_last("verdict.json"), lambda one: one["nights"].update(n_rows=300))
     wrong = {one.what for one in nights.findings() if not one.holds}
     assert wrong == {"attestation", "tags"}
-
-
-def test_evidence_of_pooled_nights_is_kept_whole_with_each_verdict(nights):
-    nights.judge(1)
-    verdict = nights.judge(2)
-    evidence = EvidenceFile(nights.of_last(FILE))
-    assert evidence.digest == verdict["evidence_digest"]
-    assert np.unique(evidence.column("night")).tolist() == [1, 2]
