@@ -76,7 +76,7 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     if report["thresholds"]:
         found["curves"] = _curves(report, evidence, shown)
     if "champion" in evidence.roles:
-        compared = evidence.measure([(None, CONFIDENCE)])[None, CONFIDENCE].champion
+        compared = evidence.measure_set(CONFIDENCE).champion
         assert compared is not None  # noqa: S101 - the evidence has its scores
         found["champion"] = dict(compared)
     return found

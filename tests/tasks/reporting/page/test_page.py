@@ -287,3 +287,17 @@ def test_the_digests_of_a_verdict_are_there_to_reproduce_it(judged, page):
         assert judged[1][key] in text
     assert judged[1]["policy"]["digest"] in text
     assert judged[1]["code"]["version"] in text
+
+
+def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
+    report, verdict, details = judged
+    nights = {
+        "number": 3,
+        "n_rows": 2700,
+        "planned_rows": 5000,
+        "bound": "b",
+        "began": "",
+        "each": [],
+    }
+    found = page_of((report, {**verdict, "nights": nights}, details))
+    assert "all 2,700 comments of 3 nights" in found.one("section", id="verdict").text
