@@ -101,6 +101,17 @@ def test_every_difference_from_the_champion_is_the_librarys(judged, page):
     assert "●" in grid["gay"]["BPSN AUC"].text
 
 
+def test_a_difference_that_holms_adjustment_does_not_show_has_no_dot(judged):
+    report, verdict, details = judged
+    cells = details["champion"]["subgroups"]["gay"]
+    doubtful = {**cells, "bpsn_auc": {**cells["bpsn_auc"], "p_holm": 0.06}}
+    subgroups = {**details["champion"]["subgroups"], "gay": doubtful}
+    champion = {**details["champion"], "subgroups": subgroups}
+    found = page_of((report, verdict, {**details, "champion": champion}))
+    grid = grid_of(found.one("section", id="champion").one("table", class_="grid"))
+    assert "●" not in grid["gay"]["BPSN AUC"].text
+
+
 def test_what_got_worse_is_listed_with_its_bound(judged, page):
     [table, _] = page.one("section", id="champion").find("table")
     worsened = judged[1]["worsened"]
