@@ -17,7 +17,7 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.request import excluded_rows
 from bias_metrics.report.worst import worst_first
-from bias_metrics.thresholds.errors import as_compared
+from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_cells import Gap
 from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
@@ -76,7 +76,7 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     if report["thresholds"]:
         found["curves"] = _curves(report, evidence, shown)
     if "champion" in evidence.roles:
-        compared = evidence.measure([(None, CONFIDENCE)])[None, CONFIDENCE].champion
+        compared = evidence.measure_set(CONFIDENCE).champion
         assert compared is not None  # noqa: S101 - the evidence has its scores
         found["champion"] = dict(compared)
     return found
@@ -155,7 +155,7 @@ def _curves(report: Report, evidence: EvidenceFile, shown: list[str]) -> Curves:
     rows = RateRows.of(labels, members, CONFIDENCE, known.clusters, "outside_subgroup")
     # Identities that are not shown are outside the common background too.
     rows = replace(rows, excluded=excluded_rows(evidence.background, known.members))
-    decided = [[scores >= as_compared(np.array(one), scores.dtype)] for one in thresholds]
+    decided = [[flagged(scores, one)] for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     for name, metric, gap in rows.compare(decided):
         subgroups[name][RATE_OF_GAP[metric]] = _shares(gap, len(thresholds))

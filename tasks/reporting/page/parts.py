@@ -136,6 +136,7 @@ class Part:
     diagnosed: tuple[Diagnosed, ...]
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
     remarks: tuple[str, ...]
+    pooled: str
     digests: tuple[tuple[str, str], ...]
 
 
@@ -163,6 +164,7 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
             (kind.replace("_", " "), tuple(one["sentences"])) for kind, one in analyses.items()
         ),
         remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
+        pooled=_pooled(verdict),
         digests=tuple(_digests(report, verdict)),
     )
 
@@ -260,6 +262,17 @@ def _panel(name: str, scores: GroupScores) -> Panel:
 
 def _short(value: float) -> str:
     return plus_minus(f"{value:.3g}")
+
+
+def _pooled(verdict: Verdict) -> str:
+    """Return which comments the verdict is about, if they are more than those of the set."""
+    nights = verdict.get("nights")
+    if nights is None or nights["number"] == 1:
+        return ""
+    return (
+        f"The verdict is about all {nights['n_rows']:,} comments of {nights['number']} nights. "
+        "Numbers and drawings of this page are about those of the last night alone."
+    )
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:

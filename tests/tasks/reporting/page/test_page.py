@@ -101,6 +101,17 @@ def test_every_difference_from_the_champion_is_the_librarys(judged, page):
     assert "●" in grid["gay"]["BPSN AUC"].text
 
 
+def test_a_difference_that_holms_adjustment_does_not_show_has_no_dot(judged):
+    report, verdict, details = judged
+    cells = details["champion"]["subgroups"]["gay"]
+    doubtful = {**cells, "bpsn_auc": {**cells["bpsn_auc"], "p_holm": 0.06}}
+    subgroups = {**details["champion"]["subgroups"], "gay": doubtful}
+    champion = {**details["champion"], "subgroups": subgroups}
+    found = page_of((report, verdict, {**details, "champion": champion}))
+    grid = grid_of(found.one("section", id="champion").one("table", class_="grid"))
+    assert "●" not in grid["gay"]["BPSN AUC"].text
+
+
 def test_what_got_worse_is_listed_with_its_bound(judged, page):
     [table, _] = page.one("section", id="champion").find("table")
     worsened = judged[1]["worsened"]
@@ -287,3 +298,17 @@ def test_the_digests_of_a_verdict_are_there_to_reproduce_it(judged, page):
         assert judged[1][key] in text
     assert judged[1]["policy"]["digest"] in text
     assert judged[1]["code"]["version"] in text
+
+
+def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
+    report, verdict, details = judged
+    nights = {
+        "number": 3,
+        "n_rows": 2700,
+        "planned_rows": 5000,
+        "bound": "b",
+        "began": "",
+        "each": [],
+    }
+    found = page_of((report, {**verdict, "nights": nights}, details))
+    assert "all 2,700 comments of 3 nights" in found.one("section", id="verdict").text
