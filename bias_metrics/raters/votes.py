@@ -3,7 +3,7 @@
 A comment has an underlying fraction: the share of all raters who would call it toxic. Its votes
 are a sample of that. The model says how underlying fractions are distributed among comments with
 the same score and subgroups: a Beta distribution whose two exponents, and a third term that lets
-its shape depart from a Beta, are polynomials in the normal score of the rank. Each subgroup, and
+its shape depart from a Beta, are cubics in the normal score of the rank. Each subgroup, and
 each frequent number of raters, shifts the log-odds by an intercept and a slope. A number of raters
 also shifts the spread, since comments with more raters may be of another kind. Fractions are on a
 grid that has the label threshold as one of its edges. The model is fitted by penalised maximum
@@ -32,14 +32,14 @@ from bias_metrics._core.placements import Floats
 from bias_metrics.raters.cells import VoteCells
 
 _BINS, _FARTHEST = 40, 7.0  # of the grid, and its last edges in log-odds
-_COLUMNS = (4, 3, 2)  # of the common polynomials, for each term
+_TERMS = 3
 _PRIOR = (
     3.0,
     2.0,
     1.0,
     0.5,
 )  # standard deviations of coefficients by degree, for terms of size 1 to 3
-_PAIRS = tuple(combinations_with_replacement(range(len(_COLUMNS)), 2))
+_PAIRS = tuple(combinations_with_replacement(range(_TERMS), 2))
 _STEPS, _CLOSE = 100, 1e-4
 _DAMPED = 1e-2
 
@@ -119,12 +119,10 @@ class VoteModel:
         self._of_votes = np.outer(cells.toxic, np.log(nodes))
         self._of_votes += np.outer(cells.harmless, np.log1p(-nodes))
         self._terms = grid.terms
-        self._designs = [cells.common[:, :k] for k in _COLUMNS]
-        self._designs[0] = np.hstack([self._designs[0], cells.own])
-        self._designs[1] = np.hstack([self._designs[1], cells.kinds])
+        common = cells.common
+        self._designs = [np.hstack([common, cells.own]), np.hstack([common, cells.kinds]), common]
         own, kinds = _PRIOR[:2] * (cells.own.shape[1] // 2), _PRIOR[:1] * cells.kinds.shape[1]
-        first, second, third = (_PRIOR[:k] for k in _COLUMNS)
-        deviations = [*first, *own, *second, *kinds, *third]
+        deviations = [*_PRIOR, *own, *_PRIOR, *kinds, *_PRIOR]
         self._penalty = np.array(deviations) ** -2.0
         sizes = [one.shape[1] for one in self._designs]
         ends = np.cumsum([0, *sizes])
@@ -185,7 +183,7 @@ class VoteModel:
         products = [self._terms[:, a] * self._terms[:, b] for a, b in _PAIRS]
         means = shares @ np.column_stack([self._terms, *products])
         both = [means[:, a] * means[:, b] for a, b in _PAIRS]
-        return np.asarray(means[:, len(_COLUMNS) :] - np.column_stack(both))
+        return np.asarray(means[:, _TERMS:] - np.column_stack(both))
 
     def spread(self, best: State, clusters: Codes | None) -> Floats:
         """Return a root of the coefficients' covariance that allows for clusters, shape (q, q)."""

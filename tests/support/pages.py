@@ -65,6 +65,7 @@ def table(rows):
             "comment_text": [row["comment_text"] for row in rows],
             "comment": [row["comment_text"] for row in rows],
             "toxicity": [row["toxicity"] for row in rows],
+            "n_raters": 5,
             "muslim": [row["muslim"] for row in rows],
             "gay": [row["homosexual_gay_or_lesbian"] for row in rows],
             "deaf": [row["other_disability"] for row in rows],
