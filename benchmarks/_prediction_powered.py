@@ -1,9 +1,9 @@
 """Whether prediction-powered intervals hold, and what terms are worth, on known populations.
 
 Scores are normal within each class, and the same for everybody: every AUC of the population is the
-same, and every gap is 0. Two subgroups are drawn apart from each other. Terms find a mention with one
-probability and anything else with another; with `dependence`, the log-odds of both grow with the
-score, so that terms are wrong more often on some scores than on others.
+same, and every gap is 0. Two subgroups are drawn apart from each other. Terms match a mention with
+one probability and anything else with another; with `dependence`, the log-odds of both grow with
+the score, so that terms are wrong more often on some scores than on others.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ def powered(
     """Return a cell with a given weight; None if its value would be at or outside its range.
 
     Where a class has few errors, or rows are clustered, the interval is the union with Newcombe's
-    for as many rows as the labelled ones are worth with the terms' help.
+    for as many rows as the labelled ones are worth with the terms' help. With few rows, this is
+    itself uncertain, so less is counted.
     """
     sums, on_shift = pieces.sums, pieces.on_shift
     assert sums is not None  # noqa: S101
@@ -57,7 +58,7 @@ def powered(
         return None
     each = tuning.influences(sums.each, pieces.shift, on_shift)
     found, error = replace(sums, each=each), error_of(each)
-    gain = gained(sums.std_error, error)
+    gain = _sure_gain(gained(sums.std_error, error), min(pieces.sizes))
     sizes = pieces.sizes[0] * gain, pieces.sizes[1] * gain
     if sums.alone:
         z = quantile(confidence)
@@ -71,3 +72,8 @@ def powered(
         ends = auc_interval(auc, error, *sizes, z, clustered=True)
     value = MetricValue(auc - centre, None, error, ends[0] - centre, ends[1] - centre)
     return (value if sums.alone else replace(value, n_clusters=sums.n_clusters)), found
+
+
+def _sure_gain(gain: float, n: float) -> float:
+    """Return a gain less about one standard error of a ratio of variances of `n` rows."""
+    return min(gain, max(gain / (1 + math.sqrt(2 / n)), 1.0))

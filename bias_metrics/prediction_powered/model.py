@@ -119,8 +119,8 @@ class PoweredModel:
         if cell.row_std_error is not None:
             sizes = sums.worth(sizes, cell.row_std_error)
         found = Pieces(cell, replace(sums, alone=not self.rows.clustered), sizes, centre)
-        if cell.reason is not None:
-            return replace(found, reason=cell.reason)
+        if cell.reason is not None or sums.std_error == 0:
+            return replace(found, reason=cell.reason or "the labelled rows have no errors there")
         both = part.compared[metric], whole.compared[metric]
         if min(both[0].sizes) < _FEWEST:
             return replace(found, reason="terms match too few labelled rows")
