@@ -42,7 +42,7 @@ from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
 from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
-from bias_metrics.prediction_powered.results import Assistance
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates

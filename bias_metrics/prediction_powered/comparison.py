@@ -17,7 +17,7 @@ from bias_metrics.prediction_powered.cells import Cell
 from bias_metrics.prediction_powered.differences import estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
 from bias_metrics.prediction_powered.model import PoweredModel
-from bias_metrics.prediction_powered.results import Assistance
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.clustered import clustered_difference
@@ -89,6 +89,7 @@ def compare_prediction_powered(
     >>> b = a + rng.normal(0, 0.5, 5000)
     >>> found = compare_prediction_powered(toxic, a, b, {"gay": gay}, {"gay": term}, labelled)
     >>> str(found.subgroups["gay"].bnsp_auc)
+    '+0.011 [-0.020, +0.042]'
     """
     rows = PoweredRows.of(
         y_true,

@@ -14,7 +14,7 @@ from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.values import MetricValue
 from bias_metrics.prediction_powered.cells import Cell, estimate
 from bias_metrics.prediction_powered.model import PoweredModel
-from bias_metrics.prediction_powered.results import Assistance
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.evaluation import evaluate_bias
@@ -105,8 +105,9 @@ def prediction_powered_bias(
 
     References
     ----------
-    Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), Science 382 (prediction-powered
-    inference). Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453 (PPI++, the weight).
+    Borkan et al. (2019), for the metrics. Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023),
+    Science 382 (prediction-powered inference). Angelopoulos, Duchi and Zrnic (2023),
+    arXiv:2311.01453 (PPI++, the weight).
 
     Examples
     --------
@@ -115,7 +116,10 @@ def prediction_powered_bias(
     >>> toxic, gay, labelled = (rng.random(5000) < share for share in (0.3, 0.2, 0.2))
     >>> score, term = rng.normal(toxic), rng.random(5000) < np.where(gay, 0.85, 0.01)
     >>> found = prediction_powered_bias(toxic, score, {"gay": gay}, {"gay": term}, labelled)
-    >>> found.subgroups["gay"].bnsp_auc.value, found.subgroups["gay"].assisted["bnsp_auc"].gain
+    >>> print(found.subgroups["gay"].bnsp_auc)
+    0.745 [0.692, 0.791]
+    >>> round(found.subgroups["gay"].assisted["bnsp_auc"].gain, 1)
+    2.2
     """
     rows = PoweredRows.of(
         y_true,

@@ -12,7 +12,7 @@ from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from bias_metrics.prediction_powered.results import Assistance
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 
 BACKGROUNDS = ("outside_subgroup", "no_identity")
