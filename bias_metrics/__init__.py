@@ -36,12 +36,12 @@ from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, Pair
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.prediction_powered.comparison import compare_prediction_powered
+from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
 from bias_metrics.raters.by_group import rater_group_bias
 from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
-from bias_metrics.prediction_powered.comparison import compare_prediction_powered
-from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
 from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.bootstrap_comparison import bootstrap_comparison

@@ -10,8 +10,8 @@ from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_inte
 from bias_metrics._core.placements import squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.prediction_powered.model import Pieces
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.tuning import Tuning, error_of, tune
+from bias_metrics.report.assistance import Assistance
 
 NO_GAIN = "terms do not make it more precise"
 OUTSIDE = "with terms the estimate would be outside its range"

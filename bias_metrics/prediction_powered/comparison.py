@@ -17,9 +17,9 @@ from bias_metrics.prediction_powered.cells import Cell
 from bias_metrics.prediction_powered.differences import estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
 from bias_metrics.prediction_powered.model import PoweredModel
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.adjustment import adjust_differences
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import clustered_difference
 from bias_metrics.report.comparison import BiasComparison, compare_bias
 from bias_metrics.report.report import BiasReport, Overall
@@ -113,7 +113,7 @@ def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasCompar
     first, second = (one[at] for one in scores)
     ordinary = compare_bias(part.labels, first, second, part.human, **part.options())
     if rows.labelled.all():
-        return _of_labels_alone(ordinary)
+        return _of_labels_alone(ordinary, rows.n_labelled)
     models = [PoweredModel(rows, one) for one in scores]
     cells: list[dict[str, dict[str, tuple[Cell, Assistance]]]] = [{}, {}]
     differences: dict[str, dict[str, Difference]] = {}
@@ -132,13 +132,12 @@ def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasCompar
     return _put_together(combined, adjust_differences(differences), rows.confidence)
 
 
-def _of_labels_alone(found: BiasComparison) -> BiasComparison:
-    n = found.overall.n
+def _of_labels_alone(found: BiasComparison, n: Mapping[str, int]) -> BiasComparison:
     first, second = (
-        replace(one, overall=replace(one.overall, n_labelled=n))
+        replace(one, overall=replace(one.overall, labelled=n))
         for one in (found.first, found.second)
     )
-    overall = replace(found.overall, n_labelled=n)
+    overall = replace(found.overall, labelled=n)
     return replace(found, first=first, second=second, overall=overall)
 
 
@@ -155,9 +154,7 @@ def _put_together(
     return BiasComparison(
         first=first,
         second=second,
-        overall=Overall(
-            known.n, known.n_positive, changes.pop("overall"), n_labelled=known.n_labelled
-        ),
+        overall=Overall(known.n, known.n_positive, changes.pop("overall"), labelled=known.labelled),
         final_score=changes.pop("final_score"),
         power_mean=Named(changes),
         subgroups={name: Named(of_group) for name, of_group in cells.items()},

@@ -12,8 +12,8 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.prediction_powered.cells import NO_GAIN, OUTSIDE, Cell, gained, powered
 from bias_metrics.prediction_powered.model import Pieces
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.tuning import error_of, tune
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import clustered_difference
 
 Both = tuple[Pieces, Pieces]

@@ -14,15 +14,15 @@ from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.values import MetricValue
 from bias_metrics.prediction_powered.cells import Cell, estimate
 from bias_metrics.prediction_powered.model import PoweredModel
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.report.report import BiasReport, SubgroupBias
 from bias_metrics.report.request import Background
 from bias_metrics.report.uncertainty import (
-    Spread,
     aggregate_of,
+    describe,
     replace_aggregates,
     weighted_influences,
 )
@@ -153,7 +153,7 @@ def report_of(rows: PoweredRows, scores: FloatArray) -> BiasReport:
 
 def _of_labels_alone(rows: PoweredRows, scores: FloatArray) -> BiasReport:
     report = evaluate_bias(rows.labels, scores, rows.human, **rows.options())
-    overall = replace(report.overall, n_labelled=report.overall.n)
+    overall = replace(report.overall, labelled=rows.n_labelled)
     return replace(report, overall=overall)
 
 
@@ -168,7 +168,6 @@ class Combined:
 
     def __init__(self, model: PoweredModel, cells: Cells) -> None:
         self._rows = model.rows
-        self._spread = Spread(model.everyone, model.rows.confidence)
         subgroups = {
             name: _with_cells(model.labelled.subgroups[name], of_group)
             for name, of_group in cells.items()
@@ -191,7 +190,9 @@ class Combined:
     def _described(self, name: str, influence: ClusterSums | str) -> MetricValue:
         sums = self.totals.get(name) if self._rows.clustered else None
         value = aggregate_of(self._report, name)
-        found = self._spread.describe(value, influence, sums, self._reaches.get(name))
+        found = describe(
+            value, influence, sums, self._reaches.get(name), confidence=self._rows.confidence
+        )
         # It is not known what the error of independent rows would be.
         return replace(found, row_std_error=None)
 

@@ -98,8 +98,8 @@ class PoweredModel:
     def summarise(self, subgroups: Mapping[str, SubgroupBias]) -> BiasReport:
         """Return the report of all rows, given the cells."""
         report = self._summarised(self.everyone, subgroups)
-        n_labelled = int(np.count_nonzero(self.rows.labelled))
-        return replace(report, overall=replace(report.overall, n_labelled=n_labelled))
+        overall = replace(report.overall, labelled=self.rows.n_labelled)
+        return replace(report, overall=overall)
 
     def pieces(self, name: str) -> dict[str, Pieces]:
         """Return what the cells of one subgroup are estimated from, by metric."""

@@ -119,6 +119,15 @@ class PoweredRows:
         """The clusters, if there are any."""
         return self.codes if self.clustered else None
 
+    @property
+    def n_labelled(self) -> dict[str, int]:
+        """How many rows of each class are labelled."""
+        positive = int(np.count_nonzero(self.labelled & self.labels))
+        return {
+            "positive": positive,
+            "negative": int(np.count_nonzero(self.labelled)) - positive,
+        }
+
     def within(self, rows: Rows) -> PoweredRows:
         """Return some of the rows; clusters keep their codes."""
         return replace(

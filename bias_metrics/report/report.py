@@ -33,9 +33,9 @@ def effective_record(effective: Mapping[str, float] | None) -> dict[str, Any]:
     return {} if effective is None else {"effective": dict(effective)}
 
 
-def labelled_record(n_labelled: int | None) -> dict[str, Any]:
-    """Return the number of labelled rows as a part of a record; empty if it does not matter."""
-    return {} if n_labelled is None else {"n_labelled": n_labelled}
+def labelled_record(labelled: Mapping[str, int] | None) -> dict[str, Any]:
+    """Return the numbers of labelled rows as a part of a record; empty if all rows count."""
+    return {} if labelled is None else {"labelled": dict(labelled)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,15 +117,16 @@ class Overall(Generic[V]):
         ROC AUC, or the difference of two.
     effective : mapping of str to float, or None
         With sampling weights: how many rows of equal weight the rows are worth, by class.
-    n_labelled : int or None
-        With prediction-powered inference: how many of the rows have human identity labels.
+    labelled : mapping of str to int, or None
+        With prediction-powered inference: how many of the rows of each class, `positive` and
+        `negative`, have human identity labels.
     """
 
     n: int
     n_positive: int
     auc: V
     effective: Mapping[str, float] | None = None
-    n_labelled: int | None = None
+    labelled: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class BiasReport(Tabular):
                 "auc": self.overall.auc.to_dict(interval=True),
             }
             | effective_record(self.overall.effective)
-            | labelled_record(self.overall.n_labelled),
+            | labelled_record(self.overall.labelled),
             "subgroups": as_dicts(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),
@@ -222,7 +223,7 @@ class BiasReport(Tabular):
         others = {"auc": self.overall.auc}
         others |= {f"power_mean_{name}": mean for name, mean in self.power_mean.by_metric().items()}
         others |= {"final_score": self.final_score}
-        assisted = {} if self.overall.n_labelled is None else _NOT_ASSISTED
+        assisted = {} if self.overall.labelled is None else _NOT_ASSISTED
         of_all = [
             {"metric": name} | counts | cell_of(value) | assisted for name, value in others.items()
         ]

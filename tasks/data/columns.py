@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
 
 _NEEDED = {"id": pa.string(), "label": pa.float64()}
 _OPTIONAL = {"text": pa.large_string(), "cluster": pa.string(), WEIGHT: pa.float64()}
-_BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
+_BY_PREFIX = {IDENTITY: pa.float64(), MATCHED: pa.bool_(), SLICE: pa.bool_()}
 
 
 def conformed(chunk: pa.Table, name: str) -> pa.Table:

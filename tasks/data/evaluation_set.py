@@ -11,6 +11,8 @@ and what counts as positive, is decided when measuring. Columns of `rows.parquet
 `cluster`           string         optional; rows of one cluster are not independent
 `weight`            double         optional; at least 0, a row of weight 0 does not count
 `identity/<name>`   double, null   fraction of raters who saw the identity; null: not rated
+`matched/<name>`    bool           optional; whether terms of the identity match the text, where
+                                   `identity/<name>` has human labels
 `slice/<name>`      bool           optional; membership of a slice such as short comments
 ==================  =============  =======================================================
 """
@@ -36,6 +38,7 @@ from biasgate.tasks.common.files import file_digest, whole_folder, write_json
 
 ROWS, RECORD = "rows.parquet", "record.json"
 IDENTITY, SLICE, WEIGHT = "identity/", "slice/", "weight"
+MATCHED = "matched/"
 DIGEST_FORMAT = "biasgate evaluation set 1"
 _ROWS_A_STEP = 100_000
 _ROWS_A_GROUP = 10_000

@@ -75,14 +75,14 @@ def test_with_all_rows_labelled_every_number_is_the_ordinary_one(clustered, back
     options = {"background": background, "clusters": rows.clusters if clustered else None}
     ordinary = evaluate_bias(rows.toxic, rows.score, rows.human, **options)
     found = rows.powered(**options)
-    assert found.overall.n_labelled == found.overall.n
+    assert sum(found.overall.labelled.values()) == found.overall.n
     assert replace(found, overall=ordinary.overall) == ordinary
     other = other_scores(rows)
     compared = rows.compared(other, **options)
     plain = compare_bias(rows.toxic, rows.score, other, rows.human, **options)
     assert compared.subgroups == plain.subgroups
     assert compared.final_score == plain.final_score
-    assert compared.overall.n_labelled == found.overall.n
+    assert compared.overall.labelled == found.overall.labelled
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
@@ -239,7 +239,8 @@ def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells(
     assert found.final_score.value == pytest.approx(
         float(found.first.final_score) - float(found.second.final_score)
     )
-    assert found.overall.n_labelled == rows.labelled.sum()
+    assert sum(found.overall.labelled.values()) == rows.labelled.sum()
+    assert found.to_dict()["overall"]["labelled"] == found.overall.labelled
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
@@ -358,7 +359,7 @@ def test_records_have_the_same_keys_and_the_gains():
     assert records[0]["gain"] == found.subgroups["gay"].assisted["subgroup_auc"].gain > 1
     assert records[-1]["gain"] is None
     plain = found.to_dict()
-    assert plain["overall"]["n_labelled"] == found.overall.n_labelled
+    assert plain["overall"]["labelled"] == found.overall.labelled
     assert set(plain["subgroups"]["gay"]["assisted"]["bnsp_auc"]) == {"weight", "gain"}
     assert Assistance(reason="why").to_dict() == {"weight": 0.0, "gain": 1.0, "reason": "why"}
 
@@ -395,7 +396,7 @@ def test_too_few_rows_to_compare_are_no_reason_to_refuse():
     rows = Rows(n=60)
     rows.labelled = rows.score < np.median(rows.score)
     rows.labelled[rows.toxic] = True
-    assert rows.powered().overall.n_labelled == rows.labelled.sum()
+    assert sum(rows.powered().overall.labelled.values()) == rows.labelled.sum()
 
 
 def test_names_must_agree_and_some_rows_be_labelled():
