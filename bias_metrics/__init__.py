@@ -36,10 +36,13 @@ from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, Pair
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.prediction_powered.comparison import compare_prediction_powered
+from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
 from bias_metrics.raters.by_group import rater_group_bias
 from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
@@ -81,6 +84,7 @@ from bias_metrics.thresholds.thresholds import (
 __all__ = [
     "IDENTITY_HIERARCHY",
     "Agreement",
+    "Assistance",
     "BiasComparison",
     "BiasReport",
     "BootstrapReport",
@@ -147,6 +151,7 @@ __all__ = [
     "compare_bias",
     "compare_calibration",
     "compare_candidates",
+    "compare_prediction_powered",
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
@@ -174,6 +179,7 @@ __all__ = [
     "pool_nights",
     "positive_aeg",
     "power_mean",
+    "prediction_powered_bias",
     "rate_gaps",
     "rater_group_bias",
     "roc_auc",

@@ -166,7 +166,8 @@ class Clustering:
             excluded = self._codes_of(members.excluded, positive=y_positive)
             y_sums -= self._count(excluded, found.of_excluded())
             y_rows = y_rows - self._count(excluded)
-        return _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+        found_sums = _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
+        return replace(found_sums, alone=self.alone)
 
     def _weighted_sums(
         self, metric: str, comparison: Comparison, members: Members | None

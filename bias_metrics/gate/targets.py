@@ -144,7 +144,8 @@ def _rows_of(
     report: Mapping[str, Any], names: Sequence[str], shared_background: Counts | None
 ) -> dict[str, tuple[Counts, Counts]]:
     """Return the rows of each subgroup, or category, and of its background, by class."""
-    everyone, found = _counts(report["overall"]), {}
+    overall = report["overall"]
+    everyone, found = overall.get("labelled") or _counts(overall), {}
     known = {**report.get("categories", {}), **report["subgroups"]}
     for name in names:
         own = _counts(known[name])

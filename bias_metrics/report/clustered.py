@@ -120,9 +120,14 @@ class ClusteredReport:
             sums = self._clustering.sums(metric, comparison, members)
             if not sums.alone:
                 cell = self._described(cell, METRICS[metric].centre, comparison, sums)
-            self._add(name, metric, cell, sums)
-        self._cells[name][metric] = cell
+        self.take(name, metric, cell, sums)
         return cell, sums
+
+    def take(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums | None) -> None:
+        """Take a cell as measured, with the clusters' influences if it has an error."""
+        self._cells[name][metric] = cell
+        if sums is not None:
+            self._add(name, metric, cell, sums)
 
     def _add(self, name: str, metric: str, cell: MetricValue, sums: ClusterSums) -> None:
         """Add a cell to its power mean."""

@@ -27,7 +27,7 @@ from bias_metrics._core.weighting import WeightKind, counted_rows, masks_of
 from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.pairing import Model, Pairing
-from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall
+from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall, labelled_record
 from bias_metrics.report.request import Background
 
 
@@ -73,7 +73,8 @@ class BiasComparison(Tabular):
                 "n": self.overall.n,
                 "n_positive": self.overall.n_positive,
                 "auc": self.overall.auc.to_dict(),
-            },
+            }
+            | labelled_record(self.overall.labelled),
             "subgroups": {
                 name: {metric: one.to_dict() for metric, one in cells.items()}
                 for name, cells in self.subgroups.items()

@@ -12,10 +12,14 @@ from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 
 BACKGROUNDS = ("outside_subgroup", "no_identity")
 """Which rows a subgroup may be compared with; the default first."""
+
+
+_NOT_ASSISTED = {"weight": None, "gain": None}
 
 
 def cell_of(value: MetricValue) -> Row:
@@ -27,6 +31,11 @@ def cell_of(value: MetricValue) -> Row:
 def effective_record(effective: Mapping[str, float] | None) -> dict[str, Any]:
     """Return the effective numbers of rows as a part of a record; empty without weights."""
     return {} if effective is None else {"effective": dict(effective)}
+
+
+def labelled_record(labelled: Mapping[str, int] | None) -> dict[str, Any]:
+    """Return the numbers of labelled rows as a part of a record; empty if all rows count."""
+    return {} if labelled is None else {"labelled": dict(labelled)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +51,15 @@ class SubgroupBias(Cells, Tabular):
         effective size): `positive`, `negative`, `background_positive`, `background_negative`.
     subgroup_auc, bpsn_auc, bnsp_auc, positive_aeg, negative_aeg : MetricValue
         The five metrics.
+    assisted : mapping of str to Assistance, or None
+        With prediction-powered inference: what term matching added to each metric. The counts are
+        those of labelled rows.
     """
 
     n_positive: int
     n_negative: int
     effective: Mapping[str, float] | None = None
+    assisted: Mapping[str, Assistance] | None = None
 
     @classmethod
     def of(
@@ -72,6 +85,8 @@ class SubgroupBias(Cells, Tabular):
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
         } | effective_record(self.effective)
+        if self.assisted is not None:
+            counts["assisted"] = as_dicts(self.assisted)
         return counts | {
             f.name: getattr(self, f.name).to_dict(interval=True) for f in fields(Cells)
         }
@@ -79,7 +94,15 @@ class SubgroupBias(Cells, Tabular):
     def rows(self) -> list[Row]:
         """Return one record per metric."""
         counts = {"n": self.n, "n_positive": self.n_positive}
-        return [{"metric": f.name} | counts | cell_of(getattr(self, f.name)) for f in fields(Cells)]
+        return [
+            {"metric": f.name} | counts | cell_of(getattr(self, f.name)) | self._assistance(f.name)
+            for f in fields(Cells)
+        ]
+
+    def _assistance(self, metric: str) -> Row:
+        if self.assisted is None:
+            return {}
+        return {name: getattr(self.assisted[metric], name) for name in _NOT_ASSISTED}
 
 
 @dataclass(frozen=True)
@@ -94,12 +117,16 @@ class Overall(Generic[V]):
         ROC AUC, or the difference of two.
     effective : mapping of str to float, or None
         With sampling weights: how many rows of equal weight the rows are worth, by class.
+    labelled : mapping of str to int, or None
+        With prediction-powered inference: how many of the rows of each class, `positive` and
+        `negative`, have human identity labels.
     """
 
     n: int
     n_positive: int
     auc: V
     effective: Mapping[str, float] | None = None
+    labelled: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -175,7 +202,8 @@ class BiasReport(Tabular):
                 "n_positive": self.overall.n_positive,
                 "auc": self.overall.auc.to_dict(interval=True),
             }
-            | effective_record(self.overall.effective),
+            | effective_record(self.overall.effective)
+            | labelled_record(self.overall.labelled),
             "subgroups": as_dicts(self.subgroups),
             "power_mean": self.power_mean.to_dict(),
             "final_score": self.final_score.to_dict(interval=True),
@@ -195,7 +223,10 @@ class BiasReport(Tabular):
         others = {"auc": self.overall.auc}
         others |= {f"power_mean_{name}": mean for name, mean in self.power_mean.by_metric().items()}
         others |= {"final_score": self.final_score}
-        of_all = [{"metric": name} | counts | cell_of(value) for name, value in others.items()]
+        assisted = {} if self.overall.labelled is None else _NOT_ASSISTED
+        of_all = [
+            {"metric": name} | counts | cell_of(value) | assisted for name, value in others.items()
+        ]
         return labelled("subgroup", rows_of(self.subgroups) | {None: of_all})
 
     def _table(self) -> Table:

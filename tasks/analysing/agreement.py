@@ -49,7 +49,7 @@ class AgreementAnalysis(Analysis):
         if not frozen.has_text:
             self.refuse(frozen, "text", "it has none")
         matcher = source.matcher()
-        found = [] if matcher is None else matcher.identities
+        found = [] if matcher is None or source.prediction_powered else matcher.identities
         rated = [name for name in frozen.identities if name not in found]
         unknown = [name for name in self.terms if name not in rated]
         if unknown:

@@ -100,6 +100,16 @@ class CivilCommentsSource(SourceSettings):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _not_powered(self) -> Self:
+        if self.prediction_powered:
+            msg = (
+                "`prediction_powered` needs rows that were labelled at random, which nothing says "
+                "of the identity labels of Civil Comments; remove it"
+            )
+            raise ValueError(msg)
+        return self
+
     def prepare(self, cache: Path) -> Self:
         """Download the archive and extract the needed files; return the local source."""
         if self.folder is not None:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from bias_metrics._core.checks import MAX_WEIGHT
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
-from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE, WEIGHT
 from biasgate.tasks.data.identity_names import check_identity_names
 from biasgate.tasks.data.rater_columns import MOST_RATERS
 
@@ -23,7 +23,7 @@ _RANGES = {
     WEIGHT: (0.0, MAX_WEIGHT, "at least 0"),
     RATERS: (1.0, MOST_RATERS, "as whole numbers of at least 1"),
 }
-_BY_PREFIX = {IDENTITY: pa.float64(), SLICE: pa.bool_()}
+_BY_PREFIX = {IDENTITY: pa.float64(), MATCHED: pa.bool_(), SLICE: pa.bool_()}
 
 
 def conformed(chunk: pa.Table, name: str) -> pa.Table:

@@ -65,6 +65,9 @@ class SourceSettings(Settings):
     pool_nights : PoolNights, optional
         The set has fresh rows every night, and a candidate is judged by those of all nights since
         it was first compared with the same champion. Default: by the rows of one night.
+    prediction_powered : bool
+        Whether human identity labels on a random part of the rows are helped by term matching on
+        all of them. The source gives both: null where a row has no human label.
     required : bool
         Whether a candidate must pass on this set to be promoted.
     """
@@ -100,6 +103,7 @@ class SourceSettings(Settings):
     power_mean_groups: list[str] | None = None
     population: Literal["sampled", "these_rows"] = "sampled"
     pool_nights: PoolNights | None = None
+    prediction_powered: bool = False
     required: bool = True
 
     @model_validator(mode="after")
@@ -128,6 +132,23 @@ class SourceSettings(Settings):
                 "counts twice; got `id: row_number`"
             )
             raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _labels_a_sample(self) -> Self:
+        if not self.prediction_powered:
+            return self
+        for key, wrong, why in (
+            ("identity_rows", self.identity_rows == "all", "counts unlabelled rows as no mention"),
+            ("population", self.population == "these_rows", "leaves no sampling error to reduce"),
+            ("pool_nights", self.pool_nights is not None, "is not supported with it yet"),
+        ):
+            if wrong:
+                msg = (
+                    f"`prediction_powered` and `{key}` must not be set together: `{key}` as set "
+                    f"{why}. Remove one of them"
+                )
+                raise ValueError(msg)
         return self
 
     @property
@@ -172,6 +193,8 @@ class SourceSettings(Settings):
     def provenance(self) -> dict[str, Any]:
         """Return what the frozen rows depend on: options, and files by content."""
         options = self.model_dump(mode="json", exclude=set(self.not_frozen))
+        if not self.prediction_powered:  # as sets were frozen before it existed
+            options.pop("prediction_powered")
         return options | {
             "conversion": self.conversion,
             "files": {path.name: file_digest(path) for path in self.files()},

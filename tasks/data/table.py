@@ -16,7 +16,7 @@ from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.common.settings import ConfigPath
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
-from biasgate.tasks.data.evaluation_set import IDENTITY, RATERS, SLICE
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE
 from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
 from biasgate.tasks.data.list_columns import refuse_lists
 from biasgate.tasks.data.rater_columns import to_label_of_votes, to_raters
@@ -58,7 +58,8 @@ class TableSource(SourceSettings):
     identities : list or dict, optional
         Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
     terms : list or dict, optional
-        Identities found in the text, as in `{muslim: [muslim, muslims]}`.
+        Identities found in the text, as in `{muslim: [muslim, muslims]}`; with
+        `prediction_powered` beside the columns of the same names in `identities`.
     matching : {"longest", "overlap"}
         See `TermMatcher`.
     slices : list or dict, optional
@@ -129,12 +130,31 @@ class TableSource(SourceSettings):
         if self.terms and self.text is None:
             msg = "`terms` are found in the text: name its column with `text`"
             raise ValueError(msg)
-        both = sorted(set(self.identities) & set(self.terms))
-        if both:
-            msg = f"{', '.join(both)} must be in `identities` or in `terms`, not in both"
+        if self.prediction_powered:
+            self._refuse_unpowered()
+        elif both := sorted(set(self.identities) & set(self.terms)):
+            msg = (
+                f"{', '.join(both)} must be in `identities` or in `terms`, not in both, unless "
+                "`prediction_powered: true` uses both"
+            )
             raise ValueError(msg)
-        check_identity_names([*self.identities, *self.terms])
+        check_identity_names(dict.fromkeys([*self.identities, *self.terms]))
         return self
+
+    def _refuse_unpowered(self) -> None:
+        alone = sorted(set(self.identities) ^ set(self.terms))
+        if alone:
+            msg = (
+                "`prediction_powered` needs a column of human labels in `identities` and words in "
+                f"`terms` for every identity; {alone[0]} has only one of the two"
+            )
+            raise ValueError(msg)
+        if self.weight is not None:
+            msg = (
+                "`prediction_powered` and `weight` must not be set together: labelled rows must be "
+                "a plain random sample of all rows. Remove one of them"
+            )
+            raise ValueError(msg)
 
     @property
     def has_text(self) -> bool:
@@ -204,9 +224,10 @@ class TableSource(SourceSettings):
             refuse_lists(chunk, column)
             columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
         if matcher is not None:
-            found = matcher.mentions(columns["text"].to_pylist()).astype(np.float64)
+            found = matcher.mentions(columns["text"].to_pylist())
+            kind, dtype = (MATCHED, np.bool_) if self.prediction_powered else (IDENTITY, np.float64)
             for position, name in enumerate(matcher.identities):
-                columns[IDENTITY + name] = pa.array(np.ascontiguousarray(found[:, position]))
+                columns[kind + name] = pa.array(found[:, position].astype(dtype))
         for name, column in self.slices.items():
             fractions = reading.to_fractions(chunk, column, ids, nullable=False)
             columns[SLICE + name] = pc.greater_equal(fractions, 0.5)

@@ -30,7 +30,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.gating.evidence_size import require_short, require_size
 from biasgate.tasks.gating.measured_categories import with_categories
 from biasgate.tasks.gating.measured_rows import Measuring, Rows
@@ -40,7 +40,7 @@ FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
 RECORD = b"biasgate"
 SCORE = "score/"
-NIGHT = "night"
+NIGHT, LABELLED = "night", "labelled"
 _IDS = "id"
 
 
@@ -264,15 +264,21 @@ class EvidenceFile:
 
     @cached_property
     def _members(self) -> PackedMasks:
-        names = [one for one in self._table.column_names if one.startswith(IDENTITY)]
-        masks = ((name.removeprefix(IDENTITY), self.column(name)) for name in names)
-        return PackedMasks.of(masks, self._table.num_rows)
+        return self._masks(IDENTITY)
+
+    def _masks(self, prefix: str) -> PackedMasks:
+        return PackedMasks.of(self.columns(prefix).items(), self._table.num_rows)
 
     def _chosen(self, rows: slice | npt.NDArray[np.bool_]) -> Rows:
-        every = isinstance(rows, slice)
+        def within(masks: PackedMasks) -> PackedMasks:
+            return masks if isinstance(rows, slice) else masks.within(np.asarray(rows))
+
+        helped = LABELLED in self._table.column_names
         return Rows(
             labels=self.column("label")[rows],
-            members=self._members if every else self._members.within(np.asarray(rows)),
+            members=within(self._members),
+            matched=within(self._masks(MATCHED)) if helped else None,
+            labelled=self.column(LABELLED)[rows] if helped else None,
             clusters=None if self._clusters is None else self._clusters[rows],
             weights=self.column(WEIGHT)[rows] if WEIGHT in self._table.column_names else None,
             scores={name: score[rows] for name, score in self.columns(SCORE).items()},

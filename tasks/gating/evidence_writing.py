@@ -16,8 +16,15 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import IDENTITY, SLICE, WEIGHT, EvaluationSet
-from biasgate.tasks.gating.evidence import FILE, RECORD, SCORE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT, EvaluationSet
+from biasgate.tasks.gating.evidence import (
+    FILE,
+    LABELLED,
+    RECORD,
+    SCORE,
+    EvidenceFile,
+    EvidenceRecord,
+)
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -59,13 +66,9 @@ def write_evidence(
     InputError
         If a rival's scores are of other rows or another precision.
     """
-    measured = layout.array("measured")
     record = layout.record
-    columns: dict[str, Any] = {
-        "id": _measured(evaluation_set, "id", measured),
-        "label": layout.array("y_true"),
-        SCORE + "candidate": layout.array("y_score"),
-    }
+    measured, columns = _columns_of(layout)
+    columns = {"id": _measured(evaluation_set, "id", measured)} | columns
     for name, of_rival in rivals.items():
         scores = joined_scores(evaluation_set, of_rival)[measured]
         if not of_rival.is_comparable(scored):
@@ -76,14 +79,8 @@ def write_evidence(
             )
             raise InputError(msg)
         columns[SCORE + name] = scores
-    for identity, mask in layout.masks().items():
-        columns[IDENTITY + identity] = pa.array(mask)  # one bit per row
-    clusters = layout.clusters()
-    if clusters is not None:
-        names = _measured(evaluation_set, "cluster", measured) if lasting_clusters else None
-        columns["cluster"] = clusters if names is None else _numbered(names)
-    if layout.has_weights:
-        columns[WEIGHT] = layout.array("weight")
+    if lasting_clusters and "cluster" in columns:
+        columns["cluster"] = _numbered(_measured(evaluation_set, "cluster", measured))
     for name in evaluation_set.columns:
         if name.startswith(SLICE):
             columns[name] = _measured(evaluation_set, name, measured)
@@ -100,6 +97,28 @@ def write_evidence(
     with whole_file(path) as temporary:
         pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
     return EvidenceFile(path)
+
+
+def _columns_of(layout: Layout) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+    """Return which rows are evidence, and what is known of them except scores of rivals."""
+    powered = layout.powered()
+    if powered is None:
+        measured, masks, clusters = layout.array("measured"), layout.masks(), layout.clusters()
+        labels, scores = layout.array("y_true"), layout.array("y_score")
+    else:
+        labels, scores, masks = powered.y_true, powered.y_score, powered.human
+        measured, clusters = np.ones(labels.size, dtype=np.bool_), powered.clusters
+    columns: dict[str, Any] = {"label": labels, SCORE + "candidate": scores}
+    # One bit per row.
+    columns |= {IDENTITY + name: pa.array(mask) for name, mask in masks.items()}
+    if powered is not None:
+        columns[LABELLED] = powered.labelled
+        columns |= {MATCHED + name: pa.array(mask) for name, mask in powered.matched.items()}
+    if clusters is not None:
+        columns["cluster"] = clusters
+    if layout.has_weights:
+        columns[WEIGHT] = layout.array("weight")
+    return measured, columns
 
 
 def _measured(evaluation_set: EvaluationSet, name: str, measured: npt.NDArray[Any]) -> Any:

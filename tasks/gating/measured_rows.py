@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from bias_metrics import (
     BiasComparison,
+    BiasReport,
     compare_bias,
+    compare_prediction_powered,
     compare_rate_gaps,
     evaluate_bias,
+    prediction_powered_bias,
     rate_gaps,
 )
 from bias_metrics._core.packed import PackedMasks
@@ -29,13 +32,18 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of the evidence, as arrays."""
+    """Some rows of the evidence, as arrays.
+
+    Rows of a prediction-powered set say which are `labelled`, and which are `matched` by terms.
+    """
 
     labels: npt.NDArray[np.bool_]
     members: PackedMasks
     clusters: npt.NDArray[Any] | None
     weights: npt.NDArray[np.float64] | None
     scores: dict[str, npt.NDArray[np.floating]]
+    matched: PackedMasks | None = None
+    labelled: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,15 +101,15 @@ class Measuring:
         groups : sequence of str, optional
             What the power means cover; default `power_mean_groups`.
         """
-        members = self._with(categories or {})
+        members, matched = self._with(categories or {})
         covered = groups or self.power_mean_groups or list(self.rows.members)
         rows, options = self.rows, self._options(confidence)
-        means = {"power_mean_groups": covered, "sample_weight": rows.weights}
-        compared = {name: self._compare(name, members, options | means) for name in self.rivals}
+        means = {"power_mean_groups": covered}
+        both = members, matched
+        compared = {name: self._compare(name, *both, options | means) for name in self.rivals}
         first = next((one.first for one in compared.values()), None)
-        if first is None:
-            scores = rows.scores[CANDIDATE]
-            first = evaluate_bias(rows.labels, scores, members, **(options | means))
+        if first is None or matched is not None:
+            first = self._evaluate(*both, options | means)
         report = first.to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
         for name in self.thresholds:
@@ -117,7 +125,7 @@ class Measuring:
                 _set_apart(content, set(categories))
         return Evidence(
             report,
-            background=_shared_background(rows.labels, rows.members, self.background),
+            background=_shared_background(rows, self.background),
             is_sample=self.is_sample,
             nights=self.nights,
             champion=differences.get("champion"),
@@ -128,27 +136,30 @@ class Measuring:
         """Return the same for some identities, unless their background depends on all of them."""
         if self.background != "outside_subgroup":
             return self
-        members = self.rows.members
-        few = PackedMasks.of(((name, members[name]) for name in identities), members.n_rows)
-        return replace(self, rows=replace(self.rows, members=few), power_mean_groups=None)
+        members, matched = (
+            None if one is None else PackedMasks.of(((k, one[k]) for k in identities), one.n_rows)
+            for one in (self.rows.members, self.rows.matched)
+        )
+        assert members is not None  # noqa: S101
+        few = replace(self.rows, members=members, matched=matched)
+        return replace(self, rows=few, power_mean_groups=None)
 
     def compare_jointly(self, rival: str, alpha: float) -> dict[str, Any]:
         """Compare the candidate with a rival so that all one-sided bounds hold together."""
         level = self.joint_level((rival,), list(self.rows.members), alpha)
-        means = {
-            "power_mean_groups": self.power_mean_groups,
-            "sample_weight": self.rows.weights,
-        }
-        found = self._compare(rival, self.rows.members, self._options(level) | means).to_dict()
+        options = self._options(level) | {"power_mean_groups": self.power_mean_groups}
+        found = self._compare(rival, self.rows.members, self.rows.matched, options).to_dict()
         return found if self.is_sample else without_sampling_error(found)
 
     def joint_level(self, roles: Sequence[str], of: Sequence[str], alpha: float) -> float:
         """Return the confidence at which all bounds of some identities hold together.
 
         `roles` are those that the candidate is compared with; its own for its own numbers.
-        Bonferroni's if error rates or calibration are among the numbers, or rows have weights.
+        Bonferroni's if error rates or calibration are among the numbers, or rows have weights or
+        are matched by terms.
         """
-        if self.thresholds or self.calibrated or self.rows.weights is not None:
+        rows = self.rows
+        if self.thresholds or self.calibrated or rows.weights is not None or rows.matched:
             n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
             n += len(calibration_metrics()) * self.calibrated
             return bonferroni_level(len(of) * n, alpha)
@@ -167,16 +178,15 @@ class Measuring:
             for family in families
         )
 
-    def _with(self, categories: Mapping[str, Sequence[str]]) -> PackedMasks:
-        """Return the members of identities and categories."""
-        members = self.rows.members
-        if not categories:
-            return members
-        joined = {
-            category: np.logical_or.reduce([members[name] for name in names])
-            for category, names in categories.items()
-        }
-        return PackedMasks.of([*members.items(), *joined.items()], members.n_rows)
+    def _with(
+        self, categories: Mapping[str, Sequence[str]]
+    ) -> tuple[PackedMasks, PackedMasks | None]:
+        """Return the members of identities and categories, and those matched by terms."""
+        members, matched = self.rows.members, self.rows.matched
+        return (
+            _joined(members, categories),
+            None if matched is None else _joined(matched, categories),
+        )
 
     def _options(self, confidence: float) -> dict[str, Any]:
         return {
@@ -185,11 +195,27 @@ class Measuring:
             "background": self.background,
         }
 
+    def _evaluate(
+        self, members: PackedMasks, matched: PackedMasks | None, options: Mapping[str, Any]
+    ) -> BiasReport:
+        rows = self.rows
+        given = rows.labels, rows.scores[CANDIDATE], members
+        if matched is None or rows.labelled is None:
+            return evaluate_bias(*given, sample_weight=rows.weights, **options)
+        return prediction_powered_bias(*given, matched, rows.labelled, **options)
+
     def _compare(
-        self, rival: str, members: PackedMasks, options: Mapping[str, Any]
+        self,
+        rival: str,
+        members: PackedMasks,
+        matched: PackedMasks | None,
+        options: Mapping[str, Any],
     ) -> BiasComparison:
-        scores = self.rows.scores[CANDIDATE], self.rows.scores[rival]
-        return compare_bias(self.rows.labels, *scores, members, **options)
+        rows = self.rows
+        given = rows.labels, rows.scores[CANDIDATE], rows.scores[rival], members
+        if matched is None or rows.labelled is None:
+            return compare_bias(*given, sample_weight=rows.weights, **options)
+        return compare_prediction_powered(*given, matched, rows.labelled, **options)
 
     def _add_errors(
         self,
@@ -235,14 +261,25 @@ def _set_apart(content: dict[str, Any], categories: set[str]) -> None:
         place["categories"] = {name: subgroups.pop(name) for name in categories & set(subgroups)}
 
 
-def _shared_background(
-    labels: npt.NDArray[np.bool_], members: PackedMasks, background: str
-) -> dict[str, int] | None:
+def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> PackedMasks:
+    """Return masks with those of categories of them."""
+    if not categories:
+        return masks
+    joined = {
+        category: np.logical_or.reduce([masks[name] for name in names])
+        for category, names in categories.items()
+    }
+    return PackedMasks.of([*masks.items(), *joined.items()], masks.n_rows)
+
+
+def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:
     """Count the rows of a background that all identities share; None if each has its own."""
     if background != "no_identity":
         return None
-    outside = ~members.any()
+    outside = ~rows.members.any()
+    if rows.labelled is not None:
+        outside &= rows.labelled
     return {
-        "positive": int((outside & labels).sum()),
-        "negative": int((outside & ~labels).sum()),
+        "positive": int((outside & rows.labels).sum()),
+        "negative": int((outside & ~rows.labels).sum()),
     }

@@ -25,7 +25,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.chosen import choose_rows, counted_of
+from biasgate.tasks.measuring.chosen import choose_rows, cluster_codes, counted_of
+from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -97,6 +98,21 @@ class Layout:
         kept = (self.folder / "mentioned.npy").exists()
         return np.logical_not(self.array("mentioned")) if kept else None
 
+    def powered(self) -> PoweredArrays | None:
+        """Return all rows, if human labels on some are helped by terms on all."""
+        if not self.record["choices"].get("prediction_powered"):
+            return None
+        names, n = self.record["identities"], self.record["choices"]["n_rows"]
+        clusters = self.array("all_cluster") if self.clusters() is not None else None
+        return PoweredArrays(
+            self.array("all_y_true"),
+            self.array("all_y_score"),
+            PackedMasks(names, self.array("all_members"), n),
+            PackedMasks(names, self.array("all_matched"), n),
+            self.array("measured"),
+            clusters,
+        )
+
 
 def lay_out(
     evaluation_set: EvaluationSet, scored: ScoredSet, source: SourceSettings, folder: Path
@@ -130,7 +146,8 @@ def lay_out(
     chosen, labels, choices = choose_rows(evaluation_set, source, rated)
     measured, weights = counted_of(evaluation_set, source, chosen)
     ranked = rank_rows(labels[measured], y_score[measured], weights)
-    clusters = _cluster_codes(evaluation_set, measured)
+    every_cluster = cluster_codes(evaluation_set)
+    clusters = None if every_cluster is None else recoded(every_cluster[measured])
     choices["confidence"] = CONFIDENCE
     choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
     with whole_folder(folder, durable=False) as temporary:
@@ -154,6 +171,15 @@ def lay_out(
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         _save_members(mentions, measured, temporary / "members.npy")
+        if source.prediction_powered:
+            np.save(temporary / "all_y_true.npy", labels)
+            np.save(temporary / "all_y_score.npy", y_score)
+            if every_cluster is not None:
+                np.save(temporary / "all_cluster.npy", every_cluster)
+            everything = np.ones_like(labels)
+            matched = read_matched(evaluation_set, identities)
+            _save_members(mentions, everything, temporary / "all_members.npy")
+            _save_members(matched, everything, temporary / "all_matched.npy")
         record: LayoutRecord = {
             "identities": identities,
             "power_mean_groups": source.power_mean_groups,
@@ -219,10 +245,6 @@ def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArr
     return np.asarray(scores[position])
 
 
-def _cluster_codes(
-    evaluation_set: EvaluationSet, measured: npt.NDArray[Any]
-) -> npt.NDArray[np.intp] | None:
-    if "cluster" not in evaluation_set.columns:
-        return None
-    names = evaluation_set.column("cluster").to_numpy()[measured]
-    return np.asarray(pd.factorize(names)[0], dtype=np.intp)
+def recoded(codes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return codes 0, 1, ... of the clusters that occur, in the order in which they do."""
+    return np.asarray(pd.factorize(codes)[0], dtype=np.intp)

@@ -44,6 +44,7 @@ def cautions(
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_empty_identities(bias),
         warn_of_weights(choices),
+        tell_of_terms(bias, choices),
     ]
     return [one for one in found if one is not None]
 
@@ -126,6 +127,30 @@ def warn_of_weights(choices: Choices) -> str | None:
         "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
         "are not counted, and the figure of scores counts each row once."
     )
+
+
+def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:
+    """Say how much terms add to the human labels of a prediction-powered set."""
+    if not choices.get("prediction_powered"):
+        return None
+    gains = {
+        name: [one.gain for one in bias.assisted.values()]
+        for name, bias in report.subgroups.items()
+        if bias.assisted is not None
+    }
+    n_labelled, n_rows = choices["n_rows_rated"], choices["n_rows"]
+    text = (
+        f"human identity labels on {n_labelled:,} of {n_rows:,} rows, taken as drawn at random "
+        "within each class, are helped by terms on all of them."
+    )
+    if gains:
+        means = {name: sum(of_group) / len(of_group) for name, of_group in gains.items()}
+        least, most = (choose(means, key=lambda one: means[one]) for choose in (min, max))
+        text += (
+            f" In the mean over the metrics that is worth {means[least]:.1f} ({least}) to "
+            f"{means[most]:.1f} ({most}) times as many labelled rows."
+        )
+    return f"{text} Errors at thresholds, calibration and patterns are of the labelled rows alone."
 
 
 def _listed(names: list[str]) -> str:

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bias_metrics._core.weighting import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
+
+CLUSTER = "cluster"
 
 
 def choose_rows(
@@ -49,14 +53,19 @@ def choose_rows(
         "n_rows_rated": int(rated.sum()),
         "n_rows_measured": int(measured.sum()),
     }
+    _refuse_empty(labels[measured], evaluation_set.name, choices)
     if WEIGHT in evaluation_set.columns:
         choices["weights"] = source.weight_kind
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
     if source.population == "these_rows":
         choices["population"] = "these_rows"
+    if source.prediction_powered:
+        choices["prediction_powered"] = True
+        choices["n_rows_measured"] = evaluation_set.n_rows
+        clusters = cluster_codes(evaluation_set)
+        refuse_selected_rows(evaluation_set, labels, rated, identities, clusters)
     if source.pool_nights is not None:
         choices["planned_rows"] = source.pool_nights.rows
-    _refuse_empty(labels[measured], evaluation_set.name, choices)
     return measured, labels, choices
 
 
@@ -73,6 +82,14 @@ def counted_of(
         msg = f"weights of evaluation set {evaluation_set.name!r} do not fit: {error}"
         raise InputError(msg) from error
     return (measured if rows is None else np.flatnonzero(measured)[rows]), weights
+
+
+def cluster_codes(evaluation_set: EvaluationSet) -> npt.NDArray[np.intp] | None:
+    """Return the cluster of each row as a number; None without clusters."""
+    if CLUSTER not in evaluation_set.columns:
+        return None
+    names = evaluation_set.column(CLUSTER).to_numpy()
+    return np.asarray(pd.factorize(names)[0], dtype=np.intp)
 
 
 def _rated(evaluation_set: EvaluationSet, identities: list[str]) -> npt.NDArray[np.bool_]:

@@ -60,7 +60,19 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
 
 
 def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
-    """Compute overall numbers and aggregates; let all intervals account for clusters."""
+    """Compute overall numbers and aggregates; let all intervals account for clusters.
+
+    A prediction-powered set is measured here as a whole.
+    """
+    powered = layout.powered()
+    if powered is not None:
+        record = layout.record
+        return powered.measure(
+            layout.folder.parent.name,
+            record["power_mean_groups"],
+            CONFIDENCE,
+            record["choices"]["background"],
+        )
     ranked = layout.ranked()
     report = summarise_bias(
         ranked.everyone,

@@ -27,6 +27,14 @@ class Cell(Value):
     n_clusters: NotRequired[int]
 
 
+class Assisted(TypedDict):
+    """What terms added to the human labels of a number, as `Assistance.to_dict()` gives it."""
+
+    weight: float
+    gain: float
+    reason: NotRequired[str]
+
+
 class Subgroup(TypedDict):
     """Counts and the five metrics of one identity."""
 
@@ -34,6 +42,7 @@ class Subgroup(TypedDict):
     n_positive: int
     n_negative: int
     effective: NotRequired[dict[str, float]]
+    assisted: NotRequired[dict[str, Assisted]]
     subgroup_auc: Cell
     bpsn_auc: Cell
     bnsp_auc: Cell
@@ -47,6 +56,7 @@ class Overall(TypedDict):
     n: int
     n_positive: int
     effective: NotRequired[dict[str, float]]
+    labelled: NotRequired[dict[str, int]]
     auc: Cell
 
 

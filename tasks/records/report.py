@@ -21,6 +21,7 @@ class Choices(TypedDict):
     background: Literal["outside_subgroup", "no_identity"]
     population: NotRequired[Literal["these_rows"]]
     planned_rows: NotRequired[int]
+    prediction_powered: NotRequired[bool]
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int
@@ -166,6 +167,7 @@ class Report(Explained):
     bias: Bias
     warnings: list[str]
     analyses: NotRequired[dict[str, AnalysisRecord]]
+    label_agreement: NotRequired[dict[str, Any]]
 
 
 class Numbers(TypedDict):

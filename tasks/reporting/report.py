@@ -153,6 +153,10 @@ def bias_table(bias: Bias) -> dict[str, list[Any]]:
     table["n_negative"] = [cells["n_negative"] for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
         _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
+        if any("assisted" in cells for cells in subgroups.values()):
+            table[f"{name}_gain"] = [
+                cells["assisted"][name]["gain"] for cells in subgroups.values()
+            ]
     return table
 
 
@@ -269,6 +273,9 @@ def write_report(
     choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed)
+    powered = layout.powered()
+    if powered is not None:
+        report["label_agreement"] = powered.agreement().to_dict()
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

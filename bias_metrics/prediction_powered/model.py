@@ -1,0 +1,138 @@
+"""One model's scores on labelled and on all rows: what each cell is estimated from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bias_metrics._core.cells import Comparison
+from bias_metrics._core.checks import FloatArray
+from bias_metrics._core.clusters import Clustering, ClusterSums
+from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.placements import Floats
+from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.report.clustered import ClusteredReport
+from bias_metrics.report.report import BiasReport, SubgroupBias
+from bias_metrics.report.request import ranked_members
+from bias_metrics.report.steps import measure_members, summarise_bias
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What one cell is estimated from.
+
+    Attributes
+    ----------
+    ordinary : MetricValue
+        The cell from the human labels of the labelled rows alone.
+    sums : ClusterSums or None
+        The influences on it, of all rows or clusters; None if it has no standard error.
+    sizes : (float, float)
+        How many independent rows the two compared classes are worth.
+    centre : float
+        What the metric subtracts from the probability.
+    shift : float
+        The cell from matched terms on the labelled rows, minus that on all rows.
+    on_shift : float array or None
+        The influences on the shift; None if terms cannot help.
+    reason : str or None
+        Why not.
+    """
+
+    ordinary: MetricValue
+    sums: ClusterSums | None
+    sizes: tuple[float, float]
+    centre: float
+    shift: float = 0.0
+    on_shift: Floats | None = None
+    reason: str | None = None
+
+
+class PoweredModel:
+    """One model's scores, ranked on the labelled and on all rows.
+
+    Attributes
+    ----------
+    everyone : RankedRows
+        All rows.
+    clustering : Clustering
+        Their clusters.
+    labelled : BiasReport
+        The report of the labelled rows, without intervals of aggregates.
+    """
+
+    def __init__(self, rows: PoweredRows, scores: FloatArray) -> None:
+        self.rows = rows
+        self.everyone = rank_rows(rows.labels, scores)
+        self.clustering = Clustering.of(self.everyone, rows.clusters)
+        at = np.flatnonzero(rows.labelled)
+        part = rows.within(at)
+        ranked = rank_rows(part.labels, scores[at])
+        self._part_clustering = replace(
+            Clustering.of(ranked, part.codes), n=self.clustering.n, alone=not rows.clustered
+        )
+        self._human = ranked_members(ranked, part.human, rows.background)
+        self._matched_part = ranked_members(ranked, part.matched, rows.background)
+        self._matched = ranked_members(self.everyone, rows.matched, rows.background)
+        self.labelled = self._summarised(ranked, self._measured())
+        self._cells = ClusteredReport(self.labelled, self._part_clustering, rows.confidence)
+
+    def _measured(self) -> dict[str, SubgroupBias]:
+        confidence = self.rows.confidence
+        return {name: measure_members(one, confidence) for name, one in self._human.items()}
+
+    def _summarised(self, ranked: RankedRows, subgroups: Mapping[str, SubgroupBias]) -> BiasReport:
+        return summarise_bias(
+            ranked.everyone,
+            subgroups,
+            power=self.rows.power,
+            power_mean_groups=self.rows.groups,
+            confidence=self.rows.confidence,
+            background=self.rows.background,
+        )
+
+    def summarise(self, subgroups: Mapping[str, SubgroupBias]) -> BiasReport:
+        """Return the report of all rows, given the cells."""
+        report = self._summarised(self.everyone, subgroups)
+        overall = replace(report.overall, labelled=self.rows.n_labelled)
+        return replace(report, overall=overall)
+
+    def pieces(self, name: str) -> dict[str, Pieces]:
+        """Return what the cells of one subgroup are estimated from, by metric."""
+        human, part, whole = self._human[name], self._matched_part[name], self._matched[name]
+        return {
+            metric: self._piece(name, metric, human, part, whole) for metric in SUBGROUP_METRICS
+        }
+
+    def _piece(
+        self, name: str, metric: str, human: Members, part: Members, whole: Members
+    ) -> Pieces:
+        cell, sums = self._cells.measure(name, metric, human)
+        centre, comparison = METRICS[metric].centre, human.compared[metric]
+        if sums is None:
+            return Pieces(cell, None, (0, 0), centre, reason=cell.reason)
+        sizes = comparison.sizes
+        if cell.row_std_error is not None:
+            sizes = sums.worth(sizes, cell.row_std_error)
+        found = Pieces(cell, replace(sums, alone=not self.rows.clustered), sizes, centre)
+        if cell.reason is not None or sums.std_error == 0:
+            return replace(found, reason=cell.reason or "the labelled rows have no errors there")
+        both = part.compared[metric], whole.compared[metric]
+        if min(both[0].sizes) < _FEWEST:
+            return replace(found, reason="terms match too few labelled rows")
+        on_part = self._part_clustering.sums(metric, both[0], part).each
+        on_shift = on_part - self.clustering.sums(metric, both[1], whole).each
+        shift = _value(both[0]) - _value(both[1])
+        return replace(found, shift=shift, on_shift=on_shift)
+
+
+# With fewer matched rows in a compared class there is no variance.
+_FEWEST = 2
+
+
+def _value(comparison: Comparison) -> float:
+    return float(comparison.measure(None))

@@ -1,0 +1,134 @@
+"""Sets whose human identity labels, on part of the rows, are helped by terms on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics import BiasReport, LabelAgreement, label_agreement, prediction_powered_bias
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.prediction_powered.rows import PoweredRows
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import MATCHED, EvaluationSet
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PoweredArrays:
+    """All rows of a prediction-powered set, with one candidate's scores.
+
+    Attributes
+    ----------
+    y_true, y_score : arrays of shape (n,)
+        Labels and scores.
+    human, matched : PackedMasks
+        Which rows mention each identity, by human labels and by terms.
+    labelled : bool array of shape (n,)
+        Which rows have human labels.
+    clusters : int array of shape (n,) or None
+        The clusters.
+    """
+
+    y_true: Bools
+    y_score: npt.NDArray[Any]
+    human: PackedMasks
+    matched: PackedMasks
+    labelled: Bools
+    clusters: npt.NDArray[Any] | None
+
+    def measure(
+        self, name: str, groups: list[str] | None, confidence: float, background: Any
+    ) -> BiasReport:
+        """Measure the bias.
+
+        Raises
+        ------
+        InputError
+            If the labelled rows clearly differ from the others in their scores.
+        """
+        try:
+            return prediction_powered_bias(
+                self.y_true,
+                self.y_score,
+                self.human,
+                self.matched,
+                self.labelled,
+                power_mean_groups=groups,
+                confidence=confidence,
+                clusters=self.clusters,
+                background=background,
+            )
+        except ValueError as error:
+            raise InputError(_told(name, error)) from error
+
+    def agreement(self) -> LabelAgreement:
+        """Return how well terms agree with the human labels."""
+        return label_agreement(self.human.within(self.labelled), self.matched.within(self.labelled))
+
+
+def read_matched(evaluation_set: EvaluationSet, identities: Iterable[str]) -> PackedMasks:
+    """Return which rows contain a term of each identity.
+
+    Raises
+    ------
+    InputError
+        If the set does not say so of one.
+    """
+    names = list(identities)
+    missing = [name for name in names if MATCHED + name not in evaluation_set.columns]
+    if missing or not names:
+        msg = (
+            f"evaluation set {evaluation_set.name!r} must have terms and human labels of every "
+            f"identity, since it is `prediction_powered`; {', '.join(missing) or 'it'} has none."
+        )
+        raise InputError(msg)
+
+    def each() -> Iterator[tuple[str, Bools]]:
+        columns = evaluation_set.each_column([MATCHED + name for name in names])
+        for name, column in zip(names, columns, strict=True):
+            yield name, np.asarray(column.to_numpy(), dtype=np.bool_)
+
+    return PackedMasks.of(each(), evaluation_set.n_rows)
+
+
+def refuse_selected_rows(
+    evaluation_set: EvaluationSet,
+    labels: Bools,
+    labelled: Bools,
+    identities: Iterable[str],
+    clusters: npt.NDArray[Any] | None,
+) -> None:
+    """Refuse a set whose labelled rows were clearly not drawn at random, as far as terms tell.
+
+    Raises
+    ------
+    InputError
+        With the identity and the numbers that show it.
+    """
+    matched = read_matched(evaluation_set, identities)
+    try:
+        PoweredRows.of(
+            labels,
+            matched,
+            matched,
+            labelled,
+            power=-5.0,
+            power_mean_groups=None,
+            confidence=0.95,
+            clusters=clusters,
+            background="outside_subgroup",
+        )
+    except ValueError as error:
+        raise InputError(_told(evaluation_set.name, error)) from error
+
+
+def _told(name: str, error: ValueError) -> str:
+    text = str(error).replace(
+        "measure the labelled rows alone with `evaluate_bias`", "remove `prediction_powered`"
+    )
+    return f"evaluation set {name!r} is `prediction_powered`, and {text}"

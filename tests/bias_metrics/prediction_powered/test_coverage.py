@@ -1,0 +1,32 @@
+"""Prediction-powered intervals hold, and terms are worth what they should be, by simulation."""
+
+import pytest
+
+simulated = pytest.importorskip("benchmarks._prediction_powered")
+cases = pytest.importorskip("benchmarks.prediction_powered")
+pytestmark = pytest.mark.slow
+GOOD = {"sensitivity": 0.85, "false_positives": 0.01, "replicates": 400}
+
+
+@pytest.mark.parametrize("case", cases.CASES, ids=str)
+def test_intervals_cover_the_truth_and_floors_at_the_truth_seldom_pass(case):
+    found = simulated.hold(case)
+    assert len(found) == len(simulated.NUMBERS)
+    assert {name: one for name, one in found.items() if not one.holds} == {}
+
+
+@pytest.mark.parametrize("case", cases.CLAIMS, ids=str)
+def test_a_model_that_is_worse_by_the_margin_is_seldom_shown_not_to_be(case):
+    found = simulated.claim(case, cases.MARGIN)
+    assert {name: one for name, one in found.items() if not one.holds} == {}
+
+
+def test_good_terms_are_worth_twice_as_many_labels():
+    found = simulated.hold(simulated.PoweredCase(0.9, 50, **GOOD))
+    assert min(one.gain for one in found.values()) > 2
+
+
+def test_useless_terms_cost_nothing():
+    case = simulated.PoweredCase(0.9, 20, 0.1, 0.1, replicates=400)
+    found = simulated.hold(case)
+    assert all(0.9 < found[name].gain < 1.4 for name in simulated.CELLS)

@@ -1,0 +1,410 @@
+"""Human identity labels on part of the rows, helped by terms on all of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bias_metrics import (
+    Assistance,
+    Difference,
+    compare_bias,
+    compare_prediction_powered,
+    evaluate_bias,
+    prediction_powered_bias,
+)
+from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.prediction_powered.cells import estimate
+from bias_metrics.prediction_powered.differences import estimate_difference
+from bias_metrics.prediction_powered.model import PoweredModel
+from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.prediction_powered.tuning import error_of, tune
+
+
+class Rows:
+    """A sample: a fifth of the rows is labelled, terms find most mentions and few others."""
+
+    def __init__(self, seed=0, n=3000, found=0.85, wrong=0.01, auc_shift=1.5):
+        self.rng = np.random.default_rng(seed)
+        self.toxic, gay, old, self.labelled = (
+            self.rng.random(n) < share for share in (0.3, 0.2, 0.3, 0.2)
+        )
+        self.score = self.rng.normal(auc_shift * self.toxic)
+        self.human = {"gay": gay, "old": old}
+        self.matched = {
+            name: self.rng.random(n) < np.where(one, found, wrong)
+            for name, one in self.human.items()
+        }
+        self.clusters = self.rng.integers(0, 150, n)
+
+    def powered(self, **options):
+        known = self.human, self.matched, self.labelled
+        return prediction_powered_bias(self.toxic, self.score, *known, **options)
+
+    def compared(self, other, **options):
+        known = self.human, self.matched, self.labelled
+        return compare_prediction_powered(self.toxic, self.score, other, *known, **options)
+
+    def part(self):
+        human = {name: one[self.labelled] for name, one in self.human.items()}
+        return self.toxic[self.labelled], self.score[self.labelled], human
+
+
+def cell(report, metric="bnsp_auc", name="gay"):
+    return getattr(report.subgroups[name], metric)
+
+
+def assert_same(one, other, *, exactly):
+    """Sums over clusters have no order that is the same for a part of the rows."""
+    if exactly:
+        assert one == other
+    for name, value in vars(one).items():
+        known = getattr(other, name)
+        assert value == (pytest.approx(known, rel=1e-12) if isinstance(known, float) else known)
+
+
+def other_scores(rows):
+    return rows.score + rows.rng.normal(0, 0.7, rows.score.size)
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+@pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
+def test_with_all_rows_labelled_every_number_is_the_ordinary_one(clustered, background):
+    rows = Rows()
+    rows.labelled[:] = True
+    options = {"background": background, "clusters": rows.clusters if clustered else None}
+    ordinary = evaluate_bias(rows.toxic, rows.score, rows.human, **options)
+    found = rows.powered(**options)
+    assert sum(found.overall.labelled.values()) == found.overall.n
+    assert replace(found, overall=ordinary.overall) == ordinary
+    other = other_scores(rows)
+    compared = rows.compared(other, **options)
+    plain = compare_bias(rows.toxic, rows.score, other, rows.human, **options)
+    assert compared.subgroups == plain.subgroups
+    assert compared.final_score == plain.final_score
+    assert compared.overall.labelled == found.overall.labelled
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_terms_that_match_nothing_leave_the_cells_of_the_labelled_rows(clustered):
+    rows = Rows()
+    rows.matched = {name: np.zeros_like(one) for name, one in rows.human.items()}
+    clusters = rows.clusters if clustered else None
+    part = {"clusters": clusters[rows.labelled]} if clustered else {}
+    ordinary = evaluate_bias(*rows.part(), **part)
+    found = rows.powered(clusters=clusters)
+    other = other_scores(rows)
+    compared = rows.compared(other, clusters=clusters)
+    labels, scores, human = rows.part()
+    plain = compare_bias(labels, scores, other[rows.labelled], human, **part)
+    for name in rows.human:
+        for metric in SUBGROUP_METRICS:
+            assert_same(
+                cell(found, metric, name), cell(ordinary, metric, name), exactly=not clustered
+            )
+            assert compared.subgroups[name][metric] == plain.subgroups[name][metric]
+    reason = "terms match too few labelled rows"
+    assert found.subgroups["gay"].assisted["bnsp_auc"] == Assistance(reason=reason)
+
+
+def test_perfect_terms_give_nearly_the_numbers_of_all_rows():
+    rows = Rows(found=1.0, wrong=0.0)
+    whole = evaluate_bias(rows.toxic, rows.score, rows.human)
+    found = rows.powered()
+    for metric in SUBGROUP_METRICS:
+        one = cell(found, metric)
+        assert found.subgroups["gay"].assisted[metric].weight == pytest.approx(1, abs=0.1)
+        assert float(one) == pytest.approx(float(cell(whole, metric)), abs=0.3 * one.std_error)
+        assert one.std_error == pytest.approx(cell(whole, metric).std_error, rel=0.15)
+    assert found.overall.auc == whole.overall.auc
+
+
+def test_human_labels_of_unlabelled_rows_do_not_matter():
+    rows = Rows()
+    known = rows.powered()
+    rows.human = {name: one & rows.labelled for name, one in rows.human.items()}
+    assert rows.powered() == known
+
+
+def test_the_order_of_rows_does_not_matter():
+    rows = Rows()
+    known = rows.powered()
+    order = rows.rng.permutation(rows.toxic.size)
+    rows.toxic, rows.score, rows.labelled = (
+        one[order] for one in (rows.toxic, rows.score, rows.labelled)
+    )
+    for masks in (rows.human, rows.matched):
+        masks.update({name: one[order] for name, one in masks.items()})
+    found = rows.powered()
+    for metric in SUBGROUP_METRICS:
+        assert float(cell(found, metric)) == pytest.approx(float(cell(known, metric)), rel=1e-12)
+
+
+def by_definition(toxic, score, human, matched, labelled, metric):
+    """A cell from its definition: slow placements, the best weight, the bias removed."""
+
+    def auc(mask, rows):
+        pair = PAIRS[metric]
+        of = {"positive": toxic & rows, "negative": ~toxic & rows}
+        x = np.flatnonzero(of[pair.x] & mask)
+        y = np.flatnonzero(of[pair.y] & (mask if pair.inside else ~mask))
+        wins = (score[x][:, None] > score[y]) + (score[x][:, None] == score[y]) / 2
+        wins = 1 - wins if pair.flip else wins
+        each = np.zeros(toxic.size)
+        each[x] = (wins.mean(axis=1) - wins.mean()) / np.sqrt(x.size * (x.size - 1))
+        each[y] = (wins.mean(axis=0) - wins.mean()) / np.sqrt(y.size * (y.size - 1))
+        return wins.mean(), each
+
+    value, on_value = auc(human, labelled)
+    (part, on_part), (whole, on_whole) = auc(matched, labelled), auc(matched, labelled | ~labelled)
+    shift, on_shift = part - whole, on_part - on_whole
+    squares = (on_shift**2).sum()
+    weight = (on_value * on_shift).sum() / squares
+    residual = (on_value - weight * on_shift) / (1 - on_shift**2 / squares)
+    bias = -(on_shift**2 * residual).sum() / squares
+    return value - weight * shift - bias - METRICS[metric].centre, weight
+
+
+@pytest.mark.parametrize("metric", SUBGROUP_METRICS)
+def test_a_cell_is_that_of_its_definition(metric):
+    rows = Rows(n=1500)
+    known = rows.human["gay"], rows.matched["gay"], rows.labelled
+    value, weight = by_definition(rows.toxic, rows.score, *known, metric)
+    found = rows.powered()
+    assert found.subgroups["gay"].assisted[metric].weight == pytest.approx(weight, rel=1e-9)
+    assert float(cell(found, metric)) == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["bnsp_auc", "negative_aeg"])
+def test_the_error_is_that_of_leaving_each_cluster_out(metric):
+    rows = Rows(n=6000)
+    clusters = rows.rng.integers(0, 40, 6000)
+    rows.score += 0.5 * rows.rng.normal(size=40)[clusters]
+    known = rows.toxic, rows.score, rows.human["gay"], rows.matched["gay"], rows.labelled
+
+    def measure(kept):
+        toxic, score, human, matched, labelled = (one[kept] for one in known)
+        found = prediction_powered_bias(
+            toxic, score, {"gay": human}, {"gay": matched}, labelled, clusters=clusters[kept]
+        )
+        return cell(found, metric)
+
+    without = np.array([float(measure(clusters != one)) for one in range(40)])
+    jackknife = np.sqrt(39 / 40 * ((without - without.mean()) ** 2).sum())
+    assert measure(clusters >= 0).std_error == pytest.approx(jackknife, rel=0.1)
+
+
+def test_clusters_of_one_row_give_the_errors_of_independent_rows():
+    rows = Rows()
+    found, plain = rows.powered(clusters=np.arange(rows.toxic.size)), rows.powered()
+    for metric in SUBGROUP_METRICS:
+        assert cell(found, metric).std_error == pytest.approx(
+            cell(plain, metric).std_error, rel=1e-9
+        )
+        assert cell(found, metric).n_clusters is not None
+        assert cell(plain, metric).n_clusters is None
+    assert found.final_score.std_error == pytest.approx(plain.final_score.std_error, rel=1e-9)
+    assert found.final_score.row_std_error is None
+
+
+def test_rows_repeated_in_clusters_are_worth_no_more_than_once():
+    rows = Rows(n=1500)
+    once = rows.powered(clusters=np.arange(1500))
+    for name in ("toxic", "score", "labelled"):
+        setattr(rows, name, np.tile(getattr(rows, name), 3))
+    for masks in (rows.human, rows.matched):
+        masks.update({name: np.tile(one, 3) for name, one in masks.items()})
+    thrice = rows.powered(clusters=np.tile(np.arange(1500), 3))
+    assert cell(thrice).std_error == pytest.approx(cell(once).std_error, rel=0.05)
+
+
+def test_the_aggregates_are_those_of_the_cells():
+    found = Rows().powered()
+    values = [float(cell(found, "bnsp_auc", name)) for name in found.subgroups]
+    mean = (sum(one**-5 for one in values) / 2) ** (-1 / 5)
+    assert float(found.power_mean.bnsp_auc) == pytest.approx(mean)
+    quarters = found.overall.auc, *found.power_mean.by_metric().values()
+    assert float(found.final_score) == pytest.approx(sum(map(float, quarters)) / 4)
+    assert found.final_score.low < found.final_score.value < found.final_score.high
+
+
+def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells():
+    rows = Rows()
+    found = rows.compared(other_scores(rows))
+    for metric in SUBGROUP_METRICS:
+        one = found.subgroups["gay"][metric]
+        assert one.first == float(cell(found.first, metric))
+        assert one.value == pytest.approx(one.first - one.second)
+        assert found.first.subgroups["gay"].assisted == found.second.subgroups["gay"].assisted
+    assert found.final_score.value == pytest.approx(
+        float(found.first.final_score) - float(found.second.final_score)
+    )
+    assert sum(found.overall.labelled.values()) == rows.labelled.sum()
+    assert found.to_dict()["overall"]["labelled"] == found.overall.labelled
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
+def test_terms_make_a_difference_more_precise(clustered):
+    rows = Rows()
+    clusters = rows.clusters if clustered else None
+    other = other_scores(rows)
+    found = rows.compared(other, clusters=clusters)
+    labels, scores, human = rows.part()
+    at = None if clusters is None else clusters[rows.labelled]
+    plain = compare_bias(labels, scores, other[rows.labelled], human, clusters=at)
+    for metric in SUBGROUP_METRICS:
+        error = found.subgroups["old"][metric].std_error
+        assert error < 0.8 * plain.subgroups["old"][metric].std_error
+        gain = found.first.subgroups["old"].assisted[metric].gain
+        assert gain == pytest.approx(
+            (plain.subgroups["old"][metric].std_error / error) ** 2, rel=1e-6
+        )
+
+
+def test_a_model_and_itself_do_not_differ():
+    rows = Rows()
+    found = rows.compared(rows.score)
+    differences = [*found.subgroups["gay"].values(), found.final_score, found.overall.auc]
+    assert {(one.value, one.low, one.high) for one in differences} == {(0.0, 0.0, 0.0)}
+
+
+def test_a_cell_without_errors_is_left_alone_and_says_why():
+    rows = Rows()
+    rows.score = rows.toxic + 0.1 * rows.rng.random(rows.toxic.size)
+    found = rows.powered()
+    assert cell(found).value == 1
+    reason = "the labelled rows have no errors there"
+    assert found.subgroups["gay"].assisted["bnsp_auc"].reason == reason
+    compared = rows.compared(other_scores(rows))
+    assert compared.first.subgroups["gay"].assisted["bnsp_auc"].reason == reason
+    assert_same(cell(found), cell(evaluate_bias(*rows.part())), exactly=True)
+
+
+def test_a_subgroup_without_labelled_rows_is_undefined_whatever_terms_say():
+    rows = Rows()
+    rows.human["gay"] &= ~rows.labelled
+    found = rows.powered()
+    assert cell(found).value is None
+    assert found.subgroups["gay"].assisted["bnsp_auc"].reason == "no subgroup positives"
+    assert found.final_score.value is None
+    compared = rows.compared(other_scores(rows))
+    assert compared.subgroups["gay"].bnsp_auc.reason == "no subgroup positives"
+    assert compared.final_score.value is None
+    assert compared.overall.auc.value is not None
+
+
+def test_few_clusters_are_no_evidence():
+    rows = Rows()
+    found = rows.powered(clusters=rows.clusters % 15)
+    assert cell(found).low is None
+    assert cell(found).reason.endswith("clusters where 20 are needed")
+    assert found.subgroups["gay"].assisted["bnsp_auc"].weight == 0
+
+
+def test_an_estimate_outside_its_range_is_not_shown():
+    rows = Rows()
+    checked = PoweredRows.of(
+        rows.toxic,
+        rows.human,
+        rows.matched,
+        rows.labelled,
+        power=-5,
+        power_mean_groups=None,
+        confidence=0.95,
+        clusters=None,
+        background="outside_subgroup",
+    )
+    both = [
+        replace(PoweredModel(checked, scores).pieces("gay")["bnsp_auc"], shift=-1.0)
+        for scores in (rows.score, other_scores(rows))
+    ]
+    outside = Assistance(reason="with terms the estimate would be outside its range")
+    assert estimate(both[0], 0.95) == ((both[0].ordinary, both[0].sums), outside)
+    ordinary = Difference(0.5, 0.5, 0.0)
+    found = estimate_difference("bnsp_auc", tuple(both), ordinary, 0.95)
+    assert found == (ordinary, tuple((one.ordinary, one.sums) for one in both), outside)
+
+
+def test_a_difference_that_terms_make_less_precise_is_left_alone():
+    rows = Rows(n=800, found=0.1, wrong=0.1)
+    other = other_scores(rows)
+    found = rows.compared(other)
+    labels, scores, human = rows.part()
+    plain = compare_bias(labels, scores, other[rows.labelled], human)
+    reasons = {
+        (name, metric): one.reason
+        for name, bias in found.first.subgroups.items()
+        for metric, one in bias.assisted.items()
+    }
+    alone = [key for key, one in reasons.items() if one == "terms do not make it more precise"]
+    assert alone
+    for name, metric in alone:
+        known = plain.subgroups[name][metric]
+        assert found.subgroups[name][metric].ends == known.ends
+
+
+def test_a_weight_above_1_is_1_and_a_negative_one_0():
+    on_human = np.array([0.3, -0.1, -0.2, 0.0])
+    assert tune(on_human, 0.5 * on_human).weight == 1
+    assert tune(on_human, -on_human) is None
+    assert tune(on_human, 0 * on_human) is None
+    assert tune(on_human, np.array([1.0, 0, 0, 0])) is None
+    assert error_of(on_human) == pytest.approx(np.sqrt(0.14))
+
+
+def test_records_have_the_same_keys_and_the_gains():
+    found = Rows().powered()
+    records = found.rows()
+    assert len({tuple(one) for one in records}) == 1
+    assert records[0]["gain"] == found.subgroups["gay"].assisted["subgroup_auc"].gain > 1
+    assert records[-1]["gain"] is None
+    plain = found.to_dict()
+    assert plain["overall"]["labelled"] == found.overall.labelled
+    assert set(plain["subgroups"]["gay"]["assisted"]["bnsp_auc"]) == {"weight", "gain"}
+    assert Assistance(reason="why").to_dict() == {"weight": 0.0, "gain": 1.0, "reason": "why"}
+
+
+def test_labels_chosen_by_terms_are_refused():
+    rows = Rows()
+    rows.labelled = rows.rng.random(3000) < np.where(rows.matched["gay"], 0.6, 0.1)
+    with pytest.raises(ValueError, match="random sample of the rows of each class") as error:
+        rows.powered()
+    assert "`matched['gay']`" in str(error.value)
+
+
+def test_labels_chosen_by_scores_are_refused():
+    rows = Rows()
+    rows.labelled = rows.rng.random(3000) < np.where(rows.score > 1, 0.5, 0.1)
+    with pytest.raises(ValueError, match=r"mean of `y_score` of .* on labelled positives"):
+        rows.powered()
+
+
+def test_more_labels_of_one_class_are_fine():
+    rows = Rows()
+    rows.labelled = rows.rng.random(3000) < np.where(rows.toxic, 0.5, 0.1)
+    assert cell(rows.powered()).low is not None
+
+
+def test_whole_clusters_may_be_labelled():
+    rows = Rows()
+    rows.matched["gay"] |= rows.clusters < 60  # a few threads are about it
+    rows.labelled = np.isin(rows.clusters, rows.rng.permutation(150)[:40])
+    assert cell(rows.powered(clusters=rows.clusters)).low is not None
+
+
+def test_too_few_rows_to_compare_are_no_reason_to_refuse():
+    rows = Rows(n=60)
+    rows.labelled = rows.score < np.median(rows.score)
+    rows.labelled[rows.toxic] = True
+    assert sum(rows.powered().overall.labelled.values()) == rows.labelled.sum()
+
+
+def test_names_must_agree_and_some_rows_be_labelled():
+    rows = Rows()
+    rows.matched.pop("old")
+    with pytest.raises(ValueError, match="must have the names of `subgroups`; in only one: old"):
+        rows.powered()
+    rows = Rows()
+    rows.labelled[:] = False
+    with pytest.raises(ValueError, match="`labelled` must be true of some rows; got none of 3000"):
+        rows.powered()
