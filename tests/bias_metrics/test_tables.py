@@ -46,6 +46,9 @@ RESULTS = {
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_calibration": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
     "compare_candidates": lambda f: f(Y_TRUE, {"new": Y_SCORE[::-1]}, Y_SCORE, GROUPS),
+    "compare_prediction_powered": lambda f: f(
+        Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, GROUPS, np.arange(60) % 4 < 2
+    ),
     "compare_rate_gaps": lambda f: f(
         Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, threshold_a=0.5, threshold_b=0.4
     ),
@@ -70,6 +73,7 @@ RESULTS = {
         bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2
     ),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
+    "prediction_powered_bias": lambda f: f(*ROWS, GROUPS, np.arange(60) % 4 < 2),
     "rate_gaps": lambda f: f(*ROWS, threshold=0.5),
     "rater_group_bias": lambda f: f(
         np.tile(np.arange(60), 2), np.arange(120) % 3 == 0, [HOSTILE, "b"] * 60, Y_SCORE, GROUPS
@@ -88,7 +92,7 @@ RESULTS = {
 PLAIN = {
     *("bnsp_auc", "bpsn_auc", "final_score", "negative_aeg", "pinned_auc", "positive_aeg"),
     *("compute_bias_metrics_for_model", "equal_error_range", "power_mean", "roc_auc"),
-    "subgroup_auc",
+    *("always_valid_confidence", "pool_nights", "subgroup_auc"),
 }
 SHOWN_IN_NO_NAME = {"equal_error_rate", "equality_curve", "error_rates", "paired_gaps"}
 
