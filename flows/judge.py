@@ -108,7 +108,8 @@ def judge_on_set(
         role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
     }
     evidence = gather_evidence(measured, scores)
-    evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
+    if measured.source.pool_nights is not None:
+        evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)
     write_model_card(measured, verdict, evaluation.model_card, policy.promote)
     write_candidate_page(measured, verdict, evidence)

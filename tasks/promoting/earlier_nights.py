@@ -125,13 +125,11 @@ def _other_rules(verdict: Verdict, policy: Policy, n_candidates: int) -> str | N
 def pool_nights_of(
     measured: Measured, evidence: str, policy: Policy, n_candidates: int, workplace: Workplace
 ) -> str:
-    """Add the rows of earlier nights to the evidence, if the set pools nights; return its path.
+    """Add the rows of earlier nights to the evidence; return its path.
 
     Safe to retry: rows that are there already are replaced.
     """
     name, uri = measured.source.name, measured.candidate.uri
-    if measured.source.pool_nights is None:
-        return evidence
     assert uri is not None  # noqa: S101 - others are refused when the evaluation file is read
     gateway = workplace.gateway
     tonight = EvidenceFile(Path(evidence))
