@@ -32,6 +32,7 @@ SUBGROUPS = ("a", "b")
 CELLS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 NUMBERS = (*CELLS, "power mean", "final score")
 ALPHA, LEAST = 0.05, 0.93
+STATED = 200  # samples of which the stated gains are averaged
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
@@ -142,7 +143,8 @@ class Held:
     passed : float
         Share of samples in which a floor exactly at the truth passes with bounds of 90 %.
     gain, claimed : float
-        Variance without terms over the variance with them; and the mean gain that reports state.
+        Variance without terms over the variance with them; and the mean gain that reports of the
+        first `STATED` samples state.
     width : float
         Mean width over that without terms.
     n : int
@@ -168,7 +170,7 @@ def hold(case: PoweredCase) -> dict[str, Held]:
     """Return how every number did, by name."""
     rng, mean = case.generator(), shift_of(case.auc)
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in NUMBERS}
-    for _ in range(case.replicates):
+    for at in range(case.replicates):
         rows = draw(case, rng)
         scores = rows.noise + mean * rows.labels
         arguments = rows.labels, scores, *rows.arguments()
@@ -193,7 +195,7 @@ def hold(case: PoweredCase) -> dict[str, Held]:
                     float(lower[name].low or 0.0) > truth,
                     float(value),
                     float(without),
-                    gains.get(name, math.nan),
+                    gains.get(name, math.nan) if at < STATED else math.nan,
                     value.high - value.low,
                     without.high - without.low,
                 )
@@ -202,7 +204,9 @@ def hold(case: PoweredCase) -> dict[str, Held]:
 
 
 def _held(rows: Floats) -> Held:
-    covered, passed, _, _, claimed, width, without = rows.mean(axis=0)
+    covered, passed, _, _, _, width, without = rows.mean(axis=0)
+    stated = rows[~np.isnan(rows[:, 4]), 4]
+    claimed = float(stated.mean()) if stated.size else math.nan
     with_terms, alone = rows[:, 2].var(), rows[:, 3].var()
     gain = alone / with_terms if with_terms else math.nan
     return Held(covered, passed, float(gain), claimed, float(width / without), len(rows))

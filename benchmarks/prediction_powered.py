@@ -57,14 +57,14 @@ python -m benchmarks.prediction_powered
 writes this page. An interval of 95 % should *cover* the truth in 95 of 100 samples, and a floor
 exactly at the truth should *pass* with bounds of 90 % in at most 5 of 100. *Gain* is how many times
 smaller the variance is than without terms: as if so many times as many comments had been labelled.
-*Stated* is the mean gain that the reports state, and *width* the mean width of the intervals,
-compared with those without terms. {failures}
+*Stated* is the gain that reports state, in the mean of the first 200 samples, and *width* the mean
+width of the intervals, compared with those without terms. {failures}
 
 What to know before relying on them:
 
 - With few positives or few errors, the intervals cover more than 95 %, as they do without terms.
-- Where a subgroup has 10 to 20 labelled positives, the stated gain is larger than the real one,
-  since only few rows tell how well terms work. The intervals allow for that.
+- Where a subgroup has 10 to 20 labelled positives, the stated gain is still a little larger than
+  the real one, since only few rows tell how well terms work. The intervals allow for that.
 - Terms that know nothing cost nothing, and terms that are wrong on certain scores gain less.
 - The labelled rows are a random sample here. If they are not, nothing on this page applies.
 

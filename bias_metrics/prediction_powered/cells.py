@@ -32,7 +32,7 @@ def estimate(pieces: Pieces, confidence: float) -> tuple[Cell, Assistance]:
     gain = gained(pieces.sums.std_error, cell[1].std_error)
     if gain <= 1:
         return ordinary, Assistance(reason=NO_GAIN)
-    return cell, Assistance(tuning.weight, gain)
+    return cell, Assistance(tuning.weight, sure_gain(gain, pieces.sizes))
 
 
 def gained(without: float, error: float) -> float:
@@ -58,7 +58,7 @@ def powered(
         return None
     each = tuning.influences(sums.each, pieces.shift, on_shift)
     found, error = replace(sums, each=each), error_of(each)
-    gain = _sure_gain(gained(sums.std_error, error), min(pieces.sizes))
+    gain = sure_gain(gained(sums.std_error, error), pieces.sizes)
     sizes = pieces.sizes[0] * gain, pieces.sizes[1] * gain
     if sums.alone:
         z = quantile(confidence)
@@ -74,6 +74,6 @@ def powered(
     return (value if sums.alone else replace(value, n_clusters=sums.n_clusters)), found
 
 
-def _sure_gain(gain: float, n: float) -> float:
-    """Return a gain less about one standard error of a ratio of variances of `n` rows."""
-    return min(gain, max(gain / (1 + math.sqrt(2 / n)), 1.0))
+def sure_gain(gain: float, sizes: tuple[float, float]) -> float:
+    """Return a gain less about one standard error of a ratio of variances from so many rows."""
+    return min(gain, max(gain / (1 + math.sqrt(2 / min(sizes))), 1.0))

@@ -13,6 +13,7 @@ from bias_metrics._core.difference_rule import undefined_difference
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.named import Named
+from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.prediction_powered.cells import Cell
 from bias_metrics.prediction_powered.differences import estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
@@ -26,7 +27,7 @@ from bias_metrics.report.report import BiasReport, Overall
 from bias_metrics.report.request import Background
 from bias_metrics.report.uncertainty import aggregate_of
 
-_AGGREGATES = ("overall", "subgroup_auc", "bpsn_auc", "bnsp_auc", "final_score")
+_AGGREGATES = ("overall", *FINAL_SCORE_PARTS, "final_score")
 
 
 @aligned

@@ -10,7 +10,7 @@ from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.placements import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS
-from bias_metrics.prediction_powered.cells import NO_GAIN, OUTSIDE, Cell, gained, powered
+from bias_metrics.prediction_powered.cells import NO_GAIN, OUTSIDE, Cell, gained, powered, sure_gain
 from bias_metrics.prediction_powered.model import Pieces
 from bias_metrics.prediction_powered.tuning import error_of, tune
 from bias_metrics.report.assistance import Assistance
@@ -50,7 +50,7 @@ def estimate_difference(metric: str, pair: Both, ordinary: Difference, confidenc
     if gain <= 1:
         return ordinary, alone, Assistance(reason=NO_GAIN)
     found = _difference(metric, pair, (first, second), confidence)
-    return found, (first, second), Assistance(tuning.weight, gain)
+    return found, (first, second), Assistance(tuning.weight, sure_gain(gain, a.sizes))
 
 
 def _difference(

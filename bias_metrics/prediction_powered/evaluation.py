@@ -119,7 +119,7 @@ def prediction_powered_bias(
     >>> print(found.subgroups["gay"].bnsp_auc)
     0.745 [0.692, 0.791]
     >>> round(found.subgroups["gay"].assisted["bnsp_auc"].gain, 1)
-    2.2
+    1.8
     """
     rows = PoweredRows.of(
         y_true,

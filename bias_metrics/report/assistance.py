@@ -15,8 +15,9 @@ class Assistance:
     weight : float
         How much of the terms' error is removed, from 0 to 1; 0 if terms are not used.
     gain : float
-        How many times as many labelled rows would give the same precision without terms; 1 if
-        terms are not used.
+        How many times as many labelled rows would give the same precision without terms, less
+        about one standard error of that, since few rows tell how well terms work; 1 if terms are
+        not used.
     reason : str or None
         Why terms are not used.
     """

@@ -256,9 +256,16 @@ def test_terms_make_a_difference_more_precise(clustered):
         error = found.subgroups["old"][metric].std_error
         assert error < 0.8 * plain.subgroups["old"][metric].std_error
         gain = found.first.subgroups["old"].assisted[metric].gain
-        assert gain == pytest.approx(
-            (plain.subgroups["old"][metric].std_error / error) ** 2, rel=1e-6
-        )
+        assert 1 < gain < (plain.subgroups["old"][metric].std_error / error) ** 2
+
+
+def test_the_gain_is_the_ratio_of_variances_less_its_own_error():
+    rows = Rows()
+    found, plain = rows.powered(), evaluate_bias(*rows.part())
+    ratio = (cell(plain).std_error / cell(found).std_error) ** 2
+    n = found.subgroups["gay"].n_positive
+    gain = found.subgroups["gay"].assisted["bnsp_auc"].gain
+    assert gain == pytest.approx(ratio / (1 + np.sqrt(2 / n)))
 
 
 def test_a_model_and_itself_do_not_differ():
