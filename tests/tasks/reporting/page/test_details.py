@@ -148,6 +148,24 @@ def test_of_very_many_identities_only_the_worst_are_there(tmp_path, monkeypatch,
     assert list(found["scores"]["subgroups"]) == ["gay", "muslim"]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "scale"),
+    [(0.001, 0.99, "logit"), (0.0, 1.0, "logit"), (-2.0, 3.0, "linear"), (0.0, 5e-5, "linear")],
+)
+def test_bins_of_probabilities_are_equally_wide_in_log_odds(tmp_path, columns, low, high, scale):
+    rng = np.random.default_rng(1)
+    score = np.concatenate([[low, high], rng.uniform(low, high, 898)])
+    scores = judge(tmp_path, columns | {"score/candidate": score})[2]["scores"]
+    edges = np.array(scores["edges"])
+    assert scores["scale"] == scale
+    assert (edges[0], edges[-1]) == (low, pytest.approx(high))
+    counts = scores["overall"]["negative"]["counts"], scores["overall"]["positive"]["counts"]
+    assert sum(map(sum, counts)) == 900
+    inner = edges[1:-1]
+    even = np.log(inner / (1 - inner)) if scale == "logit" else inner
+    assert np.diff(even) == pytest.approx(np.diff(even)[0], rel=0.2)
+
+
 def test_scores_that_are_all_the_same_have_a_histogram(tmp_path, columns):
     same = columns | {"score/candidate": np.full(900, 0.5), "score/champion": np.full(900, 0.5)}
     scores = judge(tmp_path, same)[2]["scores"]
@@ -161,11 +179,11 @@ def test_details_are_read_as_they_were_written(tmp_path, judged):
     assert read_details(tmp_path, report) == details == json.loads(json.dumps(details))
 
 
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("left", [None, {"report_digest": "of another"}, {"schema_version": 0}])
 def test_missing_details_and_those_of_another_report_are_measured_again(tmp_path, columns, left):
     report, _, details = judge(tmp_path, columns)
     if left:
-        write_details({**details, "report_digest": "of another"}, tmp_path)
+        write_details({**details, **left, "scores": {}}, tmp_path)
     assert read_details(tmp_path, report) == details
 
 
