@@ -23,7 +23,7 @@ from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.gating.measured_rows import CANDIDATE, Rows
 from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     ClassScores,
@@ -68,15 +68,16 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
         As in `details.json`.
     """
     shown = worst_first(report["bias"]["subgroups"])[:PANELS]
+    rows = _labelled(evidence.rows())
     found: Details = {
         "schema_version": SCHEMA_VERSION,
         "report_digest": json_digest(report),
         "versions": {"python": platform.python_version()}
         | {one: version(one) for one in _VERSIONS},
-        "scores": _scores(evidence, shown),
+        "scores": _scores(rows, evidence.background, shown),
     }
     if report["thresholds"]:
-        found["curves"] = _curves(report, evidence, shown)
+        found["curves"] = _curves(report, rows, evidence.background, shown)
     if "champion" in evidence.roles:
         compared = evidence.measure_set(CONFIDENCE).champion
         assert compared is not None  # noqa: S101 - the evidence has its scores
@@ -101,10 +102,23 @@ def read_details(folder: Path, report: Report) -> Details:
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
 
 
-def _scores(evidence: EvidenceFile, shown: list[str]) -> Scores:
-    rows = evidence.rows()
+def _labelled(rows: Rows) -> Rows:
+    """Return the rows whose identities people labelled, which errors in the report are of too."""
+    kept = rows.labelled
+    if kept is None:
+        return rows
+    return replace(
+        rows,
+        labels=rows.labels[kept],
+        members=rows.members.within(kept),
+        clusters=None if rows.clusters is None else rows.clusters[kept],
+        scores={name: scores[kept] for name, scores in rows.scores.items()},
+    )
+
+
+def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.scores[CANDIDATE], rows.weights
-    background = ~rows.members.any() if evidence.background == "no_identity" else None
+    background = ~rows.members.any() if among == "no_identity" else None
     edges, scale = _bins(float(scores.min()), float(scores.max()))
 
     def describe(inside: Bools, others: Bools) -> GroupScores:
@@ -165,16 +179,15 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
     return _rounded(of)
 
 
-def _curves(report: Report, evidence: EvidenceFile, shown: list[str]) -> Curves:
+def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
-    known = evidence.rows()
     labels, scores = known.labels, known.scores[CANDIDATE]
     chosen = {kind: at["threshold"] for kind, at in report["thresholds"].items()}
     thresholds = _grid(labels, scores, chosen)
     members = {name: known.members[name] for name in shown}
     rows = RateRows.of(labels, members, CONFIDENCE, known.clusters, "outside_subgroup")
     # Identities that are not shown are outside the common background too.
-    rows = replace(rows, excluded=excluded_rows(evidence.background, known.members))
+    rows = replace(rows, excluded=excluded_rows(among, known.members))
     decided = [[flagged(scores, one)] for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     for name, metric, gap in rows.compare(decided):
