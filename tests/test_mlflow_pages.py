@@ -159,6 +159,23 @@ def test_the_heatmap_is_shown_among_the_artifacts(page, pages, demo):
     assert picture.evaluate("image => image.complete && image.naturalWidth") > 500
 
 
+def test_the_page_of_the_evaluation_opens_among_the_artifacts_and_its_slider_works(
+    page, pages, demo
+):
+    run_id = json.loads((demo / "summary.json").read_text())["run_id"]
+    root, _, experiment = pages.partition("/#/")
+    experiment = experiment.partition("/runs")[0]
+    page.goto(f"{root}/#/{experiment}/runs/{run_id}/artifacts")
+    page.get_by_text("report.html").click()
+    shown = page.frame_locator("iframe").first
+    playwright.expect(shown.get_by_role("heading", name="Verdict")).to_be_visible()
+    playwright.expect(shown.get_by_text("1 of 2 candidates passed")).to_be_visible()
+    shown.locator("#thresholds summary").first.click()
+    before = shown.locator("#thresholds .flagged").first.inner_text()
+    shown.get_by_role("slider").first.press("Home")
+    assert shown.locator("#thresholds .flagged").first.inner_text() != before
+
+
 def _listeners(server):
     processes = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
     return [

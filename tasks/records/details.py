@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -27,8 +27,9 @@ class GroupScores(TypedDict):
 
 
 class Scores(TypedDict):
-    """The distribution of scores, in the same bins for all."""
+    """The distribution of scores, in the same bins for all, equally wide on their scale."""
 
+    scale: Literal["logit", "linear"]
     edges: list[float]
     overall: GroupScores
     subgroups: dict[str, GroupScores]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.gating.measured_rows import CANDIDATE, Rows
 from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     ClassScores,
@@ -43,6 +43,8 @@ _BINS = 40
 # Thresholds to choose from: as many quantiles of the scores of each class.
 _QUANTILES = 20
 _DIGITS = 6
+# How near to 0 and to 1 bins of probabilities get smaller.
+_NEAR = 1e-4
 RATE_OF_GAP = {"fpr_gap": "false_positive_rate", "fnr_gap": "false_negative_rate"}
 _VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 
@@ -66,15 +68,16 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
         As in `details.json`.
     """
     shown = worst_first(report["bias"]["subgroups"])[:PANELS]
+    rows = _labelled(evidence.rows())
     found: Details = {
         "schema_version": SCHEMA_VERSION,
         "report_digest": json_digest(report),
         "versions": {"python": platform.python_version()}
         | {one: version(one) for one in _VERSIONS},
-        "scores": _scores(evidence, shown),
+        "scores": _scores(rows, evidence.background, shown),
     }
     if report["thresholds"]:
-        found["curves"] = _curves(report, evidence, shown)
+        found["curves"] = _curves(report, rows, evidence.background, shown)
     if "champion" in evidence.roles:
         compared = evidence.measure_set(CONFIDENCE).champion
         assert compared is not None  # noqa: S101 - the evidence has its scores
@@ -90,22 +93,33 @@ def write_details(details: Details, folder: Path) -> None:
 
 
 def read_details(folder: Path, report: Report) -> Details:
-    """Read `details.json`; measure again if it is missing or of another report."""
+    """Read `details.json`; measure again if it is missing, of another report or another schema."""
     if (folder / FILE).exists():
         found: Details = json.loads((folder / FILE).read_text("utf-8"))
-        if found["report_digest"] == json_digest(report):
+        known = found["schema_version"], found["report_digest"]
+        if known == (SCHEMA_VERSION, json_digest(report)):
             return found
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
 
 
-def _scores(evidence: EvidenceFile, shown: list[str]) -> Scores:
-    rows = evidence.rows()
+def _labelled(rows: Rows) -> Rows:
+    """Return the rows whose identities people labelled, which errors in the report are of too."""
+    kept = rows.labelled
+    if kept is None:
+        return rows
+    return replace(
+        rows,
+        labels=rows.labels[kept],
+        members=rows.members.within(kept),
+        clusters=None if rows.clusters is None else rows.clusters[kept],
+        scores={name: scores[kept] for name, scores in rows.scores.items()},
+    )
+
+
+def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
     labels, scores, weights = rows.labels, rows.scores[CANDIDATE], rows.weights
-    background = ~rows.members.any() if evidence.background == "no_identity" else None
-    low, high = float(scores.min()), float(scores.max())
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, _BINS + 1)
+    background = ~rows.members.any() if among == "no_identity" else None
+    edges, scale = _bins(float(scores.min()), float(scores.max()))
 
     def describe(inside: Bools, others: Bools) -> GroupScores:
         def of_class(rows: Bools) -> ClassScores:
@@ -126,10 +140,30 @@ def _scores(evidence: EvidenceFile, shown: list[str]) -> Scores:
         mask = rows.members[name]
         subgroups[name] = describe(mask, ~mask if background is None else background)
     return {
-        "edges": _rounded(edges),
+        "scale": scale,
+        "edges": edges.tolist(),
         "overall": describe(everyone, ~everyone),
         "subgroups": subgroups,
     }
+
+
+def _bins(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
+    """Return the edges of bins; of probabilities equally wide in log-odds.
+
+    Most comments score near 0, and would all be in the first of equally wide bins.
+    """
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    if low < 0 or high > 1:
+        return np.linspace(low, high, _BINS + 1), "linear"
+    inner = np.clip((low, high), _NEAR, 1 - _NEAR)
+    if inner[0] == inner[1]:
+        return np.linspace(low, high, _BINS + 1), "linear"
+    first, last = np.log(inner / (1 - inner)).tolist()
+    odds = np.linspace(first, last, _BINS + 1)
+    edges = 1 / (1 + np.exp(-odds))
+    edges[[0, -1]] = low, high
+    return edges, "logit"
 
 
 def _counts(scores: Floats, rows: Bools, weights: Floats | None, edges: Floats) -> list[float]:
@@ -145,16 +179,15 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
     return _rounded(of)
 
 
-def _curves(report: Report, evidence: EvidenceFile, shown: list[str]) -> Curves:
+def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
-    known = evidence.rows()
     labels, scores = known.labels, known.scores[CANDIDATE]
     chosen = {kind: at["threshold"] for kind, at in report["thresholds"].items()}
     thresholds = _grid(labels, scores, chosen)
     members = {name: known.members[name] for name in shown}
     rows = RateRows.of(labels, members, CONFIDENCE, known.clusters, "outside_subgroup")
     # Identities that are not shown are outside the common background too.
-    rows = replace(rows, excluded=excluded_rows(evidence.background, known.members))
+    rows = replace(rows, excluded=excluded_rows(among, known.members))
     decided = [[flagged(scores, one)] for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     for name, metric, gap in rows.compare(decided):
@@ -223,5 +256,5 @@ def _replace_by_reported(
 
 
 def _rounded(values: npt.ArrayLike) -> list[float]:
-    found: list[float] = np.round(np.asarray(values, dtype=np.float64), _DIGITS).tolist()
-    return found
+    found = np.asarray(values, dtype=np.float64).tolist()
+    return [float(f"{one:.{_DIGITS}g}") for one in found]

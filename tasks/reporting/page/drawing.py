@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from biasgate.tasks.records import ClassScores, GroupScores
 from biasgate.tasks.reporting.page.numbers import plus_minus
 
@@ -94,16 +96,22 @@ def shape_at(place: str, *, diamond: bool) -> str:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The scores of an identity by class, over those of its background: SVG paths."""
+    """The scores of an identity by class, over those of its background: SVG paths.
+
+    `threshold` is a line at the threshold, if there is one.
+    """
 
     harmless: str
     toxic: str
     harmless_background: str
     toxic_background: str
+    threshold: str
 
 
-def draw_histogram(scores: GroupScores) -> Histogram:
-    """Draw densities on a square root scale, because most comments lie at one end."""
+def draw_histogram(
+    scores: GroupScores, edges: Sequence[float], threshold: float | None
+) -> Histogram:
+    """Draw the shares of rows by bin on a square root scale; all bins are drawn equally wide."""
     classes = scores["negative"], scores["positive"]
     shares = [_densities(one[key]) for one in classes for key in ("counts", "background")]
     most = max((share for one in shares for share in one), default=0.0) or 1.0
@@ -113,7 +121,14 @@ def draw_histogram(scores: GroupScores) -> Histogram:
         toxic=_steps(toxic, most, closed=True),
         harmless_background=_steps(harmless_background, most),
         toxic_background=_steps(toxic_background, most),
+        threshold="" if threshold is None else f"M{_place(threshold, edges)} 0V{HEIGHT}",
     )
+
+
+def _place(value: float, edges: Sequence[float]) -> str:
+    """Return where a score lies among bins that are drawn equally wide."""
+    places = np.linspace(0, WIDTH, len(edges))
+    return f"{np.interp(value, edges, places):.4g}"
 
 
 def is_empty(scores: GroupScores) -> bool:

@@ -71,8 +71,7 @@ class Explorer:
 
 def explore(curves: Curves) -> Explorer:
     """Return the table at the given threshold, else at that of equal errors."""
-    named = curves["named"]
-    position = named.get(GIVEN, named[EQUAL_ERRORS])
+    named, position = curves["named"], position_of(curves)
     subgroups = curves["subgroups"]
     axis = _axis(list(subgroups.values()))
     overall = curves["overall"]
@@ -103,6 +102,11 @@ def explore(curves: Curves) -> Explorer:
             ],
         },
     )
+
+
+def position_of(curves: Curves) -> int:
+    """Return which threshold a page starts with: the given one, else that of equal errors."""
+    return curves["named"].get(GIVEN, curves["named"][EQUAL_ERRORS])
 
 
 def _axis(subgroups: Sequence[GroupRates]) -> Axis:

@@ -12,7 +12,7 @@ from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
-from biasgate.tasks.reporting.page.explorer import Explorer, explore
+from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
 
@@ -132,6 +132,7 @@ class Part:
     everyone: Panel
     scores_from: str
     scores_to: str
+    scores_scale: str
     explorer: Explorer | None
     diagnosed: tuple[Diagnosed, ...]
     analyses: tuple[tuple[str, tuple[str, ...]], ...]
@@ -154,10 +155,11 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         worst=tuple(_worst(report["bias"])),
         grid=grid,
         compared=_compared(verdict, details, grid),
-        panels=tuple(_panel(name, one) for name, one in scores["subgroups"].items()),
-        everyone=_panel("all comments", scores["overall"]),
+        panels=tuple(_panel(name, one, details) for name, one in scores["subgroups"].items()),
+        everyone=_panel("all comments", scores["overall"], details),
         scores_from=_short(scores["edges"][0]),
         scores_to=_short(scores["edges"][-1]),
+        scores_scale=scores["scale"],
         explorer=explore(details["curves"]) if "curves" in details else None,
         diagnosed=tuple(_diagnosed(report, row.name) for row in grid.rows),
         analyses=tuple(
@@ -250,13 +252,17 @@ def _diagnosed(report: Report, name: str) -> Diagnosed:
     return Diagnosed(name, one["name"], one["sentence"], one["pattern"] not in NO_PATTERN)
 
 
-def _panel(name: str, scores: GroupScores) -> Panel:
+def _panel(name: str, scores: GroupScores, details: Details) -> Panel:
     harmless, toxic = (
         (count(one["n"]), *map(_short, one["quartiles"] or ()))
         for one in (scores["negative"], scores["positive"])
     )
     n = scores["negative"]["n"] + scores["positive"]["n"]
-    drawing = None if is_empty(scores) else draw_histogram(scores)
+    drawing = None
+    if not is_empty(scores):
+        curves = details.get("curves")
+        threshold = None if curves is None else curves["thresholds"][position_of(curves)]
+        drawing = draw_histogram(scores, details["scores"]["edges"], threshold)
     return Panel(name, count(n), drawing, harmless, toxic)
 
 

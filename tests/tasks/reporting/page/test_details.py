@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from support.judged import judge, rows
+from support.judging import evidence_of
 
 from bias_metrics import compare_bias, rate_gaps
 from biasgate.tasks.gating.evidence import EvidenceFile
@@ -141,11 +142,40 @@ def test_rows_with_sampling_weights_have_weighted_histograms_and_no_curves(tmp_p
     assert sum(counts) == pytest.approx(2 * (gay & ~columns["label"]).sum())
 
 
+def test_where_terms_help_human_labels_the_labelled_rows_are_counted(tmp_path):
+    columns = rows(NAMES) | CLUSTERS
+    labelled = np.arange(900) % 3 > 0
+    own = {name: np.asarray(one)[labelled] for name, one in columns.items()}
+    report, _, expected = judge(tmp_path / "own", own)
+    matched = {f"matched/{name}": columns[f"identity/{name}"] for name in NAMES}
+    (tmp_path / "all").mkdir()
+    evidence = evidence_of(tmp_path / "all", columns | matched | {"labelled": labelled})
+    assert measure_details(report, evidence) == expected
+
+
 def test_of_very_many_identities_only_the_worst_are_there(tmp_path, monkeypatch, columns):
     monkeypatch.setattr(module, "PANELS", 2)
     found = judge(tmp_path, columns)[2]
     assert list(found["scores"]["subgroups"]) == list(found["curves"]["subgroups"])
     assert list(found["scores"]["subgroups"]) == ["gay", "muslim"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "scale"),
+    [(0.001, 0.99, "logit"), (0.0, 1.0, "logit"), (-2.0, 3.0, "linear"), (0.0, 5e-5, "linear")],
+)
+def test_bins_of_probabilities_are_equally_wide_in_log_odds(tmp_path, columns, low, high, scale):
+    rng = np.random.default_rng(1)
+    score = np.concatenate([[low, high], rng.uniform(low, high, 898)])
+    scores = judge(tmp_path, columns | {"score/candidate": score})[2]["scores"]
+    edges = np.array(scores["edges"])
+    assert scores["scale"] == scale
+    assert (edges[0], edges[-1]) == (low, pytest.approx(high))
+    counts = scores["overall"]["negative"]["counts"], scores["overall"]["positive"]["counts"]
+    assert sum(map(sum, counts)) == 900
+    inner = edges[1:-1]
+    even = np.log(inner / (1 - inner)) if scale == "logit" else inner
+    assert np.diff(even) == pytest.approx(np.diff(even)[0], rel=0.2)
 
 
 def test_scores_that_are_all_the_same_have_a_histogram(tmp_path, columns):
@@ -161,11 +191,11 @@ def test_details_are_read_as_they_were_written(tmp_path, judged):
     assert read_details(tmp_path, report) == details == json.loads(json.dumps(details))
 
 
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("left", [None, {"report_digest": "of another"}, {"schema_version": 0}])
 def test_missing_details_and_those_of_another_report_are_measured_again(tmp_path, columns, left):
     report, _, details = judge(tmp_path, columns)
     if left:
-        write_details({**details, "report_digest": "of another"}, tmp_path)
+        write_details({**details, **left, "scores": {}}, tmp_path)
     assert read_details(tmp_path, report) == details
 
 

@@ -181,6 +181,14 @@ def test_an_identity_without_comments_is_one_grey_cell_with_the_reason(page):
     assert not list(panels["deaf"].find("svg"))
 
 
+def test_the_threshold_is_drawn_where_its_score_is(judged, page):
+    [line] = page.one("ul", class_="panels").one("svg").find("path", class_="limit")
+    edges = np.array(judged[2]["scores"]["edges"])
+    place = float(re.match(r"M([\d.]+) 0V60", line.attributes["d"])[1])
+    below = int(place // 5)  # 40 bins of width 5
+    assert edges[below] <= 0.9 <= edges[below + 1]
+
+
 def test_limits_of_the_policy_are_drawn_on_the_axis_of_the_column(page):
     table = page.one("section", id="metrics").one("table")
     muslim = grid_of(table)["muslim"]
