@@ -16,8 +16,8 @@ from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_o
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
 
-# Most checks that did not pass, in the first section.
-_TOLD = 8
+# Most checks in a table, and most numbers that got worse: if there are more, the first.
+_CHECKS, _WORSENED = 300, 60
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,10 @@ class Judged:
         The outcome, for colours and in words.
     counted : str
         How many checks did not pass.
-    unmet : tuple of Check
-        Those that did not pass, the worst first.
-    told : tuple of Check
-        The first of them.
-    met : tuple of Check
-        All others.
+    unmet, met : tuple of Check
+        Those that did not pass, the worst first, and all others.
+    left_out : str
+        A note if there are more.
     keys : tuple of (str, str)
         The numbers of all comments together, with intervals.
     lacks : tuple of (str, str)
@@ -56,8 +54,8 @@ class Judged:
     word: str
     counted: str
     unmet: tuple[Check, ...]
-    told: tuple[Check, ...]
     met: tuple[Check, ...]
+    left_out: str
     keys: tuple[tuple[str, str], ...]
     lacks: tuple[tuple[str, str], ...]
 
@@ -91,6 +89,7 @@ class Compared:
 
     champion: str
     worsened: tuple[Worsened, ...]
+    left_out: str
     objective: str
     grid: Grid
 
@@ -181,7 +180,8 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
     counted = f"All {len(results)} checks passed"
     if unmet:
         counted = f"{len(unmet)} of {len(results)} checks did not pass"
-    checks = tuple(map(_check, unmet))
+    met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
+    is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
     means = metric_cells(bias["power_mean"])
     keys = {"Overall AUC": bias["overall"]["auc"], "Final score": bias["final_score"]}
@@ -190,11 +190,9 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word.text,
         counted=counted,
-        unmet=checks,
-        told=checks[:_TOLD],
-        met=tuple(
-            _check(one) for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}
-        ),
+        unmet=tuple(map(_check, unmet[:_CHECKS])),
+        left_out=f"Tables list the first {_CHECKS}; all are in verdict.json." if is_long else "",
+        met=tuple(map(_check, met[:_CHECKS])),
         keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
         lacks=tuple(
             (name, cell.get("reason", "no reason given"))
@@ -231,17 +229,19 @@ def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None
     if champion is None or "champion" not in details:
         return None
     worsened = []
-    for one in verdict["worsened"]:
+    for one in verdict["worsened"][:_WORSENED]:
         signed = METRICS[one["metric"]].is_gap
         before, now = (number(one[key], signed=signed) for key in ("second", "first"))
         by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
         title = METRICS[one["metric"]].title
         worsened.append(Worsened(one["group"], title, before, now, by, at_least))
+    more = len(verdict["worsened"]) - len(worsened)
     objective = Objective(**verdict["objective"])
     undefined = f"{objective.name} has no difference, because it is undefined"
     return Compared(
         champion=champion.get("model") or champion["name"],
         worsened=tuple(worsened),
+        left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
         objective=objective.comparison if objective.change is not None else undefined,
         grid=difference_grid(details["champion"], verdict, [row.name for row in grid.rows]),
     )

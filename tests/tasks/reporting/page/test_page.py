@@ -8,6 +8,7 @@ from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from biasgate.tasks.reporting.page import grids, parts
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
 
@@ -243,6 +244,17 @@ def test_analyses_are_told_in_their_own_words(judged):
     told = {"intersections": {"options": {}, "sentences": ["Gay and deaf: few."], "result": {}}}
     found = page_of(({**report, "analyses": told}, verdict, details))
     assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="diagnosis").text
+
+
+def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
+    monkeypatch.setattr(parts, "_CHECKS", 2)
+    monkeypatch.setattr(grids, "ROWS", 2)
+    found = page_of(judged)
+    assert len(found.one("table", class_="checks").rows()) == 2
+    assert "first 2; all are in verdict.json" in found.one("section", id="verdict").text
+    section = found.one("section", id="metrics")
+    assert list(grid_of(section.one("table"))) == ["gay", "muslim"]
+    assert "These are the worst 2 of 3 identities" in section.text
 
 
 def test_a_page_of_24_identities_and_five_candidates_is_small(five):
