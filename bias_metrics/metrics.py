@@ -108,6 +108,8 @@ class Metric:
         The words for `{side}`: below 0, and above 0.
     when_low : str
         For an AUC: what it means if it is clearly lower than the background's.
+    hint : str
+        In a few words, what to look for; for the head of a column.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Metric:
     centre: float = 0.0
     sides: tuple[str, str] = ("lower", "higher")
     when_low: str = ""
+    hint: str = ""
 
     @property
     def is_gap(self) -> bool:
@@ -164,6 +167,7 @@ def _aeg(which: Class, kind: str, other: str) -> Metric:
         ideal=0,
         largest=0.5,
         centre=0.5,
+        hint=f"above 0: {other} mentions score higher",
     )
 
 
@@ -177,6 +181,7 @@ _TABLE = (
         "(Subgroup AUC)",
         harm="toxic and non-toxic comments that mention {group} are hard to tell apart",
         when_low="harmless and toxic ones are harder to tell apart",
+        hint="low: toxic and harmless mentions are mixed up",
     ),
     Metric(
         "bpsn_auc",
@@ -187,6 +192,7 @@ _TABLE = (
         "do not (BPSN AUC)",
         harm="non-toxic comments that mention {group} score like toxic ones that do not",
         when_low="harmless ones are harder to tell from toxic comments elsewhere",
+        hint="low: harmless mentions score like toxic comments",
     ),
     Metric(
         "bnsp_auc",
@@ -197,6 +203,7 @@ _TABLE = (
         "do not (BNSP AUC)",
         harm="toxic comments that mention {group} score like non-toxic ones that do not",
         when_low="toxic ones are harder to tell from harmless comments elsewhere",
+        hint="low: toxic mentions are missed",
     ),
     _aeg("positive", "toxic", "toxic"),
     _aeg("negative", "non-toxic", "harmless"),

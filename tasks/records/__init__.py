@@ -7,6 +7,7 @@ checker finds a wrong key. A test compares the types with real files.
 from biasgate.tasks.records.bound import Bound, FileRecord
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.details import (
+    RATE_OF_GAP,
     ClassScores,
     Curves,
     Details,
@@ -71,6 +72,7 @@ from biasgate.tasks.records.verdict import (
 )
 
 __all__ = [
+    "RATE_OF_GAP",
     "AnalysisRecord",
     "AtThreshold",
     "BesideChance",

@@ -6,6 +6,15 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from bias_metrics.metrics import Rate, threshold_metrics
+
+_RATES = {
+    Rate(("negative",), "flagged"): "false_positive_rate",
+    Rate(("positive",), "not flagged"): "false_negative_rate",
+}
+RATE_OF_GAP = {name: _RATES[one] for name, one in threshold_metrics().items() if one in _RATES}
+"""The rate of each gap: both have their keys in `details.json`."""
+
 
 class ClassScores(TypedDict):
     """The scores of one class: those of an identity, beside those of its background.

@@ -26,6 +26,7 @@ from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.measured_rows import CANDIDATE, Rows
 from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
+    RATE_OF_GAP,
     ClassScores,
     Curves,
     Details,
@@ -45,7 +46,6 @@ _QUANTILES = 20
 _DIGITS = 6
 # How near to 0 and to 1 bins of probabilities get smaller.
 _NEAR = 1e-4
-RATE_OF_GAP = {"fpr_gap": "false_positive_rate", "fnr_gap": "false_negative_rate"}
 _VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 
 Bools = npt.NDArray[np.bool_]
@@ -191,6 +191,8 @@ def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves
     decided = [[flagged(scores, one)] for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
     for name, metric, gap in rows.compare(decided):
+        if metric not in RATE_OF_GAP:
+            continue
         subgroups[name][RATE_OF_GAP[metric]] = _shares(gap, len(thresholds))
         subgroups[name][metric] = [_ends(gap.measure(one)) for one in range(len(thresholds))]
     overall: Rates = {

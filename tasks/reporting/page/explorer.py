@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN, THRESHOLDS
-from biasgate.tasks.records import Curves, GroupRates, Rates
+from biasgate.tasks.records import RATE_OF_GAP, Curves, GroupRates, Rates
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
 from biasgate.tasks.reporting.page.numbers import percent, plus_minus, points, thousandths
 
-RATES = ("false_positive_rate", "false_negative_rate")
-GAPS = ("fpr_gap", "fnr_gap")
+GAPS, RATES = tuple(RATE_OF_GAP), tuple(RATE_OF_GAP.values())
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,6 @@ MARKS = {
     "pass": ("", ""),
     "plain": ("", ""),
 }
-_HINTS = {
-    "subgroup_auc": "low: toxic and harmless mentions are mixed up",
-    "bpsn_auc": "low: harmless mentions score like toxic comments",
-    "bnsp_auc": "low: toxic mentions are missed",
-    "positive_aeg": "away from 0: toxic mentions score higher or lower",
-    "negative_aeg": "above 0: harmless mentions score higher",
-}
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,8 @@ def metric_grid(report: Report, verdict: Verdict) -> Grid:
         for name in shown
     )
     columns = tuple(
-        Column(METRICS[metric].title, _HINTS[metric], axis.ends) for metric, axis in axes.items()
+        Column(METRICS[metric].title, METRICS[metric].hint, axis.ends)
+        for metric, axis in axes.items()
     )
     return Grid("Metrics by identity", columns, rows, left_out)
 
@@ -144,7 +138,7 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
     columns = tuple(
         Column(one["candidate"]["name"], "", axis.ends, is_name=True) for one in reports
     )
-    return Grid(f"{METRICS[metric].title}: {_HINTS[metric]}", columns, rows, left_out)
+    return Grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, rows, left_out)
 
 
 def difference_grid(compared: Mapping[str, Any], verdict: Verdict, shown: Sequence[str]) -> Grid:
