@@ -50,8 +50,8 @@ def prediction_powered_bias(
     measured on the labelled rows and corrected by how unusual these rows are as far as terms can
     tell: value = human on labelled - weight * (terms on labelled - terms on all). The weight is the
     one with the smallest variance, 0 where terms do not help. Good terms (they find 85 of 100
-    mentions and 1 of 100 others) are worth about 2.2 times as many labels where a tenth of the rows
-    is labelled; useless terms change nothing.
+    mentions and 1 of 100 others) are worth 2 to 3 times as many labels where a tenth of the rows is
+    labelled; useless terms change nothing.
 
     Within each class (positive, negative) the labelled rows must be a random sample of all rows.
     Rows that were chosen for what they mention, or for their score, give wrong numbers. This is
