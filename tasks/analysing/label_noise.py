@@ -32,11 +32,14 @@ class LabelNoiseAnalysis(Analysis):
     seed: Annotated[int, Field(ge=0)] = 0
 
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
-        """Refuse a set without numbers of raters, with weights or with a threshold of 1."""
+        """Refuse a set without numbers of raters, or whose report is not of its plain labels."""
         if RATERS not in frozen.columns:
             self.refuse(frozen, "the number of raters of each comment", "name it with `raters`")
         if WEIGHT in frozen.columns:
             self.refuse(frozen, "no weights", "its rows have some")
+        if source.prediction_powered:
+            told = "`prediction_powered: false`"
+            self.refuse(frozen, told, "the numbers of its report are of other rows")
         if source.label_threshold >= 1:
             self.refuse(frozen, "a `label_threshold` below 1", f"it is {source.label_threshold:g}")
 
@@ -97,14 +100,18 @@ def _of_raters(found: LabelNoise) -> str:
 
 
 def _fit(found: LabelNoise) -> list[str]:
-    panel, redrawn = found.panel[OVERALL].value, found.redrawn["auc"].value
-    if redrawn is None or panel.value is None or panel.std_error is None:
+    """Compare panels drawn from the model with the real ones, by overall AUC and final score."""
+    told, fits = [], True
+    for key, name in ((OVERALL, "an overall AUC"), (FINAL, "a final score")):
+        drawn, real = found.redrawn[key[1]].value, found.panel[key].value
+        if drawn is None or real.value is None or real.std_error is None:
+            continue
+        told.append(f"{name} of {drawn:.3f}, the real ones {real.value:.3f}")
+        fits = fits and abs(drawn - real.value) <= real.std_error
+    if not told:
         return []
-    told = f"New panels drawn from that model have an overall AUC of {redrawn:.3f}, the real ones "
-    told += f"{panel.value:.3f}"
-    if abs(redrawn - panel.value) > panel.std_error:
-        return [f"{told}: it does not fit well, so do not rely on its numbers."]
-    return [f"{told}."]
+    text = f"New panels drawn from that model have {'; and '.join(told)}"
+    return [f"{text}." if fits else f"{text}: it does not fit well, so do not rely on its numbers."]
 
 
 def _both(numbers: dict[Key, RatedValue]) -> str:

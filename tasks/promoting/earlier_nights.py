@@ -75,6 +75,8 @@ def pool_earlier_nights(
         if began is not None:
             return pool(tonight, None, began)
         judged_nights(earlier)
+        if earlier.record["nights"]["each"][-1]["set_digest"] == tonight.record["set_digest"]:
+            say(f"{version.uri} on {name}: these rows were judged before; no night is added")
         return pool(tonight, earlier, earlier.record["nights"]["began"])
 
 

@@ -24,11 +24,18 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bias_metrics" / "
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 EXTENDING = ROOT / "docs" / "extending.md"  # tests/docs/test_extending.py runs it
 WITH_BLOCKS = [page for page in PAGES if blocks_of(page) and page != EXTENDING]
+# Their blocks run evaluations for a long time.
+LONG = {"docs/guides/analyses.md", "docs/guides/policies.md"}
 VERDICTS = {0, 3, 4}
 
 
 def called(page):
     return str(page.relative_to(ROOT))
+
+
+def marked(page):
+    marks = [pytest.mark.slow] if called(page) in LONG else []
+    return pytest.param(page, marks=marks, id=called(page))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=called)
@@ -40,7 +47,7 @@ def test_every_block_says_its_language(page):
 
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")  # of mlflow.models.evaluate
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=called)
+@pytest.mark.parametrize("page", map(marked, WITH_BLOCKS))
 def test_every_block_of_a_page_runs_as_it_stands(page, scene, biasgate):
     run_python = partial(run_in_session, {})
     run = {"yaml": run_yaml, "sh": run_shell, "python": run_python, "text": lambda *_: None}

@@ -71,9 +71,10 @@ def test_it_says_in_words_how_much_of_the_intervals_comes_from_raters(rated):
     assert f"overall AUC of {found.redrawn['auc'].value:.3f}, the real ones" in fit
 
 
-def test_a_model_that_does_not_fit_is_not_to_be_relied_on(rated):
+@pytest.mark.parametrize("number", ["auc", "final_score"])
+def test_a_model_that_does_not_fit_is_not_to_be_relied_on(rated, number):
     found = noise(rated, n_draws=2)
-    found.redrawn["auc"] = MetricValue(0.2)
+    found.redrawn[number] = MetricValue(0.2)
     assert sentences_of(found)[-1].endswith(
         ": it does not fit well, so do not rely on its numbers."
     )
@@ -110,3 +111,10 @@ def test_a_set_that_does_not_allow_it_is_refused(rated, frozen, options, told):
     with pytest.raises(InputError) as error:
         check_analyses.fn([ANALYSES.validate_python("label_noise")], source, str(rows.folder))
     assert told in str(error.value)
+
+
+def test_a_prediction_powered_set_is_refused(rated, frozen):
+    source, rows = frozen(rated, identities=list(GROUPS), raters="asked")
+    powered = source.model_copy(update={"prediction_powered": True})
+    with pytest.raises(InputError, match="`prediction_powered: false`; the numbers of its report"):
+        check_analyses.fn([ANALYSES.validate_python("label_noise")], powered, str(rows.folder))
