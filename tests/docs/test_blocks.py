@@ -47,7 +47,7 @@ def test_every_block_says_its_language(page):
 
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")  # of mlflow.models.evaluate
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("page", map(marked, WITH_BLOCKS))
+@pytest.mark.parametrize("page", [marked(page) for page in WITH_BLOCKS])
 def test_every_block_of_a_page_runs_as_it_stands(page, scene, biasgate):
     run_python = partial(run_in_session, {})
     run = {"yaml": run_yaml, "sh": run_shell, "python": run_python, "text": lambda *_: None}
