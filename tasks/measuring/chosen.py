@@ -114,10 +114,12 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
 
 def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
     if labels.size == 0:
+        advice = "Set `identity_rows: all` to count null as not mentioned."
+        if choices.get("prediction_powered"):
+            advice = "Write 0 where people found that a row does not mention an identity."
         msg = (
-            f"evaluation set {name!r} must have rows with rated identities; none of "
-            f"its {choices['n_rows']} rows has any. Set `identity_rows: all` to count null as not "
-            "mentioned."
+            f"evaluation set {name!r} must have rows with rated identities; none of its "
+            f"{choices['n_rows']} rows has a value for every identity. {advice}"
         )
         raise InputError(msg)
     if labels.all() or not labels.any():

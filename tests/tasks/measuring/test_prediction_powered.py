@@ -251,6 +251,12 @@ def test_rows_labelled_by_what_they_mention_are_refused_before_scoring(home):
     assert "secretword" not in str(no.value)
 
 
+def test_an_identity_without_any_label_is_told_what_to_write(home):
+    home.table["gay"] = np.nan
+    with pytest.raises(InputError, match="has a value for every identity. Write 0 where people"):
+        choose_rows(home.frozen(), home.source())
+
+
 def test_rows_labelled_by_their_score_are_refused(home):
     rng = np.random.default_rng(0)
     labelled = rng.random(N) < np.where(home.table["prediction"] > 1, 0.7, 0.1)
