@@ -53,7 +53,7 @@ def choose_rows(
         "n_rows_rated": int(rated.sum()),
         "n_rows_measured": int(measured.sum()),
     }
-    _refuse_empty(labels[measured], evaluation_set.name, choices)
+    _refuse_empty(labels[measured], source, choices)
     if WEIGHT in evaluation_set.columns:
         choices["weights"] = source.weight_kind
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
@@ -112,20 +112,20 @@ def _refuse_unknown_groups(source: SourceSettings, identities: list[str]) -> Non
         raise InputError(msg)
 
 
-def _refuse_empty(labels: npt.NDArray[np.bool_], name: str, choices: Choices) -> None:
+def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices: Choices) -> None:
     if labels.size == 0:
         advice = "Set `identity_rows: all` to count null as not mentioned."
-        if choices.get("prediction_powered"):
+        if source.prediction_powered:
             advice = "Write 0 where people found that a row does not mention an identity."
         msg = (
-            f"evaluation set {name!r} must have rows with rated identities; none of its "
+            f"evaluation set {source.name!r} must have rows with rated identities; none of its "
             f"{choices['n_rows']} rows has a value for every identity. {advice}"
         )
         raise InputError(msg)
     if labels.all() or not labels.any():
         kind = "positives" if not labels.any() else "negatives"
         msg = (
-            f"evaluation set {name!r} must have both classes; its {labels.size} measured rows have "
-            f"no {kind} (label >= {choices['label_threshold']} is positive)."
+            f"evaluation set {source.name!r} must have both classes; its {labels.size} measured "
+            f"rows have no {kind} (label >= {choices['label_threshold']} is positive)."
         )
         raise InputError(msg)

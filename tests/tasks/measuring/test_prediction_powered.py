@@ -253,7 +253,7 @@ def test_rows_labelled_by_what_they_mention_are_refused_before_scoring(home):
 
 def test_an_identity_without_any_label_is_told_what_to_write(home):
     home.table["gay"] = np.nan
-    with pytest.raises(InputError, match="has a value for every identity. Write 0 where people"):
+    with pytest.raises(InputError, match=r"a value for every identity\. Write 0 where people"):
         choose_rows(home.frozen(), home.source())
 
 
