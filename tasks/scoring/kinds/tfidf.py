@@ -99,10 +99,11 @@ class Tfidf(CandidateSettings):
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Fit on a training set and write a model folder, training row hashes included."""
+        from biasgate.tasks.scoring.ngrams.training import fit  # noqa: PLC0415
+
         del log
         labels = self.training_labels(training_set)
-        pipeline = self.pipeline().fit(_Texts(training_set), labels)
-        _slim(pipeline)
+        pipeline = fit(self.pipeline(), _texts(training_set), labels)
         save_classifier(pipeline, folder, EXAMPLE)
         write_training_rows(training_set, folder)
 
@@ -161,21 +162,7 @@ class TfidfScorer(Scorer):
         return answers_of(self._file.load(), "predict_proba", self._file.of)
 
 
-def _slim(pipeline: Pipeline) -> None:
-    """Convert vocabularies to plain integers: skops writes each numpy integer as a file."""
-    for _, vectorizer in pipeline["features"].transformer_list:
-        vectorizer.vocabulary_ = {gram: int(at) for gram, at in vectorizer.vocabulary_.items()}
-
-
-class _Texts:
-    """The texts of a set, an iterable that can be read twice without being kept in memory."""
-
-    def __init__(self, rows: EvaluationSet) -> None:
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        for batch in self._rows.batches(["text"], 50_000):
-            yield from batch.column("text").to_pylist()
-
-    def __len__(self) -> int:
-        return self._rows.n_rows
+def _texts(rows: EvaluationSet) -> Iterator[str]:
+    """Yield the texts of a set, without keeping them in memory."""
+    for batch in rows.batches(["text"], 50_000):
+        yield from batch.column("text").to_pylist()

@@ -8,15 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from biasgate.tasks.scoring.ngrams.reading import Lists, Texts, left_of, starts_of
+from biasgate.tasks.scoring.ngrams.reading import (
+    HasWords,
+    Lists,
+    Texts,
+    left_of,
+    starts_of,
+)
 from biasgate.tasks.scoring.ngrams.trie import Trie
 
 _CODE_POINTS = 0x110000
+_WORDS_A_STEP = 100_000
 _WHITE_SPACE = re.compile(r"\s\s+")  # what scikit-learn replaces by one space
 
 Vocabulary = Mapping[str, int]
@@ -50,13 +57,13 @@ class WordCharacters:
         self._known = Lists()
         self._ones = np.ones(0, np.int32)
 
-    def counts(self, texts: Texts) -> sparse.csr_array:
+    def counts(self, texts: HasWords) -> sparse.csr_array:
         """Multiply counts of words in texts by counts of n-grams in words."""
         words = texts.words
         if words.first_new == 0:
             self._known.clear()
-        if words.new:
-            self._known.append(*self._of_words(words.new))
+        for at in range(0, len(words.new), _WORDS_A_STEP):
+            self._known.append(*self._of_words(words.new[at : at + _WORDS_A_STEP]))
         n_values = len(self._known.values)
         if n_values > len(self._ones):
             self._ones = np.ones(2 * n_values, np.int32)
@@ -75,8 +82,8 @@ class WordCharacters:
         rows = np.repeat(np.arange(len(words)), lengths)[at]
         short = np.flatnonzero(lengths < shortest)
         if short.size:
-            starts = (np.cumsum(lengths) - lengths)[short]
-            whole = self._characters.trie.whole(symbols, starts, lengths[short])
+            of_short = self._characters.symbols("".join(f" {words[at]} " for at in short.tolist()))
+            whole = self._characters.trie.whole(of_short, lengths[short])
             rows = np.concatenate([rows, short[whole >= 0]])
             features = np.concatenate([features, whole[whole >= 0]])
         return _by_row(rows, features, len(words))
@@ -145,7 +152,7 @@ class Words:
         self._sum = _summing(len(vocabulary))
         self._known = Lists()
 
-    def counts(self, texts: Texts) -> sparse.csr_array:
+    def counts(self, texts: HasWords) -> sparse.csr_array:
         """Look up the n-grams that begin at each token of the texts."""
         words = texts.words
         if words.first_new == 0:
@@ -166,11 +173,27 @@ class Words:
         return [self._numbers.get(one, unknown) for one in self._tokenize(word) if one not in stop]
 
 
+def counter_of(vectorizer: Any, vocabulary: Vocabulary) -> Counter:
+    """Return what counts the n-grams of a vocabulary as a vectoriser of scikit-learn does."""
+    if vectorizer.analyzer == "char":
+        return TextCharacters(vocabulary, *vectorizer.ngram_range)
+    return counter_by_words(vectorizer, vocabulary)
+
+
+def counter_by_words(vectorizer: Any, vocabulary: Vocabulary) -> WordCharacters | Words:
+    """Return the same for a vectoriser whose `analyzer` is not `char`: it needs words alone."""
+    shortest, longest = vectorizer.ngram_range
+    if vectorizer.analyzer == "char_wb":
+        return WordCharacters(vocabulary, shortest, longest)
+    stop_words = vectorizer.get_stop_words() or ()
+    return Words(vocabulary, shortest, longest, vectorizer.build_tokenizer(), stop_words)
+
+
 class _Characters:
     """The characters of a vocabulary as symbols, and its trie."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        codes = _code_points("".join(vocabulary))
+        codes = code_points("".join(vocabulary))
         known = np.unique(codes)
         self._symbols = np.full(_CODE_POINTS, len(known), np.int32)
         self._symbols[known] = np.arange(len(known))
@@ -179,7 +202,7 @@ class _Characters:
 
     def symbols(self, text: str) -> np.ndarray:
         """Return the symbol of each character."""
-        found: np.ndarray = self._symbols[_code_points(text)]
+        found: np.ndarray = self._symbols[code_points(text)]
         return found
 
 
@@ -187,7 +210,8 @@ def _features(vocabulary: Vocabulary) -> np.ndarray:
     return np.fromiter(vocabulary.values(), np.int32, len(vocabulary))
 
 
-def _code_points(text: str) -> np.ndarray:
+def code_points(text: str) -> np.ndarray:
+    """Return the code point of each character."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), np.uint8)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from biasgate.tasks.scoring.ngrams.counting import Counter, TextCharacters, WordCharacters, Words
-from biasgate.tasks.scoring.ngrams.reading import Reader
+from biasgate.tasks.scoring.ngrams.counting import Counter, counter_of
+from biasgate.tasks.scoring.ngrams.reading import Reader, preparing
 from biasgate.tasks.scoring.ngrams.recognised import taken_apart
 from biasgate.tasks.scoring.ngrams.weighing import Weights
 
@@ -51,9 +51,11 @@ class NgramModel:
         for vectorizer, weights in vectorizers:
             prepared_as = vectorizer.lowercase, vectorizer.strip_accents
             if prepared_as not in self._readers:
-                self._readers[prepared_as] = Reader(_preparing(vectorizer))
+                self._readers[prepared_as] = Reader(preparing(vectorizer))
             own = coefficients[start : start + weights.idf.size]
-            self._parts.append(_Part(prepared_as, counter_of(vectorizer), weights, own))
+            self._parts.append(
+                _Part(prepared_as, counter_of(vectorizer, vectorizer.vocabulary_), weights, own)
+            )
             start += weights.idf.size
         self._linear = _of_products(linear, coefficients.shape[1])
 
@@ -80,24 +82,6 @@ class NgramModel:
             for one in self._parts
         ]
         return np.asarray(sum(of_parts))
-
-
-def counter_of(vectorizer: Any) -> Counter:
-    """Return what counts the n-grams of a vectoriser's vocabulary."""
-    vocabulary, (shortest, longest) = vectorizer.vocabulary_, vectorizer.ngram_range
-    if vectorizer.analyzer == "char":
-        return TextCharacters(vocabulary, shortest, longest)
-    if vectorizer.analyzer == "char_wb":
-        return WordCharacters(vocabulary, shortest, longest)
-    stop_words = vectorizer.get_stop_words() or ()
-    return Words(vocabulary, shortest, longest, vectorizer.build_tokenizer(), stop_words)
-
-
-def _preparing(vectorizer: Any) -> Callable[[str], str]:
-    if vectorizer.lowercase and not vectorizer.strip_accents:
-        return str.lower
-    prepare: Callable[[str], str] = vectorizer.build_preprocessor()
-    return prepare
 
 
 def _of_products(linear: Any, n_outputs: int) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -48,12 +49,12 @@ class Reader:
     ----------
     prepare : callable
         What is done with a text before it is split, such as `str.lower`.
-    most_characters : int
-        When to forget all words.
+    most_characters : int or None
+        When to forget all words; None for never.
     """
 
     def __init__(
-        self, prepare: Callable[[str], str], most_characters: int = MOST_CHARACTERS
+        self, prepare: Callable[[str], str], most_characters: int | None = MOST_CHARACTERS
     ) -> None:
         self._prepare = prepare
         self._most = most_characters
@@ -67,7 +68,7 @@ class Reader:
 
     def numbered(self, prepared: Sequence[str]) -> WordNumbers:
         """Give the words of prepared texts their numbers."""
-        if self._kept > self._most:
+        if self._most is not None and self._kept > self._most:
             self._numbers.clear()
             self._kept = 0
         known = len(self._numbers)
@@ -79,6 +80,16 @@ class Reader:
         new = list(islice(reversed(self._numbers), len(self._numbers) - known))[::-1]
         self._kept += sum(map(len, new))
         return WordNumbers(numbers, starts, new, known)
+
+
+class HasWords(Protocol):
+    """Texts whose words have numbers."""
+
+    @property
+    def words(self) -> WordNumbers:
+        """The numbers of their words."""
+
+    def __len__(self) -> int: ...
 
 
 class Texts:
@@ -138,6 +149,14 @@ class Lists:
         total = int(ends[-1]) if ends.size else 0
         at = np.arange(total) + np.repeat(first - (ends - lengths), lengths)
         return lengths, self._values[at]
+
+
+def preparing(vectorizer: Any) -> Callable[[str], str]:
+    """Return what a vectoriser of scikit-learn does with a text before it splits it."""
+    if vectorizer.lowercase and not vectorizer.strip_accents:
+        return str.lower
+    prepare: Callable[[str], str] = vectorizer.build_preprocessor()
+    return prepare
 
 
 def starts_of(lengths: np.ndarray) -> np.ndarray:

@@ -96,8 +96,13 @@ def _vectorizer(step: Any) -> tuple[Any, Weights]:
     if set(vocabulary.values()) != set(range(len(vocabulary))):
         _refuse(f"the n-grams of its {_name(step)} are not numbered from 0 on")
     if type(step) is TfidfVectorizer:
-        return step, _weights(step._tfidf, step)  # noqa: SLF001 - only `idf_` is public
+        return step, weights_of(step)
     return step, Weights(np.ones(len(vocabulary)), None, is_binary=step.binary)
+
+
+def weights_of(vectorizer: TfidfVectorizer) -> Weights:
+    """Return the weights of a fitted vectoriser."""
+    return _weights(vectorizer._tfidf, vectorizer)  # noqa: SLF001 - only `idf_` is public
 
 
 def _weights(tfidf: TfidfTransformer, vectorizer: Any) -> Weights:

@@ -42,15 +42,26 @@ class Weights:
         """Return the same weights times a factor."""
         return replace(self, factor=self.factor * factor)
 
-    def frequencies(self, counts: sparse.csr_array) -> np.ndarray:
-        """Return what becomes of each stored count, before `idf`."""
-        if self.is_binary or not counts.data.size:
-            return np.ones(counts.data.size)
+    def frequencies(self, counts: np.ndarray) -> np.ndarray:
+        """Return what becomes of counts before they are multiplied by `idf`."""
+        if self.is_binary or not counts.size:
+            return np.ones(counts.size)
         if not self.is_sublinear:
-            return np.asarray(counts.data, dtype=float)
-        table = np.arange(counts.data.max() + 1, dtype=float)
+            return counts.astype(float)
+        table = np.arange(int(counts.max()) + 1, dtype=float)
         table[1:] = 1 + np.log(table[1:])
-        return np.asarray(table[counts.data])
+        return np.asarray(table[counts])
+
+    def norms(self, counts: sparse.csr_array) -> np.ndarray:
+        """Return what each text's weights are divided by; 1 for a text without n-grams."""
+        frequencies = self.frequencies(counts.data)
+        if self.norm == "l2":
+            found = np.sqrt(_with(counts, frequencies**2) @ self.idf**2)
+        elif self.norm == "l1":
+            found = _with(counts, frequencies) @ np.abs(self.idf)
+        else:
+            return np.ones(counts.shape[0])
+        return np.where(found == 0, 1.0, found)
 
     def products(self, counts: sparse.csr_array, coefficients: np.ndarray) -> np.ndarray:
         """Multiply each text's weights by coefficients.
@@ -67,22 +78,11 @@ class Weights:
         numpy.ndarray
             Shape (n, n_outputs).
         """
-        frequencies = self.frequencies(counts)
-        factors = (self.factor * self.idf)[:, np.newaxis] * coefficients
-        products = np.column_stack(
-            [_with(counts, frequencies) @ column for column in np.ascontiguousarray(factors.T)]
-        )
-        if self.norm == "l2":
-            products /= _not_zero(np.sqrt(_with(counts, frequencies**2) @ self.idf**2))
-        elif self.norm == "l1":
-            products /= _not_zero(_with(counts, frequencies) @ np.abs(self.idf))
-        return products
+        weighted = _with(counts, self.frequencies(counts.data))
+        factors = np.ascontiguousarray((self.factor * self.idf) * coefficients.T)
+        products = np.column_stack([weighted @ column for column in factors])
+        return np.asarray(products / self.norms(counts)[:, np.newaxis])
 
 
 def _with(counts: sparse.csr_array, values: np.ndarray) -> sparse.csr_array:
     return sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
-
-
-def _not_zero(norms: np.ndarray) -> np.ndarray:
-    """Return norms as a column; a text without n-grams keeps its zeros."""
-    return np.where(norms == 0, 1.0, norms)[:, np.newaxis]
