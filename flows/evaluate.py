@@ -43,6 +43,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
+from biasgate.tasks.tracking.prefect_pages import show_results
 
 
 @flow(
@@ -78,8 +79,8 @@ def evaluate(
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
 
-    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, and sends
-    notifications (also after a crash).
+    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, shows the results
+    on Prefect's pages, and sends notifications (also after a crash).
 
     Parameters
     ----------
@@ -145,6 +146,7 @@ def evaluate(
             )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
+        show_results(summary, output, run)
         notify_people(evaluation.notifications, summary)
         return conclude(summary)
 

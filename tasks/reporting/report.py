@@ -38,6 +38,7 @@ from biasgate.tasks.records import (
     error_rates,
     metric_cells,
 )
+from biasgate.tasks.reporting.markdown import as_text, table_row
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
@@ -189,7 +190,7 @@ def as_cell(value: Any) -> Any:
 def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
-    policy = verdict["policy"]["name"]
+    policy = as_text(verdict["policy"]["name"])
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
     count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
     lines = _listed(map(as_text, unmet))
@@ -211,13 +212,6 @@ def nights_sentences(verdict: Verdict) -> list[str]:
     return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
 
 
-def as_text(sentence: str) -> str:
-    """Return a sentence for Markdown in which names make no HTML, link or picture."""
-    for one in ("\\", "<", "[", "`"):
-        sentence = sentence.replace(one, f"\\{one}")
-    return sentence
-
-
 def summary_markdown(summary: Summary) -> str:
     """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
     lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
@@ -226,8 +220,8 @@ def summary_markdown(summary: Summary) -> str:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
         word = WORDS[verdict["outcome"]].text.lower()
-        lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
-        missed += _listed([f"{names[0]} on {names[1]}: {as_text(sentence)}" for sentence in unmet])
+        lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
+        missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
     decisions = [f"- {as_text(sentence)}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 

@@ -27,14 +27,15 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.report import (
     analysis_sentences,
-    as_text,
     metric_table,
     summary_markdown,
     verdict_markdown,
 )
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
     TABLE,
@@ -145,7 +146,8 @@ def open_evaluation_run(
         "candidates": ", ".join(one.name for one in evaluation.candidates),
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
-    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation.policy.digest})
+    tags = {"biasgate.policy_digest": evaluation.policy.digest} | flow_run_tags()
+    gateway.log(run_id, params=params, tags=tags)
     return EvaluationRun(run_id, workplace)
 
 
@@ -177,7 +179,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
             run_id,
             params=_params(report, verdict),
             metrics=metrics,
-            tags=_tags(report, verdict) | tags,
+            tags=_tags(report, verdict) | tags | flow_run_tags(),
         )
         gateway.log_dataset(
             run_id,
@@ -197,8 +199,9 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     """Log outcome, summary and page in the parent run, and end it. Safe to retry."""
     gateway, run_id = run.workplace.gateway, run.run_id
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
-    link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
-    note = f"{link}\n\n{summary_markdown(summary)}"
+    compared = comparison_page(gateway.experiment_of(run_id), runs)
+    links = [f"[Compare the runs]({compared})", flow_run_link()]
+    note = f"{' · '.join(filter(None, links))}\n\n{summary_markdown(summary)}"
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from biasgate.tasks.reporting import report
-from biasgate.tasks.reporting.report import as_cell, as_text, verdict_markdown, write_submission
+from biasgate.tasks.reporting.markdown import as_text
+from biasgate.tasks.reporting.report import as_cell, verdict_markdown, write_submission
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
 NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-dQw4w9WgXcQ", "a=b", "", "1-2"]
@@ -41,5 +42,5 @@ def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
     result = {"outcome": "fail", "sentence": sentence}
     shown = verdict_markdown({"policy": {"name": "own"}, "results": [result], "outcome": "fail"})
-    assert r"\<script>alert(1)\</script> !\[a](http://host) is 0.5" in shown
+    assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"
