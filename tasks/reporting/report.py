@@ -181,10 +181,13 @@ def metric_csv(report: Report) -> str:
 def as_cell(value: Any) -> Any:
     """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
 
-    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is.
+    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is. Text that begins with
+    `'` gets a second one, so that whoever removes the first `'` of a cell has the exact text.
     """
-    is_formula = isinstance(value, str) and _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
-    return f"'{value}" if is_formula else value
+    if not isinstance(value, str):
+        return value
+    is_formula = _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
+    return f"'{value}" if is_formula or value.startswith("'") else value
 
 
 def verdict_markdown(verdict: Verdict) -> str:

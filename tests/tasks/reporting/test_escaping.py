@@ -25,6 +25,11 @@ def test_numbers_and_other_text_stay_as_they_are(value):
     assert as_cell(value) == value
 
 
+@pytest.mark.parametrize("text", [*FORMULAS, *NO_FORMULAS, "'=1", "'a'", "''"])
+def test_a_cell_without_its_first_quote_is_the_exact_text(text):
+    assert as_cell(text).removeprefix("'") == text
+
+
 def test_identities_in_the_table_of_metrics_are_no_formulas(monkeypatch):
     table = {"subgroup": ["=cmd()", "gay"], "bpsn_auc": [0.5, -0.5]}
     monkeypatch.setattr(report, "metric_table", lambda _: table)
