@@ -59,7 +59,7 @@ class MlflowPages:
         self._runs = f"{root}/#/experiments/{gateway.experiment_of(run.run_id)}/runs"
         self.hint = ""
         if not is_server:
-            self.hint = f"It opens while `biasgate ui --store {run.workplace.store}` runs."
+            self.hint = f"The link opens while `biasgate ui --store {run.workplace.store}` runs."
 
     def of_run(self, run_id: str) -> str:
         """Return the address of one run."""
@@ -70,7 +70,7 @@ def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:
     """Return the summary of an evaluation with links to everything else, in Markdown."""
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary['run_id'])})."]
     links += [pages.hint] if pages.hint else []
-    links.append(f"The page for people: {as_text(str(Path(output) / 'report.html'))}")
+    links.append(f"The page for people: {as_text(str(Path(output).resolve() / 'report.html'))}")
     name, word = as_text(summary["evaluation"]), word_of(summary).text
     return "\n\n".join([f"## {name}: {word}", " ".join(links), summary_markdown(summary)])
 
@@ -89,8 +89,9 @@ def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]],
         of_candidate = list(_rows(verdict, output, has_sets=has_sets))
         rows += of_candidate[:most]
         is_cut = is_cut or len(of_candidate) > most
-    marks = (f"{mark} {words}" for mark, words in dict.fromkeys(MARKS.values()) if mark)
-    note = f"Metrics by identity, the worst first, with 95 % intervals. {', '.join(marks)}."
+    marks = {mark: words for mark, words in MARKS.values() if mark}
+    legend = ", ".join(f"{mark} {words}" for mark, words in marks.items())
+    note = f"Metrics by identity, the worst first, with 95 % intervals. {legend}."
     if is_cut:
         note += f" Of each candidate and set the worst {most}; all are in `bias_metrics.csv`."
     return rows, note
