@@ -67,6 +67,14 @@ OutcomeOf = Annotated[
         "Default: those in `outcome_of` of CONFIG, or else all.",
     ),
 ]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Send comments to services that have a price or limits without asking; where is in "
+        "`sends_text_to` of CONFIG.",
+    ),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]
@@ -95,6 +103,7 @@ def evaluate(
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
     outcome_of: OutcomeOf = None,
+    yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
@@ -115,6 +124,7 @@ def evaluate(
             store=str(store.resolve()),
             submission=submission,
             outcome_of=outcome_of,
+            yes=yes,
             return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
@@ -151,6 +161,7 @@ def nightly(
         ),
     ] = False,
     outcome_of: OutcomeOf = None,
+    yes: Yes = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -164,7 +175,11 @@ def nightly(
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
             say(f"asking Prefect to schedule {config}")
-            options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
+            options = {
+                "outcome_of": outcome_of,
+                "fail_when_blocked": fail_when_blocked,
+                "yes": yes,
+            }
             serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
@@ -178,6 +193,7 @@ def nightly(
             store=str(store.resolve()),
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
+            yes=yes,
             return_state=True,
         )
         try:

@@ -61,6 +61,7 @@ def evaluate(
     *,
     submission: bool = False,
     outcome_of: list[str] | None = None,
+    yes: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -95,6 +96,8 @@ def evaluate(
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
+    yes : bool, default=False
+        Send comments to services that have a price or limits without asking.
 
     Returns
     -------
@@ -113,11 +116,11 @@ def evaluate(
             check_analyses(evaluation.analyses_of(source.name), source, rows)
         candidates = prepare_candidates(evaluation, workplace)
         rivals = look_up_rivals(evaluation, candidates, workplace).values()
-        scores = score_candidates([*candidates, *rivals], frozen, workplace)[: len(candidates)]
+        scores = score_candidates([*candidates, *rivals], frozen, workplace, yes=yes)
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
-            evaluation_run(evaluation, scores, key, workplace) as run,
+            evaluation_run(evaluation, scores[: len(candidates)], key, workplace) as run,
         ):
             work = str(folder)
             measured = [
