@@ -40,6 +40,7 @@ from bias_metrics._core.same_cluster import Rows, SameCluster, SamePairs
 from bias_metrics._core.weighted import unshrunk
 from bias_metrics.metrics import PAIRS
 
+NEGLIGIBLE = 0.05
 Codes = npt.NDArray[np.intp]
 Both = tuple[Floats, Floats]
 
@@ -185,7 +186,7 @@ class Clustering:
             y_rows = y_rows - self._count(excluded)
         rows = y_rows, x_rows
         found_sums = _sums((y_sums, x_sums), rows, flip=comparison.flip)
-        same = self._same_pairs(metric, members, rows, flip=comparison.flip)
+        same = self._same_pairs(metric, comparison, members, rows, found_sums.std_error)
         return replace(found_sums, alone=self.alone, same=same)
 
     def _weighted_sums(
@@ -204,15 +205,23 @@ class Clustering:
         rows = y_rows, x_rows
         found = _sums((y_sums, x_sums), rows, flip=comparison.flip)
         y_worth, x_worth = map(effective_number, rows)
-        same = self._same_pairs(metric, members, rows, flip=comparison.flip)
+        same = self._same_pairs(metric, comparison, members, rows, found.std_error)
         return replace(found, least=(y_worth, x_worth), alone=self.alone, same=same)
 
     def _same_pairs(
-        self, metric: str, members: Members | None, rows: Both, *, flip: bool
+        self,
+        metric: str,
+        comparison: Comparison,
+        members: Members | None,
+        rows: Both,
+        std_error: float,
     ) -> SamePairs | None:
-        """Return the pairs of one cluster, given the rows, or weight, of y and x in each."""
+        """Return the pairs of one cluster, given the rows, or weight, of y and x in each.
+
+        None if they are too few to move the AUC by more than `NEGLIGIBLE` standard errors.
+        """
         pairs, n = inner(*rows), float(rows[0].sum()) * float(rows[1].sum())
-        if self.alone or not 0 < pairs < n:
+        if self.alone or not NEGLIGIBLE * std_error * n < pairs < n:
             return None
         x_positive, y_positive = CLASSES[metric]
         if members is None:
@@ -220,11 +229,13 @@ class Clustering:
         else:
             x = Rows(x_positive, members.of_class(positive=x_positive).position)
             removed = members if PAIRS[metric].inside else members.excluded
-            y = Rows(y_positive, removed.of_class(positive=y_positive).position)
+            alike = removed is members and x_positive == y_positive
+            y = x if alike else Rows(y_positive, removed.of_class(positive=y_positive).position)
             wins = self._same_cluster.wins(x, y)
             if not PAIRS[metric].inside:
                 wins = self._same_cluster.wins(x, Rows(y_positive)) - wins
-        return SamePairs(pairs / n, 1 - wins / pairs if flip else wins / pairs)
+        auc = wins / pairs
+        return SamePairs(pairs / n, 1 - auc if comparison.flip else auc)
 
     @cached_property
     def _same_cluster(self) -> SameCluster:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -76,27 +75,43 @@ class SameCluster:
 
     def wins(self, of: Rows, over: Rows) -> float:
         """Return the number, or weight, of pairs of one cluster that `of` wins; a tie is 1/2."""
+        weight = self._weight_of(of)
         if over.places is None:
-            below = self._below[of.positive, over.positive]
-            return inner(self._weight_of(of), below if of.places is None else below[of.places])
-        return inner(self._weight_of(of), self._in_order(over).below(self._keys_of(of)))
+            return inner(weight, _taken(self._below[over.positive][of.positive], of.places))
+        if over is of:  # each pair is there twice, and won once
+            known = np.bincount(_taken(self.codes[of.positive], of.places), weight)
+            return float(np.square(known).sum()) / 2
+        keys, others = self._keys_of(of), self._keys_of(over)
+        order = np.argsort(others)
+        others, totals = others[order], _totals(self._weight_of(over)[order])
+        first = keys - keys % self._levels
+        start, left = (totals[np.searchsorted(others, one)] for one in (first, keys))
+        right = totals[np.searchsorted(others, keys, side="right")]
+        return inner(weight, (left + right) / 2 - start)
 
     @cached_property
-    def _below(self) -> dict[tuple[bool, bool], Floats]:
-        """By the classes of a row and of others: the weight of its cluster's others below it."""
-        known = {label: self._in_order(Rows(label)) for label in (True, False)}
+    def _below(self) -> dict[bool, dict[bool, Floats]]:
+        """By the class of others, and of a row: the weight of its cluster's others below it."""
+        keys = np.concatenate([self._keys[True], self._keys[False]])
+        order, n_positive = np.argsort(keys), self._keys[True].size
+        keys, is_positive = keys[order], order < n_positive
+        new = np.flatnonzero(np.diff(keys, prepend=-1))
+        ties = np.diff(new, append=keys.size)
+        cluster = keys[new] // self._levels
+        begins = new[np.searchsorted(cluster, cluster)]
         found = {}
-        for one, other in product(known, known):
-            below = known[other].below(known[one].keys)
-            found[one, other] = np.empty(below.size)
-            found[one, other][known[one].order] = below
+        for label in (True, False):
+            weight = np.zeros(keys.size)
+            weight[is_positive == label] = 1.0
+            if self.everyone.positive.weight is not None:
+                both = [self._weight_of(Rows(positive)) for positive in (True, False)]
+                weight *= np.concatenate(both)[order]
+            totals = _totals(weight)
+            below = np.empty(keys.size)
+            each = (totals[new] + totals[new + ties]) / 2 - totals[begins]
+            below[order] = np.repeat(each, ties)
+            found[label] = {True: below[:n_positive], False: below[n_positive:]}
         return found
-
-    def _in_order(self, rows: Rows) -> _Ordered:
-        keys, weight = self._keys_of(rows), self._weight_of(rows)
-        order = np.argsort(keys)
-        totals = np.concatenate(([0.0], np.cumsum(weight[order])))
-        return _Ordered(order, keys[order], totals, self._levels)
 
     @property
     def _levels(self) -> int:
@@ -121,33 +136,9 @@ class SameCluster:
         return _taken(weight, rows.places)
 
 
-@dataclass(frozen=True, eq=False)
-class _Ordered:
-    """Rows in the order of their clusters and scores.
-
-    Attributes
-    ----------
-    order : int array of shape (k,)
-        The rows in that order.
-    keys : int array of shape (k,)
-        Ascending.
-    totals : float array of shape (k + 1,)
-        The weight of the first rows.
-    levels : int
-        The keys of one cluster begin at a multiple of it.
-    """
-
-    order: Codes
-    keys: Codes
-    totals: Floats
-    levels: int
-
-    def below(self, keys: Codes) -> Floats:
-        """Return the weight of each key's cluster that is below it; a tie counts one half."""
-        first = keys - keys % self.levels
-        start, left = (self.totals[np.searchsorted(self.keys, one)] for one in (first, keys))
-        right = self.totals[np.searchsorted(self.keys, keys, side="right")]
-        return np.asarray((left + right) / 2 - start)
+def _totals(weight: Floats) -> Floats:
+    """Return the weight of the first rows, for each number of them."""
+    return np.concatenate(([0.0], np.cumsum(weight)))
 
 
 def _taken(values: npt.NDArray[Any], places: Places | None) -> npt.NDArray[Any]:

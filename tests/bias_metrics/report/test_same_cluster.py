@@ -112,3 +112,12 @@ def test_a_few_extreme_clusters_leave_few_degrees_of_freedom():
     many = ClusterSums(np.ones(41), (41, 41), 41.0, (41.0, 41.0))
     assert few.freedom == pytest.approx(2, abs=0.1)
     assert many.freedom == 40
+
+
+def test_few_pairs_of_one_cluster_are_not_counted():
+    y_true, scores, _, _, _ = draw()
+    codes = np.arange(N)
+    negative = np.flatnonzero(~y_true)[0]
+    codes[negative] = codes[np.flatnonzero(y_true)[0]]
+    clustering = Clustering.of(rank_rows(y_true, scores), codes)
+    assert clustering.sums("auc", clustering.overall, None).same is None
