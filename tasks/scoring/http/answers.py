@@ -168,10 +168,13 @@ class Reader:
     def _judged(self, score: TokenProbabilities, part: Any) -> Outcome:
         """Return the share of the toxic answer in both, unless the model says something else."""
         shares = dict.fromkeys(self.words, 0.0)
-        tokens = found(score.tokens, part)
-        if not tokens:
-            return Missing(NO_ANSWER)
-        for one in tokens:
+        answer = found(score.answer, part)
+        if len(answer) != 1 or not isinstance(answer[0], list):
+            self._refuse(
+                f"answer with log-probabilities (`{score.answer}`). Does the server, and the "
+                "model, support `logprobs`?"
+            )
+        for one in found(score.tokens, answer[0]):
             token, logprob = found(score.token, one), found(score.logprob, one)
             if len(token) != 1 or not isinstance(token[0], str) or not _is_number(logprob):
                 self._refuse(f"answer with log-probabilities of tokens (`{score.tokens}`)")

@@ -47,12 +47,15 @@ class TokenProbabilities(Settings):
 
     Attributes
     ----------
+    answer : str
+        JSONPath of the list of the answer's tokens.
     tokens : str
-        JSONPath of each of the likeliest tokens at the first place.
+        JSONPath, in that list, of each of the likeliest tokens at the first place.
     token, logprob : str
         JSONPath of the token and of its log-probability, in one of them.
     """
 
+    answer: JsonPath
     tokens: JsonPath
     token: JsonPath = "$.token"  # noqa: S105 - a path
     logprob: JsonPath = "$.logprob"

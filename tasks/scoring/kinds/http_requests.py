@@ -121,6 +121,8 @@ class Requests:
         CandidateStoppedError
             If all tries of one request failed.
         """
+        if not requests:
+            return []
         with start_blocking_portal() as portal:  # a loop may already run in this thread
             return portal.call(self._post_all, requests, read)
 
@@ -136,11 +138,12 @@ class Requests:
 
         # Not packed: an answer is short. A server that packs it all the same is understood.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        around = {"all://": None} if self.direct else None
+        around = dict.fromkeys(("all://", "http://", "https://")) if self.direct else None
         async with httpx.AsyncClient(
             headers=headers | dict(self.headers),
             timeout=None,  # noqa: S113 - each try has one
             mounts=around,
+            verify=self.url.startswith("https:"),  # reading the certificates takes time
         ) as client:
             try:
                 async with asyncio.TaskGroup() as group:
