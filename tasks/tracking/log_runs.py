@@ -27,8 +27,8 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.reporting.headline import analysis_sentences
 from biasgate.tasks.reporting.report import (
-    analysis_sentences,
     as_text,
     metric_table,
     summary_markdown,
