@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, ui_cli
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
+from biasgate.first_screen import print_results
 from biasgate.options import DEFAULT_STORE, AsJson, Store
-from biasgate.printing import (
-    print_error,
-    print_next_steps,
-    print_summary,
-    print_where_to_look,
-)
+from biasgate.printing import print_error, print_next_steps
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
@@ -35,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(show_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
@@ -274,14 +271,6 @@ def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = Fa
 
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
-    names = [
-        (one["evaluation_set"]["name"], one["candidate"]["name"]) for one in summary["verdicts"]
-    ]
-    reports = {
-        (of_set, candidate): json.loads(
-            (output / of_set / candidate / "report.json").read_text("utf-8")
-        )
-        for of_set, candidate in names
-    }
-    print_summary(summary, reports)
-    print_where_to_look(output, store)
+    from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+
+    print_results(results_of(summary, output), store)

@@ -28,8 +28,8 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.reporting.headline import analysis_sentences, nights_sentences
 from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
-from biasgate.tasks.reporting.report import analysis_sentences, nights_sentences
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 

@@ -38,6 +38,7 @@ from biasgate.tasks.records import (
     error_rates,
     metric_cells,
 )
+from biasgate.tasks.reporting.headline import nights_sentences
 from biasgate.tasks.reporting.markdown import as_text, table_row
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
@@ -120,11 +121,6 @@ def build_report(
     return report
 
 
-def analysis_sentences(report: Report) -> list[str]:
-    """Return the findings of further analyses, in words."""
-    return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
-
-
 def metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, pattern, error rates, gaps."""
     table = bias_table(report["bias"])
@@ -200,19 +196,6 @@ def verdict_markdown(verdict: Verdict) -> str:
     word = WORDS[verdict["outcome"]].text
     told = [f"**{word}** by policy {policy}: {count}", *nights_sentences(verdict)]
     return "\n\n".join([*told, "\n".join(lines)]).strip()
-
-
-def nights_sentences(verdict: Verdict) -> list[str]:
-    """Return which nights' rows a verdict pools; nothing if it is about a single set."""
-    if "nights" not in verdict:
-        return []
-    nights = verdict["nights"]
-    text = (
-        f"Night {nights['number']}: judged by the {nights['n_rows']:,} rows of all nights. The "
-        f"bounds hold at every night together ({nights['bound']}, tightest at "
-        f"{nights['planned_rows']:,} rows)."
-    )
-    return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
 
 
 def summary_markdown(summary: Summary) -> str:

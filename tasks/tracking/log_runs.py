@@ -27,9 +27,9 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.reporting.headline import analysis_sentences
 from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.report import (
-    analysis_sentences,
     metric_table,
     summary_markdown,
     verdict_markdown,

@@ -93,6 +93,16 @@ def read(home, run_name, name):
     return json.loads((home[0] / run_name / "rows/file" / name).read_text("utf-8"))
 
 
+def test_the_first_line_and_the_headline_fit_the_numbers(home):
+    folder, *_ = home
+    report = json.loads((folder / "first/rows/file/report.json").read_text())
+    n = sum(report["bias"]["overall"]["labelled"].values())
+    text = run("show", folder / "first")[1]
+    assert f"3,000 rows, {report['bias']['overall']['n_positive']:,} positive; " in text
+    assert f"counted on {n:,} rows" in text
+    assert "in the rows with human identity labels alone; the lowest AUC is" in text
+
+
 def test_the_report_has_the_numbers_of_labels_and_terms(home):
     _, done, rows = home
     assert done["first"][0] == 0, done["first"][1]

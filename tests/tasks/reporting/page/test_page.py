@@ -8,6 +8,7 @@ from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from biasgate.tasks.reporting.headline import headline
 from biasgate.tasks.reporting.page import grids, parts
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
@@ -128,9 +129,24 @@ def test_the_verdict_says_how_many_checks_did_not_pass_and_quotes_the_worst(judg
     failed = [one for one in unmet if one["outcome"] == "fail"]
     text = page.one("ul", class_="verdicts").text
     assert f"{len(unmet)} of {len(results)} checks did not pass" in text
-    assert failed[0]["sentence"] in text
+    for one in failed:
+        assert one["sentence"] in text
     told = [row[1] for row in page.one("table", class_="checks").rows()]
     assert sorted(told) == sorted(one["sentence"] for one in unmet)
+
+
+def test_more_than_five_checks_that_did_not_pass_are_counted(five):
+    results = five[4][1]["results"]
+    unmet = [one["sentence"] for one in results if one["outcome"] not in {"pass", "skipped"}]
+    text = page_of(five[4]).one("ul", class_="verdicts").text
+    assert sum(one in text for one in unmet) == 5
+    assert f"And {len(unmet) - 5} more, listed below." in text
+
+
+def test_who_is_treated_worst_starts_with_the_check_that_failed(judged, page):
+    worst = headline(judged[0], judged[1]).worst
+    assert worst.startswith("Worst: ")
+    assert page.one("section", id="worst").one("p", class_="first").text.startswith(worst)
 
 
 def test_the_worst_identity_is_named_with_its_number_and_what_it_means(judged, page):
