@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
@@ -154,7 +155,9 @@ def test_errors_at_the_given_threshold_are_the_reports(judged, page):
             continue
         cell = at["gaps"][name]["fpr_gap"]
         ends = [f"{100 * cell[key]:+.1f}" for key in ("value", "low", "high")]
-        assert flagged == f"{rate:.1%}"
+        n = judged[0]["bias"]["subgroups"][name]["n_negative"]
+        known = binomtest(round(rate * n), n).proportion_ci(0.95, "wilson")
+        assert flagged == f"{rate:.1%} [{known.low:.1%}, {known.high:.1%}]"
         assert gap == "{} [{}, {}]".format(*ends).replace("-", "\N{MINUS SIGN}")
     overall = at["overall"]
     for kind in ("false_positive_rate", "false_negative_rate"):
