@@ -15,6 +15,7 @@ from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_
 from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
+from biasgate.tasks.reporting.page.texts import Quoted
 
 # Most checks in a table, and most numbers that got worse: if there are more, the first.
 _CHECKS, _WORSENED = 300, 60
@@ -138,6 +139,7 @@ class Part:
     remarks: tuple[str, ...]
     pooled: str
     digests: tuple[tuple[str, str], ...]
+    quotes: tuple[Quoted, ...] = ()
 
 
 def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
