@@ -13,6 +13,7 @@ from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, Verdict, metric_cells
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
+from biasgate.tasks.reporting.page.gains import Gained, gains_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
 from biasgate.tasks.reporting.page.texts import Quoted
@@ -139,6 +140,7 @@ class Part:
     remarks: tuple[str, ...]
     pooled: str
     digests: tuple[tuple[str, str], ...]
+    gains: tuple[Gained, ...]
     quotes: tuple[Quoted, ...] = ()
 
 
@@ -169,6 +171,7 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
         pooled=_pooled(verdict),
         digests=tuple(_digests(report, verdict)),
+        gains=gains_of(report),
     )
 
 
