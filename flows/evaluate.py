@@ -120,7 +120,7 @@ def evaluate(
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
-            evaluation_run(evaluation, scores[: len(candidates)], key, workplace) as run,
+            evaluation_run(config, evaluation, scores[: len(candidates)], key, workplace) as run,
         ):
             work = str(folder)
             measured = [

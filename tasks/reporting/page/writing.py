@@ -10,6 +10,7 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
+from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
@@ -32,11 +33,12 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
 def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) -> None:
-    """Write `details.json` and `report.html`. Safe to retry."""
+    """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
     folder, report = Path(measured.folder), measured.report
     details = measure_details(report, EvidenceFile(Path(evidence)))
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
+    draw_judged(report, verdict, details.get("champion"), folder)
 
 
 @task(name="write evaluation page")
