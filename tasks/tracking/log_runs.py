@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
@@ -27,6 +28,7 @@ from biasgate.tasks.records import (
     Summary,
     Value,
     Verdict,
+    champion_of,
     metric_cells,
 )
 from biasgate.tasks.reporting.report import metric_table
@@ -238,9 +240,22 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     note = evaluation_note(summary, experiment_id, flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
-    views = saved_views(run_id, gateway.metric_keys_below(run_id), int(time.time() * 1000))
+    keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
+    views = saved_views(run_id, _baseline(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
+
+
+def _baseline(summary: Summary) -> str:
+    """Return the run of the champion if it is a candidate; else of the best verdict."""
+    best = max(
+        summary["verdicts"],
+        key=lambda one: (
+            champion_of(one) is not None and champion_of(one) == one["candidate"].get("model"),
+            WORST_FIRST.index(one["outcome"]),
+        ),
+    )
+    return best["run_id"]
 
 
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:

@@ -28,10 +28,12 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
-    told = [report["look_first"]["sentence"], *analysis_sentences(report)]
+    # First, since MLflow's page shows the beginning of a note.
+    worse = []
     if verdict["champion"] is not None:
-        told = [f"Worse than the champion: {worsened_in_words(verdict['worsened'])}.", *told]
-    return "\n\n".join([_row(links), verdict_markdown(verdict), *map(as_text, told)])
+        worse = [f"Worse than the champion: {as_text(worsened_in_words(verdict['worsened']))}."]
+    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
+    return "\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told])
 
 
 def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
