@@ -30,7 +30,7 @@ def models_page(experiment_id: str) -> str:
 
 def artifact_page(experiment_id: str, run_id: str, path: str) -> str:
     """Return the address of one artifact, shown in the page of its run."""
-    return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{quote(path)}"
+    return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{quote(path)}?{_KIND}"
 
 
 def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
@@ -27,6 +28,7 @@ from biasgate.tasks.records import (
     Summary,
     Value,
     Verdict,
+    champion_of,
     metric_cells,
 )
 from biasgate.tasks.reporting.report import metric_table
@@ -34,7 +36,7 @@ from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.headlines import headline_metrics, headline_tags
 from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
 from biasgate.tasks.tracking.pictures import FOLDER, SHOWN, write_grid_pictures
-from biasgate.tasks.tracking.prefect_pages import flow_run_tags
+from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
     TABLE,
@@ -149,7 +151,7 @@ def open_evaluation_run(
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
     source = source_tags(Path(config))
-    tags = source | flow_run_tags() | {"biasgate.policy_digest": evaluation.policy.digest}
+    tags = source | {"biasgate.policy_digest": evaluation.policy.digest} | flow_run_tags()
     gateway.log(run_id, params=params, tags=tags)
     return EvaluationRun(run_id, workplace, source)
 
@@ -187,7 +189,7 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
             run_id,
             params=_params(report, verdict),
             metrics=others,
-            tags=parent.source | flow_run_tags() | _tags(report, verdict) | tags | {NOTE: note},
+            tags=_tags(report, verdict) | parent.source | tags | flow_run_tags() | {NOTE: note},
         )
         gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
@@ -235,12 +237,25 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     """
     gateway, run_id = run.workplace.gateway, run.run_id
     experiment_id = gateway.experiment_of(run_id)
-    note = evaluation_note(summary, experiment_id)
+    note = evaluation_note(summary, experiment_id, flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
-    views = saved_views(run_id, gateway.metric_keys_below(run_id), int(time.time() * 1000))
+    keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
+    views = saved_views(run_id, _baseline(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
+
+
+def _baseline(summary: Summary) -> str:
+    """Return the run of the champion if it is a candidate; else of the best verdict."""
+    best = max(
+        summary["verdicts"],
+        key=lambda one: (
+            champion_of(one) is not None and champion_of(one) == one["candidate"].get("model"),
+            WORST_FIRST.index(one["outcome"]),
+        ),
+    )
+    return best["run_id"]
 
 
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:

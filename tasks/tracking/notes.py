@@ -15,7 +15,6 @@ from biasgate.tasks.tracking.addresses import (
     view_page,
 )
 from biasgate.tasks.tracking.headlines import worsened_in_words
-from biasgate.tasks.tracking.prefect_pages import flow_run_link
 from biasgate.tasks.tracking.resume import TABLE
 from biasgate.tasks.tracking.view import LATEST
 
@@ -29,14 +28,16 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         "Tables of candidates": tables_page(experiment_id, LATEST),
     }
-    told = [report["look_first"]["sentence"], *analysis_sentences(report)]
+    # First, since MLflow's page shows the beginning of a note.
+    worse = []
     if verdict["champion"] is not None:
-        told = [f"Worse than the champion: {worsened_in_words(verdict['worsened'])}.", *told]
-    return "\n\n".join([_row(links), verdict_markdown(verdict), *map(as_text, told)])
+        worse = [f"Worse than the champion: {as_text(worsened_in_words(verdict['worsened']))}."]
+    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
+    return "\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told])
 
 
-def evaluation_note(summary: Summary, experiment_id: str) -> str:
-    """Return the note on an evaluation's run: links, then a table of verdicts."""
+def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
+    """Return the note on an evaluation's run: links, also to Prefect, then a table of verdicts."""
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
     links = {
         "Report": artifact_page(experiment_id, summary["run_id"], PAGE),
@@ -46,8 +47,8 @@ def evaluation_note(summary: Summary, experiment_id: str) -> str:
         "Tables of candidates": tables_page(experiment_id, LATEST),
         "Models": models_page(experiment_id),
     }
-    shown = filter(None, [_row(links), flow_run_link()])
-    return f"{' · '.join(shown)}\n\n{summary_markdown(summary)}"
+    row = " · ".join(filter(None, [_row(links), flow_run]))
+    return f"{row}\n\n{summary_markdown(summary)}"
 
 
 def _row(links: dict[str, str]) -> str:

@@ -26,7 +26,7 @@ TAG = "mlflow.sharedViewState."
 LATEST, ALL = "biasgate", "biasgate-all"
 _NAMES = {LATEST: "Latest evaluation", ALL: "All evaluations"}
 OVERVIEW, DIFFERENCES = "Checks and worst identities", "Every metric of every candidate"
-BARS = "Bars by identity"
+SIDE_BY_SIDE, BARS = "Pictures side by side", "Bars by identity"
 PICTURES = {
     "Difference from the champion": "difference",
     "Every metric by identity": "heatmap",
@@ -36,18 +36,20 @@ PICTURES = {
 _GENERATED = ("Model metrics", "System metrics")
 # Bars of more identities cannot be told apart.
 _MOST_BARS = 30
-# How a section shows its charts: how many side by side, and how high.
-_SIDE_BY_SIDE, _WIDE, _TALL = (3, 420), (1, 620), (1, 900)
+# How a section shows its charts: how many in a row, and how high.
+_THREE, _WIDE, _TALL = (3, 420), (1, 620), (1, 900)
 _WIDTHS = {VERDICT: 110, FAILED: 110, INSUFFICIENT: 140, WORSENED: 460}
 
 
-def saved_views(parent: str, metrics: Iterable[str], now: int) -> dict[str, str]:
+def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) -> dict[str, str]:
     """Return the tags of an experiment that hold its views: of one evaluation, and of all.
 
     Parameters
     ----------
     parent : str
         Id of the evaluation's run.
+    baseline : str
+        Id of the run that others are compared with in the table of differences.
     metrics : iterable of str
         Keys of the metrics that its candidates' runs have.
     now : int
@@ -64,7 +66,7 @@ def saved_views(parent: str, metrics: Iterable[str], now: int) -> dict[str, str]
         ALL: f"tags.`{VERDICT}` LIKE '%'",
     }
     return {
-        f"{TAG}{view}": _envelope(_NAMES[view], _state(condition, keys), now)
+        f"{TAG}{view}": _envelope(_NAMES[view], _state(condition, baseline, keys), now)
         for view, condition in filters.items()
     }
 
@@ -75,9 +77,9 @@ def _envelope(name: str, state: Mapping[str, Any], now: int) -> str:
     return json.dumps({"name": name, "createdAt": now, "updatedAt": now, "state": packed})
 
 
-def _state(condition: str, keys: list[str]) -> dict[str, Any]:
+def _state(condition: str, baseline: str, keys: list[str]) -> dict[str, Any]:
     columns = _columns()
-    sections = _sections(keys)
+    sections = _sections(baseline, keys)
     return {
         "searchFilter": condition,
         # MLflow adds the runs of evaluations to a list that is ordered by time.
@@ -105,7 +107,7 @@ class _Section:
 
     name: str
     charts: tuple[dict[str, Any], ...] = ()
-    shape: tuple[int, int] = _SIDE_BY_SIDE
+    shape: tuple[int, int] = _THREE
     is_open: bool = True
 
     def record(self) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _columns() -> list[str]:
     return [f"{kind}.`{name}`" for kind, name in names]
 
 
-def _sections(keys: list[str]) -> list[_Section]:
+def _sections(baseline: str, keys: list[str]) -> list[_Section]:
     """Return the sections in order.
 
     Those at the end are closed and empty: MLflow fills each with a chart of every metric.
@@ -140,8 +142,12 @@ def _sections(keys: list[str]) -> list[_Section]:
     prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
     return [
         _Section(OVERVIEW, tuple(_overview())),
-        *(_Section(name, (_pictures(name, key),), _WIDE) for name, key in PICTURES.items()),
-        _Section(DIFFERENCES, (_differences(),), _TALL),
+        _Section(SIDE_BY_SIDE, (_pictures(SIDE_BY_SIDE, *PICTURES.values()),), _TALL),
+        *(
+            _Section(name, (_pictures(name, key),), _TALL, is_open=False)
+            for name, key in PICTURES.items()
+        ),
+        _Section(DIFFERENCES, (_differences(baseline),), _TALL),
         _Section(BARS, tuple(one for one in bars if one), _WIDE, is_open=False),
         *(_Section(name, is_open=False) for name in (*prefixes, *_GENERATED)),
     ]
@@ -175,11 +181,12 @@ def _overview() -> list[dict[str, Any]]:
     ]
 
 
-def _pictures(section: str, key: str) -> dict[str, Any]:
-    return _chart("IMAGE", section, key, imageKeys=[key], step=0, showRunParams=False)
+def _pictures(section: str, *keys: str) -> dict[str, Any]:
+    """Return a grid: of one picture of each run, or of several, with a column for each run."""
+    return _chart("IMAGE", section, "pictures", imageKeys=keys, step=0, showRunParams=False)
 
 
-def _differences() -> dict[str, Any]:
+def _differences(baseline: str) -> dict[str, Any]:
     return _chart(
         "DIFFERENCE",
         DIFFERENCES,
@@ -188,7 +195,7 @@ def _differences() -> dict[str, Any]:
         compareGroups=["Model metrics"],
         showChangeFromBaseline=True,
         showDifferencesOnly=True,
-        baselineColumnUuid="",
+        baselineColumnUuid=baseline,
     )
 
 
