@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, ui_cli
-from biasgate.options import DEFAULT_STORE, AsJson, Store
-from biasgate.printing import (
-    print_error,
-    print_next_steps,
-    print_summary,
-    print_where_to_look,
-)
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
+from biasgate.first_screen import print_results
+from biasgate.options import DEFAULT_STORE, AsJson, Store, WithTexts
+from biasgate.printing import print_error, print_next_steps
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
@@ -35,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(show_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
@@ -67,6 +64,14 @@ OutcomeOf = Annotated[
         "Default: those in `outcome_of` of CONFIG, or else all.",
     ),
 ]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Send comments to services that have a price or limits without asking; where is in "
+        "`sends_text_to` of CONFIG.",
+    ),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]
@@ -94,7 +99,9 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
+    yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
@@ -103,7 +110,7 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-        _check(config, output, store, outcome_of)
+        _check(config, output, store, outcome_of, with_texts=with_texts)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
@@ -114,7 +121,9 @@ def evaluate(
             str(output),
             store=str(store.resolve()),
             submission=submission,
+            with_texts=with_texts,
             outcome_of=outcome_of,
+            yes=yes,
             return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
@@ -151,6 +160,7 @@ def nightly(
         ),
     ] = False,
     outcome_of: OutcomeOf = None,
+    yes: Yes = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -164,7 +174,11 @@ def nightly(
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
             say(f"asking Prefect to schedule {config}")
-            options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
+            options = {
+                "outcome_of": outcome_of,
+                "fail_when_blocked": fail_when_blocked,
+                "yes": yes,
+            }
             serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
@@ -178,6 +192,7 @@ def nightly(
             store=str(store.resolve()),
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
+            yes=yes,
             return_state=True,
         )
         try:
@@ -218,7 +233,12 @@ def demo(
 
 
 def _check(
-    config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
+    config: Path,
+    output: Path | None,
+    store: Path,
+    outcome_of: list[str] | None = None,
+    *,
+    with_texts: bool = False,
 ) -> None:
     """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
@@ -228,7 +248,11 @@ def _check(
     for what, folder in (("output", output), ("store", store)):
         if folder is not None:
             require_writable(folder.absolute(), what)
-    read_evaluation(config, outcome_of)
+    evaluation = read_evaluation(config, outcome_of)
+    if with_texts:
+        from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+
+        require_texts(evaluation.evaluation_sets)
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
@@ -258,14 +282,6 @@ def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = Fa
 
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
-    names = [
-        (one["evaluation_set"]["name"], one["candidate"]["name"]) for one in summary["verdicts"]
-    ]
-    reports = {
-        (of_set, candidate): json.loads(
-            (output / of_set / candidate / "report.json").read_text("utf-8")
-        )
-        for of_set, candidate in names
-    }
-    print_summary(summary, reports)
-    print_where_to_look(output, store)
+    from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+
+    print_results(results_of(summary, output), store)
