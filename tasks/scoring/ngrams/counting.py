@@ -60,8 +60,7 @@ class WordCharacters:
     def counts(self, texts: HasWords) -> sparse.csr_array:
         """Multiply counts of words in texts by counts of n-grams in words."""
         words = texts.words
-        if words.first_new == 0:
-            self._known.clear()
+        self._known.cut_to(words.first_new)
         for at in range(0, len(words.new), _WORDS_A_STEP):
             self._known.append(*self._of_words(words.new[at : at + _WORDS_A_STEP]))
         n_values = len(self._known.values)
@@ -155,8 +154,7 @@ class Words:
     def counts(self, texts: HasWords) -> sparse.csr_array:
         """Look up the n-grams that begin at each token of the texts."""
         words = texts.words
-        if words.first_new == 0:
-            self._known.clear()
+        self._known.cut_to(words.first_new)
         if words.new:
             get, unknown, tokenize = self._numbers.get, len(self._numbers), self._tokenize
             found = [[get(token, unknown) for token in tokenize(word)] for word in words.new]
