@@ -13,6 +13,7 @@ from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, V
 from biasgate.tasks.reporting.headline import checks_not_passed, headline
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
+from biasgate.tasks.reporting.page.focus import Focus, focus_of
 from biasgate.tasks.reporting.page.gains import Gained, gains_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
@@ -133,6 +134,7 @@ class Part:
     candidate: str
     evaluation_set: str
     judged: Judged
+    focus: Focus | None
     look_first: str
     worst: tuple[WorstRow, ...]
     grid: Grid
@@ -157,15 +159,17 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
     scores, analyses = details["scores"], report.get("analyses", {})
     calibrated = report.get("calibration")
     grid = metric_grid(report, verdict)
+    compared = _compared(verdict, details, grid)
     return Part(
         anchor=anchor,
         candidate=report["candidate"]["name"],
         evaluation_set=report["evaluation_set"]["name"],
         judged=_judged(report, verdict),
+        focus=focus_of(report, verdict, grid, compared.grid if compared else None),
         look_first=_look_first(report, verdict),
         worst=tuple(_worst(report["bias"])),
         grid=grid,
-        compared=_compared(verdict, details, grid),
+        compared=compared,
         panels=tuple(_panel(name, one, details) for name, one in scores["subgroups"].items()),
         everyone=_panel("all comments", scores["overall"], details),
         scores_from=_short(scores["edges"][0]),
