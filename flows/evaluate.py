@@ -33,6 +33,7 @@ from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import write_evaluation_page
 from biasgate.tasks.reporting.publish import (
     RESULTS,
+    check_output,
     check_places,
     make_folder,
     summarise_evaluation,
@@ -60,6 +61,7 @@ def evaluate(
     *,
     submission: bool = False,
     outcome_of: list[str] | None = None,
+    overwrite: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -94,6 +96,8 @@ def evaluate(
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
+    overwrite : bool, default=False
+        Replace the results of another evaluation in `output`; otherwise that is refused.
 
     Returns
     -------
@@ -104,6 +108,7 @@ def evaluate(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
+        check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         frozen = [freeze_evaluation_set(source, workplace) for source in sources]
