@@ -72,12 +72,13 @@ def test_it_says_in_words_how_much_of_the_intervals_comes_from_raters(rated):
 
 
 @pytest.mark.parametrize("number", ["auc", "final_score"])
-def test_a_model_that_does_not_fit_is_not_to_be_relied_on(rated, number):
+def test_no_part_of_raters_is_said_where_the_model_does_not_fit(rated, number):
     found = noise(rated, n_draws=2)
     found.redrawn[number] = MetricValue(0.2)
-    assert sentences_of(found)[-1].endswith(
-        ": it does not fit well, so do not rely on its numbers."
-    )
+    _, shares, _, fit = sentences_of(found)
+    assert fit.endswith(": it does not fit well, so do not rely on its numbers.")
+    assert shares.startswith("How much of each interval comes from raters is not said: the model")
+    assert "%" not in shares
 
 
 def test_one_rater_a_comment_leaves_the_part_of_raters_unknown(rated):
