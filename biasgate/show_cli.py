@@ -44,6 +44,24 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
             print_results(results)
 
 
+@app.command()
+def markdown(
+    folder: Folder,
+    link: Annotated[
+        str | None, typer.Option(help="Address of the whole results, such as that of the job.")
+    ] = None,
+) -> None:
+    """Print the results in a folder as Markdown, for a pull request or a job summary on GitHub.
+
+    The first line is a mark by which the next comment can replace this one.
+    """
+    with errors_told(verbose=False):
+        from biasgate.tasks.reporting.github import markdown_for_github  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+        typer.echo(markdown_for_github(read_results(folder), link), nl=False)
+
+
 _VERSION = "models:/"
 _SIDE = (
     "A folder of results, DIR/SET/CANDIDATE in one, or a version models:/NAME/VERSION; with --in "

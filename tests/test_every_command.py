@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 
-# `ui` starts a server, and these two print files that programs read as they are.
-WITHOUT_JSON = {"ui", "policy schema", "policy suggest"}
+# `ui` starts a server, and the others print files that programs read as they are.
+WITHOUT_JSON = {"ui", "markdown", "policy schema", "policy suggest"}
 
 
 def commands():
