@@ -11,8 +11,13 @@ import typer
 
 from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
 from biasgate.first_screen import print_results
+<<<<<<< HEAD
 from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store
 from biasgate.printing import print_error, print_json, print_next_steps
+=======
+from biasgate.options import DEFAULT_STORE, AsJson, Store, WithTexts
+from biasgate.printing import print_error, print_next_steps
+>>>>>>> main
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import word_of
@@ -64,6 +69,14 @@ OutcomeOf = Annotated[
         "Default: those in `outcome_of` of CONFIG, or else all.",
     ),
 ]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Send comments to services that have a price or limits without asking; where is in "
+        "`sends_text_to` of CONFIG.",
+    ),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]
@@ -91,11 +104,16 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
+<<<<<<< HEAD
     overwrite: Annotated[  # noqa: FBT002
         bool,
         typer.Option("--overwrite", help="Replace the results of another evaluation in --output."),
     ] = False,
+=======
+    yes: Yes = False,  # noqa: FBT002
+>>>>>>> main
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
@@ -104,7 +122,11 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
+<<<<<<< HEAD
         _check(config, output, store, outcome_of, overwrite=overwrite)
+=======
+        _check(config, output, store, outcome_of, with_texts=with_texts)
+>>>>>>> main
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         with waiting("starting"):
@@ -116,8 +138,13 @@ def evaluate(
             str(output),
             store=str(store.resolve()),
             submission=submission,
+            with_texts=with_texts,
             outcome_of=outcome_of,
+<<<<<<< HEAD
             overwrite=overwrite,
+=======
+            yes=yes,
+>>>>>>> main
             return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
@@ -160,7 +187,11 @@ def nightly(
         ),
     ] = False,
     outcome_of: OutcomeOf = None,
+<<<<<<< HEAD
     as_json: AsJson = False,  # noqa: FBT002
+=======
+    yes: Yes = False,  # noqa: FBT002
+>>>>>>> main
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -177,7 +208,11 @@ def nightly(
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
 
             say(f"asking Prefect to schedule {config}")
-            options = {"outcome_of": outcome_of, "fail_when_blocked": fail_when_blocked}
+            options = {
+                "outcome_of": outcome_of,
+                "fail_when_blocked": fail_when_blocked,
+                "yes": yes,
+            }
             serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
@@ -192,6 +227,7 @@ def nightly(
             store=str(store.resolve()),
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
+            yes=yes,
             return_state=True,
         )
         try:
@@ -242,7 +278,11 @@ def _check(
     store: Path,
     outcome_of: list[str] | None = None,
     *,
+<<<<<<< HEAD
     overwrite: bool = True,
+=======
+    with_texts: bool = False,
+>>>>>>> main
 ) -> None:
     """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
@@ -250,6 +290,7 @@ def _check(
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
 
+<<<<<<< HEAD
         for what, folder in (("output", output), ("store", store)):
             if folder is not None:
                 require_writable(folder.absolute(), what)
@@ -258,6 +299,16 @@ def _check(
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
 
             require_own_output(output, evaluation.name, overwrite=overwrite)
+=======
+    for what, folder in (("output", output), ("store", store)):
+        if folder is not None:
+            require_writable(folder.absolute(), what)
+    evaluation = read_evaluation(config, outcome_of)
+    if with_texts:
+        from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+
+        require_texts(evaluation.evaluation_sets)
+>>>>>>> main
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:

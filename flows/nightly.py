@@ -21,6 +21,7 @@ def nightly(
     *,
     outcome_of: list[str] | None = None,
     fail_when_blocked: bool = False,
+    yes: bool = False,
 ) -> Any:
     """Evaluate, and show the result on Prefect's pages.
 
@@ -41,6 +42,8 @@ def nightly(
         As in `evaluate`.
     fail_when_blocked : bool, default=False
         End in a state of type Failed if the outcome is not a pass; its name is the same.
+    yes : bool, default=False
+        As in `evaluate`.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def nightly(
     """
     folder = folder_of_this_run(output)
     with removed_if_empty(folder):
-        found: Any = evaluate(config, folder, store, outcome_of=outcome_of)
+        found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes)
     summary: Summary = found
     show_summary(summary)
     night: NightSummary = {**summary, "output": folder}

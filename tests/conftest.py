@@ -74,7 +74,7 @@ def prefect_services(tmp_path_factory):
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--no-ui"]
+    command += ["--port", str(port)]
     log = home / "server.log"
     with log.open("wb") as stream:
         server = subprocess.Popen(

@@ -8,7 +8,7 @@ group `biasgate.candidates` (see docs/extending.md).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Model
+from biasgate.tasks.scoring.outcomes import Load, PartlyScored
 from biasgate.tasks.scoring.shards import ROWS_A_SHARD
 from biasgate.tasks.signing.manifest import Manifest, told
 from biasgate.tasks.store import Workplace
@@ -57,12 +58,15 @@ class Scorer(ABC):
         of these files, and they may not change while they are scored.
     not_bound : str or None
         What else decides the scores, in one sentence; None if nothing else does.
+    is_metered : bool
+        Whether comments go to a service on another machine that has a price or limits.
     """
 
     digest: str
     precision: str = "float64"
     columns: tuple[str, ...] = ("id", "text")
     files: Path | None = None
+    is_metered: bool = False
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
     _resources: AbstractContextManager[Any] = nullcontext()
 
@@ -128,9 +132,16 @@ class Scorer(ABC):
         Called before any candidate scores, unless all scores are kept or other machines score.
         """
 
+    def load_of(self, texts: Sequence[str]) -> Load:
+        """Return what it takes to score texts, if this is a metered service."""
+        raise NotImplementedError
+
     @abstractmethod
-    def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return one score per row, shape (n,), higher for more toxic."""
+    def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
+        """Return one score per row, shape (n,), higher for more toxic.
+
+        A model that refuses some comments returns `PartlyScored`. No score may be made up.
+        """
 
     def close(self) -> None:  # noqa: B027 - most kinds hold nothing
         """Release what `score` created."""

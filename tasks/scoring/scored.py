@@ -25,6 +25,7 @@ from biasgate.tasks.common.progress import progress
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord
 from biasgate.tasks.scoring.shards import Shards
 from biasgate.tasks.store import Workplace
@@ -114,7 +115,7 @@ def score_shards(
                     scores = without_quotes(score, of, CandidateError)
                     if not made:  # the first call loads the model
                         scorer.refuse_changed()
-                    if shards.write(number, ids, _checked(scores, rows, start, candidate)):
+                    if shards.write(number, ids, *_checked(scores, rows, start, candidate)):
                         made.append(number)
             advance(len(ids))
     if made:
@@ -179,25 +180,33 @@ def check_set(scorer: Scorer, evaluation_set: EvaluationSet, candidate: Candidat
 
 
 def _checked(
-    scores: np.ndarray, rows: pa.RecordBatch, first_row: int, candidate: CandidateSettings
-) -> np.ndarray:
+    scored: np.ndarray | PartlyScored,
+    rows: pa.RecordBatch,
+    first_row: int,
+    candidate: CandidateSettings,
+) -> tuple[np.ndarray, Sequence[str | None]]:
+    """Return the scores, and why some rows have none."""
+    partly = scored if isinstance(scored, PartlyScored) else PartlyScored(scored, ())
+    scores, reasons = partly.scores, partly.reasons or (None,) * rows.num_rows
     if scores.shape != (rows.num_rows,):
         msg = (
             f"candidate {candidate.name!r} must give one score per row; got shape "
             f"{scores.shape} for {rows.num_rows} rows."
         )
         raise InputError(msg)
-    wrong = np.flatnonzero(~np.isfinite(scores))
+    explained = np.array([one is not None for one in reasons], dtype=np.bool_)
+    wrong = np.flatnonzero(~np.isfinite(scores) & ~explained)
     if wrong.size:
         at = int(wrong[0])
         where = place(row=first_row + at, id=rows.column("id")[at].as_py())
         msg = f"scores of candidate {candidate.name!r} must be finite; got {scores[at]} {where}."
         raise InputError(msg)
-    return scores
+    return np.where(explained, np.nan, scores), reasons
 
 
 def _refuse_two_valued(scored: ScoredSet, candidate: CandidateSettings) -> None:
     values = np.unique(scored.table()["score"].to_numpy())
+    values = values[~np.isnan(values)]
     if values.size <= 2:
         shown = " and ".join(f"{value:g}" for value in values)
         msg = (

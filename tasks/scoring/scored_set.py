@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
@@ -13,7 +14,7 @@ from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import Scorer
-from biasgate.tasks.scoring.shards import Shards
+from biasgate.tasks.scoring.shards import REASON, Shards
 
 RECORD = "record.json"
 
@@ -114,8 +115,17 @@ class ScoredSet:
         found = self.record["candidate_digest"], self.record["set_digest"], self.record.get("bound")
         return found == (scorer.digest, evaluation_set.digest, scorer.bound)
 
+    def reasons(self) -> Counter[str]:
+        """Return how many rows have no score, by reason."""
+        table = self.table()
+        if REASON not in table.column_names:
+            return Counter()
+        return Counter(one for one in table[REASON].to_pylist() if one is not None)
+
     def table(self) -> pa.Table:
         """Read `id` and `score`, in the row order of the set.
+
+        Where a row has no score, it is NaN, and the column `missing` says why.
 
         Raises
         ------
@@ -138,4 +148,4 @@ class ScoredSet:
             if table is None:
                 raise KeyError(number)
             tables.append(table.replace_schema_metadata())
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables, promote_options="default")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from biasgate.tasks.common.folders import Folder
 ROWS_A_SHARD = 10_000
 _KEY, _CHECKSUM = b"biasgate.shard", b"biasgate.sha256"
 _SCHEMA = pa.schema({"id": pa.string(), "score": pa.float64()})
+REASON = "missing"
+"""The column that says why a row has no score; in shards alone in which some have none."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,21 @@ class Shards:
         table = self.read(number)
         return table is not None and table["id"].combine_chunks().equals(ids.cast(pa.string()))
 
-    def write(self, number: int, ids: pa.Array, scores: np.ndarray) -> bool:
-        """Write a shard atomically, unless another run did; return whether these are kept."""
+    def write(
+        self,
+        number: int,
+        ids: pa.Array,
+        scores: np.ndarray,
+        reasons: Sequence[str | None] = (),
+    ) -> bool:
+        """Write a shard atomically, unless another run did; return whether these are kept.
+
+        Where there is no score, it is NaN, and `reasons` says why.
+        """
         values = [ids.cast(pa.string()), pa.array(scores, pa.float64())]
         table = pa.Table.from_arrays(values, schema=_SCHEMA)
+        if any(reasons):
+            table = table.append_column(REASON, pa.array(reasons, pa.string()))
         table = table.replace_schema_metadata(self._metadata(number, table))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
@@ -95,6 +109,8 @@ class Shards:
         digest = hashlib.sha256(said)
         digest.update(json.dumps(table["id"].to_pylist()).encode())
         digest.update(table["score"].to_numpy().astype("<f8").tobytes())
+        if REASON in table.column_names:
+            digest.update(json.dumps(table[REASON].to_pylist()).encode())
         return {_KEY: said, _CHECKSUM: digest.hexdigest().encode()}
 
 

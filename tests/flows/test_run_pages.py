@@ -1,6 +1,8 @@
 """What Prefect's pages show of an evaluation: names of task runs, a log in sentences, progress."""
 
+import json
 import logging
+import re
 import time
 
 import pytest
@@ -14,8 +16,12 @@ from prefect.client.schemas.filters import (
     LogFilterFlowRunId,
 )
 
+from biasgate.tasks.common.prefect_artifacts import artifact_key
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.run_names import run_name
+from biasgate.tasks.store import Workplace
+from biasgate.tasks.tracking import prefect_pages
+from biasgate.tasks.tracking.resume import EvaluationRun
 
 
 def run_id(state):
@@ -70,6 +76,74 @@ def test_scoring_has_one_progress_artifact_for_each_candidate_and_set(first):
         ("score-shifted-on-comments", "score shifted on comments"),
         ("score-words-on-comments", "score words on comments"),
     ]
+
+
+@pytest.fixture(scope="module")
+def artifacts(first):
+    """The artifacts that the whole evaluation left, by key."""
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id(first.state)]))
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=of_run, limit=200)
+    return {one.key: one for one in found if one.type != "progress"}
+
+
+def test_an_evaluation_shows_its_outcome_as_a_summary(artifacts, first):
+    page = artifacts["biasgate-small"]
+    assert page.type == "markdown"
+    assert page.data.startswith("## small: Blocked")
+    assert "| shifted | comments | blocked |" in page.data
+    assert str(first.output / "report.html") in page.data
+
+
+def test_the_table_lists_the_worst_identity_of_a_candidate_first(artifacts):
+    rows = json.loads(artifacts["biasgate-small-identities"].data)
+    of_shifted = [row for row in rows if row["candidate"] == "shifted"]
+    assert of_shifted[0]["identity"] == "gay"
+    assert re.fullmatch(r"✕ 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", of_shifted[0]["BPSN AUC"])
+    assert of_shifted[-1]["Subgroup AUC"] == "no evidence"
+
+
+def test_prefect_and_mlflow_lead_to_each_other(artifacts, first, world):
+    link = artifacts["biasgate-small-mlflow"].data
+    parent = first.run("evaluate small")
+    experiment = parent.info.experiment_id
+    assert link.endswith(
+        f"](http://127.0.0.1:5000/#/experiments/{experiment}/runs/{parent.info.run_id})"
+    )
+    assert f"`biasgate ui --store {world.store}`" in artifacts["biasgate-small-mlflow"].description
+    flow_run = str(run_id(first.state))
+    for one in (parent, first.run("words on comments")):
+        assert one.data.tags["biasgate.prefect_flow_run"] == flow_run
+        assert one.data.tags["biasgate.prefect_flow_run_page"].endswith(f"/flow-run/{flow_run}")
+    assert f"/flow-run/{flow_run})" in parent.data.tags["mlflow.note.content"]
+
+
+def test_a_server_that_refuses_artifacts_does_not_fail_an_evaluation(monkeypatch, caplog, first):
+    def refuse(*_):
+        raise ConnectionError
+
+    monkeypatch.setattr(prefect_pages, "publish_markdown", refuse)
+    run = EvaluationRun(
+        first.read("summary.json")["run_id"], Workplace(first.output.parents[1] / "store")
+    )
+    with caplog.at_level(logging.INFO, "biasgate.steps"):
+        prefect_pages.show_results.fn(first.read("summary.json"), str(first.output), run)
+    assert "the results are not on Prefect's pages (ConnectionError)" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("parts", "key"),
+    [
+        (("biasgate", "My evaluation_2 ."), "biasgate-my-evaluation-2"),
+        (("biasgate", "עברית"), "biasgate-[0-9a-f]{8}"),
+        (("<script>", "\ud800"), "script-[0-9a-f]{8}"),
+        (("biasgate", 99 * "a"), "biasgate-a{82}-[0-9a-f]{8}"),
+    ],
+)
+def test_keys_of_artifacts_are_those_that_prefect_takes(parts, key):
+    found = artifact_key(*parts)
+    assert re.fullmatch(key, found)
+    assert re.fullmatch("[a-z0-9-]{1,100}", found)
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -1,38 +1,24 @@
-"""Candidate kind `http`: a model behind an MLflow `/invocations` endpoint."""
+"""Candidate kind `http`: a served model, called as its preset says."""
 
 from __future__ import annotations
 
-import os
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-import httpx
-import numpy as np
-import pyarrow as pa
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.secrets import remember
-from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
-from biasgate.tasks.scoring.kinds.http_requests import Requests
-from biasgate.tasks.scoring.kinds.model_answers import positive_scores
+from biasgate.tasks.scoring.candidate import CandidateSettings, Version
+from biasgate.tasks.scoring.http.hosts import plain_url, refuse_unnamed_host
+from biasgate.tasks.scoring.http.parts import Combine, Option, Positive, Price
+from biasgate.tasks.scoring.http.preset import Preset, Protocol, read_preset
+from biasgate.tasks.scoring.http.secret import read_secret
+from biasgate.tasks.scoring.http.templates import placeholders
+from biasgate.tasks.scoring.kinds.http_scorer import EndpointScorer
 from biasgate.tasks.store import Workplace
 
-
-def _plain(url: str) -> str:
-    try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL:
-        parts = httpx.URL()
-    if parts.scheme not in {"http", "https"} or not parts.host:
-        msg = "must be an http or https URL"
-        raise ValueError(msg)
-    if parts.userinfo or parts.query:
-        msg = "must not contain user, password or query, since reports show it; use `token_env`"
-        raise ValueError(msg)
-    return url
+MLFLOW, CUSTOM = "mlflow", "custom"
+# What a kill may lose costs time or money where a service has limits.
+_ROWS_A_SHARD = 500
 
 
 class HttpEndpoint(CandidateSettings):
@@ -40,21 +26,42 @@ class HttpEndpoint(CandidateSettings):
 
     Attributes
     ----------
+    preset : str
+        How its requests and answers look: a preset's name, or `custom`.
+    protocol : Protocol, optional
+        For `preset: custom`: how they look.
     url : str
-        The full URL, as in `http://127.0.0.1:5000/invocations`.
+        The full URL, as in `http://127.0.0.1:5000/invocations`. Default: the preset's.
+    sends_text_to : str, optional
+        The host of the URL, by name: without it, comments do not leave this machine.
     version : str
         Version of the model behind it. Scores are reused while it stays the same; without it
         they never are.
+    options : dict
+        Values for the preset's options.
+    categories : list of str
+        The categories that count. Default: the preset's.
+    combine : {"max", "noisy_or"}, optional
+        How several categories become one score. Default: the preset's.
+    prompt : str or list, optional
+        For a judge: the message, or the messages, with `{{text}}` for the comment.
+    words : tuple of (str, str)
+        For a judge: its two answers, the toxic one first.
     column : str, optional
-        Name of the text column, if the model takes a table. Default: an array.
+        For MLflow: name of the text column, if the model takes a table. Default: an array.
     output : str, optional
-        The column of the score, if the model returns a table.
+        For MLflow: the column of the score, if the model returns a table.
     label : str, optional
-        The toxic one of two labels, if the model returns the winning label and its score.
+        For MLflow: the toxic one of two labels, if the model returns the winning label and its
+        score.
     token_env : str, optional
-        Environment variable with a bearer token.
+        Environment variable with the secret. Default: the preset's, if the URL is the preset's.
     batch_size, concurrency : int
         Texts per request; number of parallel requests.
+    requests_per_second, tokens_per_second : float, optional
+        Limits that are kept. Default: those that the service publishes.
+    price : Price, optional
+        What the service asks. Default: what it publishes.
     timeout_s : float
         Limit for one try of a request, from the connection to the last byte of the answer.
     tries : int
@@ -62,81 +69,154 @@ class HttpEndpoint(CandidateSettings):
     """
 
     kind: Literal["http"]
-    url: Annotated[str, AfterValidator(_plain)]
+    preset: str = MLFLOW
+    protocol: Protocol | None = None
+    url: Annotated[str, AfterValidator(plain_url)]
+    sends_text_to: str | None = None
     version: Version
+    options: dict[str, Option] = Field(default_factory=dict)
+    categories: tuple[str, ...] = ()
+    combine: Combine | None = None
+    prompt: str | list[dict[str, str]] | None = None
+    words: tuple[str, str] = ("yes", "no")
     column: str | None = None
     output: str | None = None
     label: str | None = None
     token_env: str | None = None
     batch_size: Annotated[int, Field(ge=1)] = 64
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
+    requests_per_second: Positive | None = None
+    tokens_per_second: Positive | None = None
+    price: Price | None = None
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
     tries: Annotated[int, Field(ge=1)] = 6
 
-    def check(self) -> None:
-        """Raise an error if the token is not set."""
-        if self.token_env and not os.environ.get(self.token_env):
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, value: Any) -> Any:
+        """Take what the candidate does not say from its preset."""
+        if not isinstance(value, dict):
+            return value
+        name = value.get("preset", MLFLOW)
+        if name == CUSTOM or not isinstance(name, str):
+            return {"batch_size": 1} | value if name == CUSTOM else value
+        preset = read_preset(name)
+        known: dict[str, Any] = {"batch_size": preset.limits.texts}
+        if preset.url is not None:
+            known["url"] = preset.url
+        if preset.limits.requests_per_second or preset.price:
+            known["rows_a_shard"] = _ROWS_A_SHARD
+        return known | value
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if (self.protocol is None) == (self.preset == CUSTOM):
+            msg = "`protocol` must be given for `preset: custom`, and for no other"
+            raise ValueError(msg)
+        preset = self.used
+        for key in ("column", "output", "label"):
+            if preset.reads != "predictions" and getattr(self, key) is not None:
+                msg = f"`{key}` is for MLflow models; preset {self.preset} is for others"
+                raise ValueError(msg)
+        self._check_options(preset)
+        self._check_judge(preset)
+        if self.batch_size > preset.limits.texts and preset.reads != "predictions":
             msg = (
-                f"environment variable {self.token_env} must hold the token of candidate "
-                f"{self.name!r}; it is not set."
+                f"`batch_size` must be at most {preset.limits.texts} for preset {self.preset}; "
+                f"got {self.batch_size}"
             )
-            raise InputError(msg)
+            raise ValueError(msg)
+        return self
+
+    def _check_options(self, preset: Protocol) -> None:
+        unknown = sorted(set(self.options) - set(preset.options))
+        if unknown:
+            known = ", ".join(preset.options) or "none"
+            msg = (
+                f"`options` must be options of preset {self.preset}; got {unknown[0]} "
+                f"(known: {known})"
+            )
+            raise ValueError(msg)
+        for name, value in self.filled_options.items():
+            if value is None:
+                msg = f"`options` must have `{name}` for preset {self.preset}"
+                raise ValueError(msg)
+        if preset.needs_categories and not self.categories:
+            msg = (
+                f"`categories` must name the toxic label, or labels, for preset {self.preset}, as "
+                "in `categories: [toxic]`"
+            )
+            raise ValueError(msg)
+
+    def _check_judge(self, preset: Protocol) -> None:
+        if not preset.is_judge:
+            given = {"prompt", "words"} & self.model_fields_set
+            if given:
+                msg = f"`{min(given)}` is for judges; preset {self.preset} is none"
+                raise ValueError(msg)
+            return
+        if self.prompt is None or "text" not in set(placeholders(self.prompt)):
+            msg = "`prompt` must be given, with {{text}} where the comment stands"
+            raise ValueError(msg)
+        others = set(placeholders(self.prompt)) - {"text"}
+        if others:
+            msg = f"`prompt` must have no placeholder but {{{{text}}}}; got {{{{{min(others)}}}}}"
+            raise ValueError(msg)
+        one, two = (word.strip().casefold() for word in self.words)
+        if not one or not two or one == two:
+            msg = "`words` must be two different words, the toxic answer first"
+            raise ValueError(msg)
+
+    @property
+    def used(self) -> Protocol:
+        """The preset, or the candidate's own protocol."""
+        return self.protocol if self.protocol is not None else read_preset(self.preset)
+
+    @property
+    def filled_options(self) -> dict[str, Option]:
+        """The preset's options, with the candidate's values."""
+        return {**self.used.options, **self.options}
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether some comments may stay without a score."""
+        return self.used.may_miss
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what affects the scores."""
+        if self.preset == MLFLOW:
+            return json_digest(
+                ["http", self.url, self.version, self.column, self.output, self.label]
+            )
+        judge = [self.prompt, self.words] if self.used.is_judge else []
+        return json_digest(
+            [
+                *["http", self.preset, self.used.digest, self.url, self.version],
+                *[self.filled_options, self.categories, self.combine, *judge],
+            ]
+        )
+
+    def secret(self) -> str | None:
+        """Return the secret; None if there is none.
+
+        Raises
+        ------
+        InputError
+            If its environment variable is not set.
+        """
+        preset, variable = self.used, self.token_env
+        if variable is None and isinstance(preset, Preset) and self.url == preset.url:
+            variable = preset.token_env
+        return read_secret(variable, f"candidate {self.name!r}") if variable else None
+
+    def check(self) -> None:
+        """Refuse a host that is not named, and a missing secret."""
+        refuse_unnamed_host(self.url, self.sends_text_to, f"candidate {self.name!r}")
+        self.secret()
 
     def open(self, workplace: Workplace) -> EndpointScorer:
         """Open lazily: nothing is connected yet."""
         del workplace
         self.check()
         return EndpointScorer(self)
-
-
-class EndpointScorer(Scorer):
-    """The endpoint."""
-
-    def __init__(self, settings: HttpEndpoint) -> None:
-        self._settings = settings
-        chosen = [settings.column, settings.output, settings.label]
-        self.not_bound = (
-            "The model behind the endpoint is not recorded, only its URL and `version`."
-        )
-        self.digest = json_digest(["http", settings.url, settings.version, *chosen])
-        self._of = f"endpoint {settings.url} of candidate {settings.name!r}"
-
-    def check(self, evaluation_set: EvaluationSet) -> None:
-        """Refuse a set without text."""
-        self._settings.require_text(evaluation_set)
-
-    def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Request all batches, a few in parallel; stop at the first failure."""
-        texts, size = rows.column("text").to_pylist(), self._settings.batch_size
-        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        return np.concatenate(
-            self._requests.post(
-                [self._asked(batch) for batch in batches],
-                lambda answer, number: self._scores(answer, len(batches[number])),
-            )
-        )
-
-    @cached_property
-    def _requests(self) -> Requests:
-        one = self._settings
-        token = os.environ[one.token_env] if one.token_env else None
-        if one.token_env and token:
-            remember(one.token_env, token)
-        return Requests(one.url, self._of, token, one.timeout_s, one.tries, one.concurrency)
-
-    def _asked(self, texts: list[str]) -> dict[str, Any]:
-        column = self._settings.column
-        if column is None:
-            return {"inputs": texts}
-        return {"dataframe_split": {"columns": [column], "data": [[text] for text in texts]}}
-
-    def _scores(self, answer: Any, n_texts: int) -> np.ndarray:
-        if not isinstance(answer, dict) or "predictions" not in answer:
-            msg = f"{self._of} must answer with `predictions`; it did not."
-            raise InputError(msg)
-        options = {"output": self._settings.output, "label": self._settings.label}
-        scores = positive_scores(answer["predictions"], self._of, **options)
-        if len(scores) != n_texts:
-            msg = f"{self._of} must answer one score per text; got {len(scores)} for {n_texts}."
-            raise InputError(msg)
-        return scores

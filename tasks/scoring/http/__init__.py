@@ -1,0 +1,1 @@
+"""Protocols of served classifiers: presets, requests in JSON, limits and costs."""

@@ -1,0 +1,150 @@
+"""The parts of a preset: where scores are, what is accepted, what other answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+
+from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.scoring.http.paths import compiled
+
+
+def _path(value: str) -> str:
+    compiled(value)
+    return value
+
+
+JsonPath = Annotated[str, AfterValidator(_path)]
+Option = str | int | float | bool | list[str] | None
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Combine = Literal["max", "noisy_or"]
+Scale = tuple[FiniteFloat, FiniteFloat]
+
+
+class Named(Settings):
+    """Where the numbers of several categories are.
+
+    Attributes
+    ----------
+    at : str
+        JSONPath of an object with an entry for each category, or of each element of a list.
+    name : str, optional
+        JSONPath of the category's name in an element. Default: the key in the object.
+    value : str
+        JSONPath of the number in an element.
+    """
+
+    at: JsonPath
+    name: JsonPath | None = None
+    value: JsonPath = "$"
+
+
+class TokenProbabilities(Settings):
+    """Where the log-probabilities of the first token of an answer are.
+
+    Attributes
+    ----------
+    answer : str
+        JSONPath of the list of the answer's tokens.
+    tokens : str
+        JSONPath, in that list, of each of the likeliest tokens at the first place.
+    token, logprob : str
+        JSONPath of the token and of its log-probability, in one of them.
+    """
+
+    answer: JsonPath
+    tokens: JsonPath
+    token: JsonPath = "$.token"  # noqa: S105 - a path
+    logprob: JsonPath = "$.logprob"
+
+
+class Secret(Settings):
+    """The header that holds the secret; `{{secret}}` is its place."""
+
+    header: str = "Authorization"
+    value: str = "Bearer {{secret}}"
+
+
+class Limits(Settings):
+    """What the service accepts.
+
+    Attributes
+    ----------
+    texts : int
+        Most texts in a request.
+    requests_per_second, tokens_per_second : float, optional
+        What the service publishes.
+    characters, bytes : int, optional
+        Longest text; a longer one is not sent, and has no score.
+    empty : bool
+        Whether a text may be empty or blank; otherwise it is not sent, and has no score.
+    longest_wait_s : float
+        Longest wait that the service may ask for.
+    """
+
+    texts: Count = 1
+    requests_per_second: Positive | None = None
+    tokens_per_second: Positive | None = None
+    characters: Count | None = None
+    bytes: Count | None = None
+    empty: bool = True
+    longest_wait_s: Positive = 30.0
+
+
+class Price(Settings):
+    """What the service asks, in US dollars, on the day that its page was read.
+
+    Attributes
+    ----------
+    usd : float
+        Price of one unit.
+    unit : {"request", "characters", "tokens"}
+        What a unit is; characters and tokens are of each text.
+    size : int
+        Characters or tokens in a unit; a part of a unit counts as a whole one.
+    """
+
+    usd: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    unit: Literal["request", "characters", "tokens"] = "request"
+    size: Count = 1
+
+    def of(
+        self, texts: Sequence[str], n_requests: int, tokens: Callable[[list[str]], int]
+    ) -> float:
+        """Return the price of texts that are sent in so many requests."""
+        if self.unit == "request":
+            return self.usd * n_requests
+        sizes = [len(text) if self.unit == "characters" else tokens([text]) for text in texts]
+        return self.usd * sum(-(-one // self.size) for one in sizes)
+
+
+class AnswerRule(Settings):
+    """What an answer means that is no score.
+
+    Attributes
+    ----------
+    status : int
+        Its status.
+    when : str, optional
+        JSONPath that must find something in its body other than null, false and empty.
+    then : {"missing", "retry", "stop"}
+        `missing`: the text has no score, for the reason `why`. `retry`: as for 429 and 5xx.
+        `stop`: an error that says `why`.
+    why : str
+        One word for `missing`; else what to do, in a sentence.
+    """
+
+    status: Annotated[int, Field(ge=100, le=599)]
+    when: JsonPath | None = None
+    then: Literal["missing", "retry", "stop"]
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _has_why(self) -> Self:
+        if not self.why and self.then != "retry":
+            msg = f"`why` must be given for `then: {self.then}`"
+            raise ValueError(msg)
+        return self

@@ -1,0 +1,204 @@
+"""Presets: how the requests and answers of a service look, as a file without code.
+
+Each is `presets/NAME.yaml`; its exchange with the service, as documented, is
+`tests/tasks/scoring/http/exchanges/NAME.yaml`, with which a test runs it.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.scoring.http.parts import (
+    AnswerRule,
+    Combine,
+    JsonPath,
+    Limits,
+    Named,
+    Option,
+    Price,
+    Scale,
+    Secret,
+    TokenProbabilities,
+)
+from biasgate.tasks.scoring.http.paths import compiled
+from biasgate.tasks.scoring.http.templates import placeholders, refuse_unknown
+
+PRESETS = Path(__file__).parent / "presets"
+TEXTS = frozenset({"text", "texts", "rows", "n"})
+"""Placeholders of a request: its only comment, their list, a list of lists of one, their number."""
+
+
+class Protocol(Settings):
+    """How the requests and answers of a service look.
+
+    Attributes
+    ----------
+    secret : Secret
+        The header that holds it.
+    query, headers : dict of str to str
+        Sent with each request.
+    content_type : str
+        `text/plain` sends the text itself.
+    options : dict
+        What users may set, with defaults; null must be set.
+    categories : list of str
+        The categories that count, by default; empty: all that are found.
+    needs_categories : bool
+        Whether users must name the categories.
+    request, table : any
+        The body, as JSON with placeholders; `table` if the candidate has `column`.
+    reads : {"path", "predictions"}
+        `predictions`: whatever an MLflow model answers.
+    rows : str, optional
+        JSONPath of each text's part of the answer. Default: the answer is of one text.
+    tensor : bool
+        Whether `rows` is a list of numbers, nested or not, as many for each text.
+    index : str, optional
+        JSONPath of a text's number in its part, if parts may come in any order.
+    score : str, Named or TokenProbabilities
+        Where the score is, in a text's part.
+    combine : {"max", "noisy_or"}
+        How several categories become one score.
+    scale : tuple of float, optional
+        Ends of the scale; scores are moved to [0, 1]. Default: scores stay as they are.
+    limits : Limits
+        What the service accepts.
+    price : Price, optional
+        What it asks; default unknown.
+    answers : list of AnswerRule
+        What other answers mean; the first that fits counts.
+    """
+
+    secret: Secret = Secret()
+    query: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, str] = Field(default_factory=dict)
+    content_type: Literal["application/json", "text/plain"] = "application/json"
+    options: dict[str, Option] = Field(default_factory=dict)
+    categories: tuple[str, ...] = ()
+    needs_categories: bool = False
+    request: Any
+    table: Any = None
+    reads: Literal["path", "predictions"] = "path"
+    rows: JsonPath | None = None
+    tensor: bool = False
+    index: JsonPath | None = None
+    score: Named | TokenProbabilities | str = "$"
+    combine: Combine = "max"
+    scale: Scale | None = None
+    limits: Limits = Limits()
+    price: Price | None = None
+    answers: tuple[AnswerRule, ...] = ()
+
+    @field_validator("scale")
+    @classmethod
+    def _has_length(cls, value: Scale | None) -> Scale | None:
+        if value is not None and not value[0] < value[1]:
+            msg = "`scale` must be the lowest and the highest value, as in [0, 7]"
+            raise ValueError(msg)
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        options = set(self.options)
+        known = options | TEXTS | {"categories", "messages"}
+        refuse_unknown(self.request, known, "request")
+        refuse_unknown(self.table, {"rows", "column"}, "table")
+        refuse_unknown([self.query, self.headers], options, "query")
+        used = set(placeholders(self.request)) & {"text", "texts", "rows", "messages"}
+        if not used:
+            msg = "`request` must hold the comments: {{text}}, or {{texts}} for a list of them"
+            raise ValueError(msg)
+        if self.limits.texts > 1 and not used & {"texts", "rows"}:
+            msg = "`limits.texts` must be 1 for a request with {{text}}; write {{texts}} for more"
+            raise ValueError(msg)
+        refuse_unknown(self.secret.value, {"secret"}, "secret")
+        if isinstance(self.score, str):
+            refuse_unknown(self.score, options, "score")
+            compiled(self.score, loosely=True)
+        if self.limits.texts > 1 and self.rows is None:
+            msg = "`rows` must say where each text's part of an answer is, if a request has several"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def is_judge(self) -> bool:
+        """Whether a language model is asked for one of two words."""
+        return isinstance(self.score, TokenProbabilities)
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether some texts may stay without a score."""
+        limits = self.limits
+        return bool(
+            limits.characters
+            or limits.bytes
+            or not limits.empty
+            or self.is_judge
+            or any(one.then == "missing" for one in self.answers)
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what affects scores."""
+        shared = set(Protocol.model_fields) - {"secret", "price"}
+        content = self.model_dump(mode="json", include=shared)
+        for name in ("requests_per_second", "tokens_per_second", "longest_wait_s", "texts"):
+            del content["limits"][name]
+        return json_digest(content)
+
+
+class Preset(Protocol):
+    """The protocol of a service, with its sources.
+
+    Attributes
+    ----------
+    title : str
+        The service.
+    sources : list of str
+        URLs of its documentation, or of its code.
+    read : date
+        When they were read.
+    url : str, optional
+        Where the service is.
+    token_env : str, optional
+        The environment variable that usually holds the secret; read only for `url`.
+    """
+
+    title: str
+    sources: Annotated[tuple[str, ...], Field(min_length=1)]
+    read: date
+    url: str | None = None
+    token_env: str | None = None
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets."""
+    return sorted(one.stem for one in PRESETS.glob("*.yaml"))
+
+
+@cache
+def read_preset(name: str) -> Preset:
+    """Read a preset.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name.
+    """
+    known = preset_names()
+    if name not in known:
+        msg = (
+            f"`preset` must be custom or one of {', '.join(known)}; got {name!r}."
+            f"{did_you_mean(name, known)}"
+        )
+        raise ValueError(msg)
+    return read_settings(PRESETS / f"{name}.yaml", Preset)

@@ -1,0 +1,124 @@
+"""Before comments are sent to a paid or limited service: what it takes, and whether to do it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.outcomes import Load
+from biasgate.tasks.scoring.scored import shards_of
+from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.store import Workplace
+
+_MINUTE, _HOUR = 60, 3600
+
+
+@dataclass(frozen=True)
+class Sending:
+    """The comments that one candidate will send.
+
+    Attributes
+    ----------
+    candidate : str
+        Its name.
+    n_texts : int
+        Comments, of all sets, that have no score yet.
+    load : Load
+        What they take.
+    """
+
+    candidate: str
+    n_texts: int
+    load: Load
+
+    def sentence(self) -> str:
+        """Say where the comments go, how long it takes at least, and what it costs."""
+        load = self.load
+        text = (
+            f"{self.candidate} sends {self.n_texts:,} comments to {load.host} in "
+            f"{load.n_requests:,} requests (about {load.n_tokens:,} tokens)"
+        )
+        if load.seconds:
+            text += f"; at its limits that takes at least {_duration(load.seconds)}"
+        if load.usd is None:
+            return f"{text}; its price is not known here (`price`)."
+        return (
+            f"{text}; it costs about {load.usd:.2f} US dollars." if load.usd else f"{text}; free."
+        )
+
+
+@task(name="estimate sending")
+def estimate_sending(
+    candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
+) -> list[Sending]:
+    """Return what candidates will send to services that have a price or limits. Only reads."""
+    found = []
+    for candidate in candidates:
+        with candidate.open(workplace) as scorer:
+            if not scorer.is_metered:
+                continue
+            sets = [EvaluationSet.load(Path(folder)) for folder in set_folders]
+            load, n_texts = Load(host=scorer.load_of([]).host), 0
+            for one in sets:
+                for texts in _unscored(candidate, scorer, one, workplace):
+                    load, n_texts = load + scorer.load_of(texts), n_texts + len(texts)
+        if n_texts:
+            found.append(Sending(candidate.name, n_texts, load))
+    return found
+
+
+def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
+    """Say what will be sent; ask at a terminal, unless `yes` was said already.
+
+    Raises
+    ------
+    InputError
+        If nobody can be asked, or the answer is not yes.
+    """
+    for one in all_sending:
+        say(one.sentence())
+    if yes or not all_sending:
+        return
+    how = "To agree in advance, add `--yes` (the parameter `yes` of a deployment)."
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        msg = (
+            f"sending comments to a service with a price or limits must be agreed to: "
+            f"{' '.join(one.sentence() for one in all_sending)} Nobody can be asked here. {how}"
+        )
+        raise InputError(msg)
+    sys.stderr.write("Send them? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        msg = f"nothing was sent, as you did not answer yes. {how}"
+        raise InputError(msg)
+
+
+def _unscored(
+    candidate: CandidateSettings, scorer: Scorer, rows: EvaluationSet, workplace: Workplace
+) -> list[list[str]]:
+    """Return the texts of each shard that is not kept."""
+    shards = shards_of(scorer, rows, workplace.scores)
+    kept = ScoredSet.load(shards.folder.url)
+    if kept is not None and kept.is_of(scorer, rows):
+        return []
+    size, found = candidate.rows_a_shard, []
+    for number in range(-(-rows.n_rows // size)):
+        table = rows.rows(["id", "text"], number * size, size)
+        if not shards.holds(number, table["id"].combine_chunks()):
+            found.append(table["text"].to_pylist())
+    return found
+
+
+def _duration(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return f"{math.ceil(seconds)} s"
+    if seconds < _HOUR:
+        return f"{math.ceil(seconds / _MINUTE)} minutes"
+    return f"{seconds / _HOUR:.1f} hours"

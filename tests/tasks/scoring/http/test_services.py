@@ -1,0 +1,188 @@
+"""Each preset against a local server that behaves as its service documents."""
+
+import math
+import traceback
+from email.utils import formatdate
+
+import pytest
+from support.comments import batch
+from support.services import KEY, SERVICES, expected, serving
+
+from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
+from biasgate.tasks.scoring.kinds import http_requests as requests
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.outcomes import PartlyScored
+
+SECRET_TEXT = "an unrepeatable comment"  # noqa: S105
+TEXTS = [f"comment {number}, with a few words" for number in range(9)]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(requests, "WAIT_S", 0.001)
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+
+
+@pytest.fixture(params=list(SERVICES))
+def service(request):
+    with serving(request.param) as made:
+        yield made
+
+
+def outcome(service, texts, **options):
+    with CANDIDATES.validate_python(service.candidate(**options)).open(None) as scorer:
+        return scorer.score(batch(texts))
+
+
+def scores(service, texts, **options):
+    found = outcome(service, texts, **options)
+    return (found.scores if isinstance(found, PartlyScored) else found).tolist()
+
+
+def right(service, texts):
+    return pytest.approx([expected(service.preset, text) for text in texts], abs=1e-12)
+
+
+def test_every_comment_gets_its_own_score(service):
+    assert scores(service, TEXTS) == right(service, TEXTS)
+
+
+def test_passing_failures_lose_and_double_nothing(service):
+    service.faults = [429, 500, "cut", 503, 502]
+    assert scores(service, TEXTS, concurrency=2, batch_size=1) == right(service, TEXTS)
+    assert max(service.answered.values()) == 1
+
+
+def test_a_storm_of_429_ends_after_some_tries_without_the_text(service):
+    service.always = 429
+    with pytest.raises(CandidateStoppedError, match=r"failed 3 times, .* status 429") as e:
+        scores(service, [SECRET_TEXT], tries=3)
+    assert len(service.seen) == 3
+    assert SECRET_TEXT not in "".join(traceback.format_exception(e.value))
+
+
+def test_a_service_that_hangs_is_given_up(service):
+    service.always = "hang"
+    with pytest.raises(CandidateError, match=r"failed 1 times, .* in 0.1 s"):
+        scores(service, ["a"], tries=1, timeout_s=0.1)
+
+
+def test_garbage_is_refused_without_the_text(service):
+    for garbage in ("<html>", {}, [], {"a": [SECRET_TEXT]}, 3, None, [[[]]]):
+        service.answer = lambda _, garbage=garbage: garbage
+        with pytest.raises(InputError, match="must") as e:
+            scores(service, [SECRET_TEXT])
+        assert SECRET_TEXT not in str(e.value)
+
+
+def test_a_body_that_is_no_json_is_refused_without_the_text(service):
+    service.always = "garbage"
+    with pytest.raises(InputError, match="must answer with JSON") as e:
+        scores(service, [SECRET_TEXT])
+    assert SECRET_TEXT not in str(e.value)
+
+
+def test_the_key_is_in_no_message_setting_or_digest(service, monkeypatch):
+    service.always = 400
+    one = CANDIDATES.validate_python(service.candidate())
+    with one.open(None) as scorer, pytest.raises(InputError) as e:
+        scorer.score(batch(["a"]))
+    assert KEY not in f"{e.value} {one!r} {one.model_dump()} {scorer._requests!r}"
+    before = scorer.digest
+    monkeypatch.setenv("SERVICE_KEY", "another-secret")
+    assert CANDIDATES.validate_python(service.candidate()).open(None).digest == before
+
+
+def test_a_redirect_is_not_followed(service):
+    service.always, service.headers = 307, {"Location": "http://127.0.0.1:9/elsewhere"}
+    with pytest.raises(InputError, match=r"got status 307\..* Redirects are not followed"):
+        scores(service, ["a"])
+    assert len(service.seen) == 1
+
+
+NEED_NO_KEY = {"mlflow", "kserve", "torchserve", "tei", "vllm"}
+
+
+@pytest.mark.parametrize("preset", [name for name in SERVICES if name not in NEED_NO_KEY])
+def test_a_wrong_key_is_told_at_once(preset, monkeypatch):
+    monkeypatch.setenv("SERVICE_KEY", "wrong")
+    with serving(preset) as service, pytest.raises(InputError, match=r"Check the (key|token) in"):
+        scores(service, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("preset", "text", "reason"),
+    [
+        ("perspective", " \n", "empty"),
+        ("perspective", "x" * 20_481, "too_long"),
+        ("perspective", "本当に", "language"),
+        ("azure-content-safety", "x" * 10_001, "too_long"),
+        ("azure-content-safety", "", "empty"),
+        ("google-moderate-text", "\t", "empty"),
+        ("vllm", "x" * 9000, "too_long"),
+        ("openai-chat", "REFUSE this", "refused"),
+        ("openai-chat", "EVADE this", "no_answer"),
+    ],
+)
+def test_a_comment_that_the_service_refuses_has_no_score_and_a_reason(preset, text, reason):
+    with serving(preset) as service:
+        found = outcome(service, ["before", text, "after"])
+        known = [expected(preset, one) for one in ("before", "after")]
+    assert math.isnan(found.scores[1])
+    assert [found.scores[0], found.scores[2]] == pytest.approx(known, abs=1e-12)
+    assert list(found.reasons) == [None, reason, None]
+
+
+@pytest.mark.parametrize("preset", ["perspective", "azure-content-safety", "google-moderate-text"])
+def test_what_a_service_does_not_accept_is_not_sent(preset):
+    with serving(preset) as service:
+        outcome(service, ["", "x" * 1_000_001])
+        assert service.seen == []
+
+
+def test_an_account_without_credit_is_not_asked_again():
+    with serving("openai-moderations") as service:
+        service.always = 429
+        service.bodies = {429: {"error": {"code": "insufficient_quota", "message": "..."}}}
+        with pytest.raises(InputError, match="no credit left"):
+            scores(service, ["a"])
+        assert len(service.seen) == 1
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    seen = []
+
+    async def wait(seconds):
+        seen.append(round(seconds))
+
+    monkeypatch.setattr(requests, "sleep", wait)
+    return seen
+
+
+@pytest.mark.parametrize("own_clock", [0, 3600])
+def test_a_wait_until_a_date_is_kept_by_the_clock_of_the_service(waits, own_clock):
+    now = 1_900_000_000 + own_clock
+    with serving("vllm") as service:
+        service.faults = [503]
+        service.headers = {"Retry-After": formatdate(now + 20, usegmt=True)}
+        service.headers["Date"] = formatdate(now, usegmt=True)
+        scores(service, ["a"])
+    assert waits[1] == 20
+
+
+@pytest.mark.parametrize("asked", ["soon", "-3", "Wed, 99 Foo 2026 99:99:99 GMT", "1e3", ""])
+def test_a_wait_that_is_none_is_ignored(waits, asked):
+    with serving("vllm") as service:
+        service.faults, service.headers = [503], {"Retry-After": asked}
+        scores(service, ["a"])
+    assert waits[1] == 0
+
+
+@pytest.mark.parametrize(("preset", "longest"), [("mlflow", 30), ("openai-moderations", 120)])
+def test_a_wait_is_limited(waits, preset, longest, monkeypatch):
+    monkeypatch.setattr("biasgate.tasks.scoring.http.pace.Pace.pause", lambda *_: None)
+    with serving(preset) as service:
+        service.faults, service.headers = [503], {"Retry-After": "99999"}
+        scores(service, ["a"])
+    assert waits[1] == longest

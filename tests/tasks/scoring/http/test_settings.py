@@ -1,0 +1,214 @@
+"""What a candidate behind a preset refuses before anything is sent."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from support.comments import batch
+from support.services import KEY, serving
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+HOST = "https://commentanalyzer.googleapis.com/v1alpha1/comments:analyze"
+OWN = {
+    "request": {"input": "{{texts}}"},
+    "limits": {"texts": 8},
+    "rows": "$.out[*]",
+    "score": "$.toxicity",
+}
+
+
+def candidate(**options):
+    known = {"name": "a", "kind": "http", "version": "1"}
+    return CANDIDATES.validate_python(known | options)
+
+
+def own(url="http://127.0.0.1:1/", protocol=None, **options):
+    return candidate(preset="custom", url=url, protocol=OWN | (protocol or {}), **options)
+
+
+def scored(answer, texts, protocol=None, **options):
+    with serving("mlflow") as service:
+        service.answer = answer
+        with own(service.url, protocol, **options).open(None) as scorer:
+            return scorer.score(batch(texts)).tolist(), service.seen
+
+
+def test_a_protocol_of_ones_own():
+    answer = lambda request: {  # noqa: E731
+        "out": [{"toxicity": len(text) / 10} for text in request.json["input"]]
+    }
+    found, seen = scored(answer, ["a", "{{text}}", "ccc"], batch_size=2)
+    assert found == [0.1, 0.8, 0.3]
+    assert [one.json for one in seen] == [{"input": ["a", "{{text}}"]}, {"input": ["ccc"]}]
+
+
+@pytest.mark.parametrize(
+    ("combine", "score"), [("max", 0.5), ("noisy_or", 1 - 0.5 * 0.8 * 0.9), (None, 0.5)]
+)
+def test_categories_are_combined_by_a_named_rule(combine, score):
+    answer = lambda _: {"out": [{"c": {"x": 0.5, "y": 0.2, "z": 0.1}}]}  # noqa: E731
+    options = {"combine": combine} if combine else {}
+    found, _ = scored(answer, ["a"], {"score": {"at": "$.c"}}, **options)
+    assert found == pytest.approx([score], abs=1e-15)
+
+
+def test_one_category_may_count_alone():
+    answer = lambda _: {"out": [{"c": {"x": 0.5, "y": 0.2}}]}  # noqa: E731
+    assert scored(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])[0] == [0.2]
+
+
+def test_a_scale_keeps_its_order_and_ends_at_0_and_1():
+    levels = iter(range(8))
+    answer = lambda _: {"out": [{"toxicity": next(levels)}]}  # noqa: E731
+    found, _ = scored(answer, list("abcdefgh"), {"scale": [0, 7]}, batch_size=1, concurrency=1)
+    assert sorted(found) == found == [level / 7 for level in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"out": [{"toxicity": 8}]}, r"scores from 0 to 7 \(`scale`\)"),
+        ({"out": [{"toxicity": True}]}, "one finite number at"),
+        ({"out": [{"toxicity": "7"}]}, "one finite number at"),
+        ({"out": [{"toxicity": 10**400}]}, "one finite number at"),
+        ({"out": [{"toxicity": 1}] * 2}, "one score per text; got 2 for 1"),
+        ({"out": []}, "one score per text; got 0 for 1"),
+    ],
+)
+def test_a_score_that_is_none_is_refused(answer, message):
+    with pytest.raises(InputError, match=message):
+        scored(lambda _: answer, ["a"], {"scale": [0, 7]})
+
+
+def test_a_category_that_the_service_does_not_know_is_told():
+    answer = lambda _: {"out": [{"c": {"x": 0.5}}]}  # noqa: E731
+    with pytest.raises(InputError, match=r"category 'y' of `categories`; it did not"):
+        scored(answer, ["a"], {"score": {"at": "$.c"}}, categories=["y"])
+
+
+def test_parts_in_another_order_are_sorted_by_their_number():
+    answer = lambda _: {"out": [{"n": 1, "toxicity": 0.2}, {"n": 0, "toxicity": 0.1}]}  # noqa: E731
+    assert scored(answer, ["a", "b"], {"index": "$.n"}, batch_size=2)[0] == [0.1, 0.2]
+    twice = lambda _: {"out": [{"n": 1, "toxicity": 0.2}, {"n": 1, "toxicity": 0.1}]}  # noqa: E731
+    with pytest.raises(InputError, match="number its 2 parts from 0"):
+        scored(twice, ["a", "b"], {"index": "$.n"}, batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": "perspectiv"}, "`preset` must be custom or one of .* mean .*perspective"),
+        ({"preset": "custom", "url": "http://h/"}, "`protocol` must be given for `preset: custom`"),
+        ({"preset": "vllm", "url": "http://h/"}, "`options` must have `model` for preset vllm"),
+        ({"preset": "tei", "url": "http://h/"}, "`categories` must name the toxic label"),
+        ({"preset": "vllm", "url": "http://h/", "options": {"modle": "m"}}, "got modle"),
+        ({"preset": "perspective", "output": "x"}, "`output` is for MLflow models"),
+        ({"preset": "perspective", "batch_size": 2}, "`batch_size` must be at most 1"),
+        ({"preset": "perspective", "prompt": "{{text}}"}, "`prompt` is for judges"),
+        ({"preset": "openai-chat", "options": {"model": "m"}}, "`prompt` must be given"),
+        (
+            {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}} {{name}}"},
+            "`prompt` must have no placeholder but {{text}}; got {{name}}",
+        ),
+        (
+            {
+                "preset": "openai-chat",
+                "options": {"model": "m"},
+                "prompt": "{{text}}",
+                "words": ["Yes", "yes "],
+            },
+            "`words` must be two different words",
+        ),
+        ({"preset": "perspective", "requests_per_second": 0}, "greater than 0"),
+        ({"preset": "kserve", "options": {"output": "o"}}, "url"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(options, message):
+    with pytest.raises(ValidationError, match=message):
+        candidate(**options)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        ({"request": {"input": "{{txt}}"}}, r"known placeholders; got {{txt}}.*Did you mean"),
+        ({"request": {"input": "text"}}, "`request` must hold the comments"),
+        ({"request": {"input": "{{text}}"}}, "`limits.texts` must be 1 for a request with"),
+        ({"rows": None}, "`rows` must say where each text's part"),
+        ({"rows": "results[*]"}, "must be a JSONPath as in RFC 9535"),
+        ({"score": "$["}, "must be a JSONPath"),
+        ({"scale": [7, 0]}, "`scale` must be the lowest and the highest value"),
+        ({"answers": [{"status": 400, "then": "missing"}]}, "`why` must be given"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_a_protocol_that_cannot_work_is_refused(protocol, message):
+    with pytest.raises(ValidationError, match=message):
+        own(protocol=protocol)
+
+
+def test_comments_leave_this_machine_only_for_a_host_that_is_named(monkeypatch):
+    monkeypatch.setenv("PERSPECTIVE_API_KEY", KEY)
+    with pytest.raises(InputError, match=r"add `sends_text_to: commentanalyzer\.googleapis\.com`"):
+        candidate(preset="perspective").check()
+    with pytest.raises(InputError, match="must be the host of its `url`"):
+        candidate(preset="perspective", sends_text_to="googleapis.com").check()
+    candidate(preset="perspective", sends_text_to="CommentAnalyzer.googleapis.com").check()
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.9.9.9", "localhost", "[::1]", "a.localhost", "LOCALHOST"]
+)
+def test_this_machine_needs_no_name(host):
+    candidate(url=f"http://{host}:5000/invocations").check()
+
+
+@pytest.mark.parametrize(
+    "host", ["10.0.0.1", "192.168.0.9", "127.0.0.1.example.com", "localhost.example", "2130706433"]
+)
+def test_every_other_host_needs_its_name(host):
+    with pytest.raises(InputError, match="another machine"):
+        candidate(url=f"http://{host}:5000/invocations").check()
+
+
+def test_a_proxy_of_the_environment_gets_no_comment_for_this_machine(monkeypatch):
+    for name in ("HTTP_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    answer = lambda _: {"out": [{"toxicity": 0.5}]}  # noqa: E731
+    assert scored(answer, ["a"])[0] == [0.5]
+
+
+def test_the_key_of_a_service_is_sent_to_no_other_url(monkeypatch):
+    monkeypatch.setenv("PERSPECTIVE_API_KEY", KEY)
+    assert candidate(preset="perspective").secret() == KEY
+    assert candidate(preset="perspective", url="http://127.0.0.1:1/").secret() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [("", "it is not set"), ("a\nb", "visible characters"), ("é", "visible")]
+)
+def test_a_key_that_cannot_be_sent_is_refused_without_it(monkeypatch, value, message):
+    monkeypatch.setenv("PERSPECTIVE_API_KEY", value)
+    one = candidate(preset="perspective", sends_text_to="commentanalyzer.googleapis.com")
+    with pytest.raises(InputError, match=message) as e:
+        one.check()
+    assert not value or value not in str(e.value)
+
+
+def test_limits_and_batches_leave_the_digest_and_options_change_it():
+    def digest(**options):
+        return candidate(preset="perspective", **options).digest
+
+    same = {"requests_per_second": 9, "concurrency": 1, "tries": 1, "sends_text_to": "x"}
+    assert digest() == digest(**same)
+    others = [{"categories": ["INSULT"]}, {"options": {"languages": ["de"]}}, {"version": "2"}]
+    assert len({digest(), *(digest(**one) for one in others)}) == 4
+
+
+def test_the_digest_of_an_mlflow_endpoint_is_as_ever():
+    one = candidate(url="http://127.0.0.1:5000/invocations")
+    assert one.digest == candidate(url=one.url, preset="mlflow").digest
+    assert one.digest.startswith("ee4ae471")  # kept scores of earlier releases are reused
+    assert json.loads(one.model_dump_json())["batch_size"] == 64
