@@ -37,6 +37,7 @@ from biasgate.tasks.reporting.page.writing import (
 )
 from biasgate.tasks.reporting.publish import (
     RESULTS,
+    check_output,
     check_places,
     make_folder,
     summarise_evaluation,
@@ -66,6 +67,7 @@ def evaluate(
     submission: bool = False,
     with_texts: bool = False,
     outcome_of: list[str] | None = None,
+    overwrite: bool = False,
     yes: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
@@ -103,6 +105,8 @@ def evaluate(
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
+    overwrite : bool, default=False
+        Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
 
@@ -115,6 +119,7 @@ def evaluate(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
+        check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:

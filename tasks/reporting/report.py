@@ -21,9 +21,9 @@ from bias_metrics.metrics import (
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
 from biasgate.tasks.records import (
     AnalysisRecord,
     Bias,
@@ -112,13 +112,24 @@ def build_report(
         "diagnosis": explained["diagnosis"],
         "thresholds": explained["thresholds"],
         "look_first": explained["look_first"],
-        "warnings": cautions(bias, choices, candidate, unmatched),
+        "warnings": [
+            *cautions(bias, choices, candidate, unmatched),
+            *_cautions_of_raters(evaluation_set),
+        ],
     }
     if "calibration" in explained:
         report["calibration"] = explained["calibration"]
     if analysed:
         report["analyses"] = dict(analysed)
     return report
+
+
+def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
+    if RATERS not in evaluation_set.columns:
+        return []
+    labels, raters = (evaluation_set.column(one).to_numpy() for one in ("label", RATERS))
+    told = warn_of_other_fractions(labels, raters)
+    return [] if told is None else [told]
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
