@@ -241,12 +241,12 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
     keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
-    views = saved_views(run_id, _baseline(summary), keys, now)
+    views = saved_views(run_id, best_run(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
 
 
-def _baseline(summary: Summary) -> str:
+def best_run(summary: Summary) -> str:
     """Return the run of the champion if it is a candidate; else of the best verdict."""
     best = max(
         summary["verdicts"],

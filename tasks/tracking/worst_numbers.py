@@ -12,7 +12,7 @@ VERDICT = "biasgate.verdict"
 WORSENED = "biasgate.worse_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
 # Most numbers in a tag: its column in a list of runs is narrow.
-_TOLD = 3
+_TOLD = 2
 
 
 def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:

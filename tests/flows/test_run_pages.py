@@ -3,7 +3,9 @@
 import base64
 import json
 import logging
+import os
 import re
+import socket
 import time
 import zlib
 
@@ -17,10 +19,13 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
+from typer.testing import CliRunner
 
+from biasgate.cli import app
 from biasgate.tasks.common.prefect_artifacts import artifact_key
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.run_names import run_name
+from biasgate.tasks.mlflow_server.runs import Experiment, Gateway
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking import prefect_pages
 from biasgate.tasks.tracking.resume import EvaluationRun
@@ -259,3 +264,30 @@ def test_pictures_are_logged_under_fixed_keys_for_the_grid_of_candidates(world, 
     names = [f"images/{one}+step+0+timestamp+0+biasgate" for one in ("heatmap", "intervals")]
     assert listed == {f"{one}{end}" for one in names for end in (".png", "+compressed.webp")}
     assert run.data.tags["mlflow.loggedImages"] == "true"
+
+
+@pytest.mark.usefixtures("first")
+def test_the_ui_prints_links_to_the_views_of_experiments_that_have_them(world, monkeypatch):
+    monkeypatch.setattr(os, "execve", lambda *_: None)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    done = CliRunner().invoke(app, ["ui", "--store", str(world.store), "--port", port])
+    assert done.exit_code == 0, done.output
+    kind = "workflowType=machine_learning"
+    experiment = f"http://127.0.0.1:{port}/#/experiments/1"
+    assert (
+        f"    candidates      {experiment}/runs?{kind}&viewStateShareKey=biasgate\n" in done.output
+    )
+    charts = f"{experiment}/runs?{kind}&compareRunsMode=CHART&viewStateShareKey=biasgate\n"
+    assert f"    charts          {charts}" in done.output
+    assert f"    models          {experiment}/models?{kind}\n" in done.output
+
+
+def test_the_ui_prints_links_to_a_server_that_runs_elsewhere_and_starts_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("a server was started"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000/")
+    monkeypatch.setattr(Gateway, "experiments", lambda _: {"old": Experiment("7", {})})
+    done = CliRunner().invoke(app, ["ui", "--store", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "old: http://tracking.example:5000/#/experiments/7/runs?" in done.output
