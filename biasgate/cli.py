@@ -12,7 +12,7 @@ import typer
 
 from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
 from biasgate.first_screen import print_results
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, AsJson, Store, WithTexts
 from biasgate.printing import print_error, print_next_steps
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.outcomes import word_of
@@ -99,6 +99,7 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
     yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
@@ -109,7 +110,7 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-        _check(config, output, store, outcome_of)
+        _check(config, output, store, outcome_of, with_texts=with_texts)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
@@ -120,6 +121,7 @@ def evaluate(
             str(output),
             store=str(store.resolve()),
             submission=submission,
+            with_texts=with_texts,
             outcome_of=outcome_of,
             yes=yes,
             return_state=True,
@@ -231,7 +233,12 @@ def demo(
 
 
 def _check(
-    config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
+    config: Path,
+    output: Path | None,
+    store: Path,
+    outcome_of: list[str] | None = None,
+    *,
+    with_texts: bool = False,
 ) -> None:
     """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
@@ -241,7 +248,11 @@ def _check(
     for what, folder in (("output", output), ("store", store)):
         if folder is not None:
             require_writable(folder.absolute(), what)
-    read_evaluation(config, outcome_of)
+    evaluation = read_evaluation(config, outcome_of)
+    if with_texts:
+        from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+
+        require_texts(evaluation.evaluation_sets)
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:

@@ -66,7 +66,7 @@ def _print_first(out: Console, results: Results) -> None:
         _print_outcome(
             out, first.status, first.word, f"{first.candidate} on {first.evaluation_set}"
         )
-        _print_lines(out, [first.worst, first.counted])
+        print_lines(out, [first.worst, first.counted])
         return
     for decision in results.summary["decisions"]:
         _print_decision(out, decision, results.each)
@@ -79,18 +79,18 @@ def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Pu
     for one in of_candidate:
         lines = [one.worst, one.counted]
         if len(of_candidate) > 1:
-            _print_lines(out, [f"{one.evaluation_set}: {one.word.lower()}"])
-            _print_lines(out, lines, _INDENT * 2)
+            print_lines(out, [f"{one.evaluation_set}: {one.word.lower()}"])
+            print_lines(out, lines, _INDENT * 2)
         else:
-            _print_lines(out, lines)
-    _print_lines(out, [decision["sentence"]])
+            print_lines(out, lines)
+    print_lines(out, [decision["sentence"]])
 
 
 def _print_outcome(out: Console, status: str, word: str, name: str) -> None:
     out.print(f"[bold {COLOURS[status]}]{word}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
 
 
-def _print_lines(out: Console, lines: Sequence[str], indent: int = _INDENT) -> None:
+def print_lines(out: Console, lines: Sequence[str], indent: int = _INDENT) -> None:
     """Print lines with an indent, also where they are wrapped."""
     for line in lines:
         for part in Text(printable(line)).wrap(out, max(out.width - indent, 1)):

@@ -15,4 +15,12 @@ Store = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+WithTexts = Annotated[
+    bool,
+    typer.Option(
+        "--with-texts",
+        help="Quote a few comments for each identity in report.html, behind a warning. They are "
+        "abusive and personal.",
+    ),
+]
 DEFAULT_STORE = Path(".biasgate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,8 +20,14 @@ from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
 
 _NARROW = 76  # width of five numbers with intervals
 _LISTED = 56  # width of five numbers without
-_MARK = " !"
-_ROWS = 40  # most identities in a table: if there are more, the worst
+ROWS = 40  # most identities in a table: if there are more, the worst
+
+
+class Mark(NamedTuple):
+    """A sign behind a number, and its colour."""
+
+    sign: str
+    colour: str
 
 
 @dataclass(frozen=True)
@@ -33,15 +40,14 @@ class Row:
         Name of the identity.
     n, n_positive : str
         Numbers of rows and of positive rows; empty for aggregates.
-    cells : sequence of (mapping, bool, str or None)
-        For each metric: the value with its interval, whether it has a sign, and the colour of
-        the outcome if a check did not pass.
+    cells : sequence of (mapping, bool, Mark or None)
+        For each metric: the value with its interval, whether it has a sign, and what is marked.
     """
 
     name: str
     n: str
     n_positive: str
-    cells: Sequence[tuple[Cell | None, bool, str | None]]
+    cells: Sequence[tuple[Cell | None, bool, Mark | None]]
 
     @property
     def counts(self) -> str:
@@ -64,15 +70,7 @@ def print_table(
         rows_of(report, verdict, colours),
         mean_of(report),
     )
-    table = _table(title, rows, mean)
-    intervals = True
-    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
-        out.print(table)
-    elif out.width < _LISTED:
-        _print_listed(out, title, [*rows, mean])
-    else:
-        intervals = out.width >= _NARROW
-        _print_folded(out, title, [*rows, mean], intervals=intervals)
+    intervals = print_rows(out, title, rows, mean)
     left_out = len(report["bias"]["subgroups"]) - len(rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
@@ -84,6 +82,20 @@ def print_table(
     if any(against is not None for row in rows for *_, against in row.cells):
         legend.append("! marks a value with a check that did not pass (see below).")
     out.print(f"[dim]{' '.join(legend)}[/]")
+
+
+def print_rows(out: Console, title: str, rows: Sequence[Row], last: Row | None = None) -> bool:
+    """Print rows in the form that fits the width; return whether with intervals."""
+    every = rows if last is None else [*rows, last]
+    table = _table(title, rows, last)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
+        out.print(table)
+    elif out.width < _LISTED:
+        _print_listed(out, title, every)
+    else:
+        _print_folded(out, title, every, intervals=out.width >= _NARROW)
+        return out.width >= _NARROW
+    return True
 
 
 def title_of(report: Report, verdict: Verdict) -> str:
@@ -117,14 +129,14 @@ def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> lis
     Only the worst of many identities.
     """
     against = {
-        (one["group"], one["metric"]): colours[
-            one["outcome"] if one["action"] == "block" else "warn"
-        ]
+        (one["group"], one["metric"]): Mark(
+            "!", colours[one["outcome"] if one["action"] == "block" else "warn"]
+        )
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     }
     subgroups = report["bias"]["subgroups"]
-    names = list(subgroups) if len(subgroups) <= _ROWS else worst_first(subgroups)[:_ROWS]
+    names = list(subgroups) if len(subgroups) <= ROWS else worst_first(subgroups)[:ROWS]
     return [
         Row(
             printable(name),
@@ -160,15 +172,17 @@ def shown(cell: Cell | None, *, signed: bool = False, interval: bool = True) -> 
     return f"{text} ±{(high - low) / 2:.3f}".replace("±0", "±")
 
 
-def _table(title: str, rows: Sequence[Row], mean: Row) -> Table:
+def _table(title: str, rows: Sequence[Row], last: Row | None) -> Table:
     table = Table(title=escape(title), title_justify="left", title_style="bold")
     table.add_column("identity", no_wrap=True)
-    for heading in ("n", "positive", *_headings()):
+    counts = ("n", "positive") if any(row.n for row in rows) else ()
+    for heading in (*counts, *_headings()):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in (*rows, mean):
-        if row is mean:
+    for row in rows if last is None else (*rows, last):
+        if row is last:
             table.add_section()
-        table.add_row(Text(row.name), row.n, row.n_positive, *(_cell(*one) for one in row.cells))
+        numbers = (row.n, row.n_positive) if counts else ()
+        table.add_row(Text(row.name), *numbers, *(_cell(*one) for one in row.cells))
     return table
 
 
@@ -215,9 +229,9 @@ def _headings() -> list[str]:
 def _cell(
     cell: Cell | None,
     signed: bool,  # noqa: FBT001
-    against: str | None,
+    mark: Mark | None,
     *,
     interval: bool = True,
 ) -> Text:
     text = shown(cell, signed=signed, interval=interval)
-    return Text(text) if against is None else Text(text + _MARK, against)
+    return Text(text) if mark is None else Text(f"{text} {mark.sign}", mark.colour)

@@ -30,7 +30,11 @@ from biasgate.tasks.measuring.identities import (
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
-from biasgate.tasks.reporting.page.writing import write_evaluation_page
+from biasgate.tasks.reporting.page.writing import (
+    check_texts,
+    quote_comments,
+    write_evaluation_page,
+)
 from biasgate.tasks.reporting.publish import (
     RESULTS,
     check_places,
@@ -60,6 +64,7 @@ def evaluate(
     store: str,
     *,
     submission: bool = False,
+    with_texts: bool = False,
     outcome_of: list[str] | None = None,
     yes: bool = False,
 ) -> Any:
@@ -93,6 +98,8 @@ def evaluate(
         Folder of frozen sets, scores and, by default, the MLflow store.
     submission : bool, default=False
         Also write the scores as a Kaggle submission.
+    with_texts : bool, default=False
+        Quote the comments that tell most in `output/report.html`, and nowhere else.
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
@@ -110,6 +117,8 @@ def evaluate(
         evaluation = read_evaluation_file(config, outcome_of)
         workplace = Workplace(Path(store))
         sources, policy = evaluation.evaluation_sets, evaluation.policy
+        if with_texts:
+            check_texts(sources)
         frozen = [freeze_evaluation_set(source, workplace) for source in sources]
         for source, rows in zip(sources, frozen, strict=True):
             check_policy(policy, source, rows)
@@ -150,6 +159,8 @@ def evaluate(
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
         show_results(summary, output, run)
+        if with_texts:
+            quote_comments(summary, output, frozen)
         notify_people(evaluation.notifications, summary)
         return conclude(summary)
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from support.evaluations import run
+from support.html_page import read_page
 
 from bias_metrics import prediction_powered_bias
 
@@ -163,3 +164,10 @@ def test_a_verdict_is_recomputed_from_its_evidence(home):
     code, told = home[1]["verify"]
     assert code == 0, told
     assert "gives the same one (pass)" in told
+
+
+def test_the_page_says_what_terms_add(home):
+    page = read_page((home[0] / "first" / "report.html").read_bytes())
+    rows = page.one("section", id="diagnosis").one("table").rows()
+    assert {row[0] for row in rows} == {"gay", "old"}
+    assert all(float(text) >= 1 for row in rows for text in row[1:6])

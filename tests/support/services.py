@@ -23,7 +23,7 @@ def severity(text):
     return round(7 * toxicity(text))
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """An error that the service documents."""
 
     def __init__(self, status, body):
@@ -38,7 +38,7 @@ def mlflow(request):
 def kserve(request):
     [tensor] = request.json["inputs"]
     if tensor["datatype"] != "BYTES" or tensor["shape"] != [len(tensor["data"]), 1]:
-        raise Refusal(400, {"error": "[request id: <id_unknown>] unexpected shape for input"})
+        raise RefusalError(400, {"error": "[request id: <id_unknown>] unexpected shape for input"})
     flat = [one for text in tensor["data"] for one in (1 - toxicity(text), toxicity(text))]
     shape = [len(tensor["data"]), 2]
     output = {"name": "probabilities", "datatype": "FP32", "shape": shape, "data": flat}
@@ -47,7 +47,9 @@ def kserve(request):
 
 def torchserve(request):
     if not request.headers["Content-Type"].startswith("text/plain"):
-        raise Refusal(503, {"code": 503, "type": "InternalServerException", "message": "failed"})
+        raise RefusalError(
+            503, {"code": 503, "type": "InternalServerException", "message": "failed"}
+        )
     text = request.body.decode()
     return {"harmless": 1 - toxicity(text), "toxic": toxicity(text)}
 
@@ -55,7 +57,9 @@ def torchserve(request):
 def tei(request):
     inputs = request.json["inputs"]
     if len(inputs) > 32:
-        raise Refusal(413, {"error": f"batch size {len(inputs)} > 32", "error_type": "Validation"})
+        raise RefusalError(
+            413, {"error": f"batch size {len(inputs)} > 32", "error_type": "Validation"}
+        )
     if not all(isinstance(one, list) for one in inputs):  # two texts are a pair to compare
         return [{"score": 0.9, "label": "harmless"}, {"score": 0.1, "label": "toxic"}]
     both = [[(1 - toxicity(text), "harmless"), (toxicity(text), "toxic")] for [text] in inputs]
@@ -64,7 +68,7 @@ def tei(request):
 
 def inference_endpoint(request):
     if request.headers.get("Authorization") != f"Bearer {KEY}":
-        raise Refusal(401, {"error": "Invalid credentials"})
+        raise RefusalError(401, {"error": "Invalid credentials"})
     most = request.json["parameters"]["top_k"]
     inputs = request.json["inputs"]
     both = [[(1 - toxicity(text), "harmless"), (toxicity(text), "toxic")] for text in inputs]
@@ -78,7 +82,9 @@ def vllm(request):
     texts = request.json["input"]
     if any(len(text) > 8000 for text in texts):
         text = "This model's maximum context length is 2048 tokens. However, you requested more."
-        raise Refusal(400, {"error": {"message": text, "type": "BadRequestError", "code": 400}})
+        raise RefusalError(
+            400, {"error": {"message": text, "type": "BadRequestError", "code": 400}}
+        )
     data = [
         {"index": at, "label": "x", "probs": [1 - toxicity(text), toxicity(text)], "num_classes": 2}
         for at, text in enumerate(texts)
@@ -88,7 +94,9 @@ def vllm(request):
 
 def moderations(request):
     if request.headers.get("Authorization") != f"Bearer {KEY}":
-        raise Refusal(401, {"error": {"code": "invalid_api_key", "message": "Incorrect API key"}})
+        raise RefusalError(
+            401, {"error": {"code": "invalid_api_key", "message": "Incorrect API key"}}
+        )
     results = []
     for text in request.json["input"]:
         scores = {"hate": toxicity(text), "harassment": toxicity(text) / 2, "sexual": 0.99}
@@ -99,12 +107,12 @@ def moderations(request):
 
 def azure(request):
     if request.headers.get("Ocp-Apim-Subscription-Key") != KEY:
-        raise Refusal(401, {"error": {"code": "401", "message": "Access denied"}})
+        raise RefusalError(401, {"error": {"code": "401", "message": "Access denied"}})
     if request.query.get("api-version") != ["2024-09-01"]:
-        raise Refusal(404, {"error": {"code": "404", "message": "Resource not found"}})
+        raise RefusalError(404, {"error": {"code": "404", "message": "Resource not found"}})
     text = request.json["text"]
     if not text.strip() or len(text) > 10_000:
-        raise Refusal(400, {"error": {"code": "InvalidRequestBody", "message": "bad length"}})
+        raise RefusalError(400, {"error": {"code": "InvalidRequestBody", "message": "bad length"}})
     of_each = {"Hate": severity(text), "Violence": severity(text) // 2, "Sexual": 7, "SelfHarm": 7}
     asked = request.json["categories"]
     found = [{"category": name, "severity": of_each[name]} for name in asked]
@@ -116,10 +124,10 @@ def google(request):
         details = [
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
         ]
-        raise Refusal(400, {"error": {"code": 400, "details": details}})
+        raise RefusalError(400, {"error": {"code": 400, "details": details}})
     text = request.json["document"]["content"]
     if not text.strip():
-        raise Refusal(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT"}})
+        raise RefusalError(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT"}})
     found = [{"name": "Toxic", "confidence": toxicity(text)}, {"name": "Legal", "confidence": 1}]
     return {"moderationCategories": found, "languageCode": "en", "languageSupported": True}
 
@@ -134,12 +142,14 @@ def _perspective_error(kind):
         "@type": "type.googleapis.com/google.commentanalyzer.v1alpha1.Error",
         "errorType": kind,
     }
-    return Refusal(400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": [found]}})
+    return RefusalError(
+        400, {"error": {"code": 400, "status": "INVALID_ARGUMENT", "details": [found]}}
+    )
 
 
 def perspective(request):
     if request.headers.get("X-Goog-Api-Key") != KEY:
-        raise Refusal(403, {"error": {"code": 403, "status": "PERMISSION_DENIED"}})
+        raise RefusalError(403, {"error": {"code": 403, "status": "PERMISSION_DENIED"}})
     text = request.json["comment"]["text"]
     if not text.strip():
         raise _perspective_error("COMMENT_EMPTY")
@@ -161,7 +171,9 @@ def perspective(request):
 
 def chat(request):
     if request.headers.get("Authorization") != f"Bearer {KEY}":
-        raise Refusal(401, {"error": {"code": "invalid_api_key", "message": "Incorrect API key"}})
+        raise RefusalError(
+            401, {"error": {"code": "invalid_api_key", "message": "Incorrect API key"}}
+        )
     text = request.json["messages"][-1]["content"].removeprefix("Is this toxic? ")
     return judged(text, toxicity(text))
 
@@ -279,7 +291,7 @@ class _Handler(BaseHTTPRequestHandler):
                 content = json.dumps(server.answer(request)).encode()
                 with server.lock:
                     server.answered[request.body] += 1
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 status, content = refusal.status, json.dumps(refusal.body).encode()
         (self.send_response_only if "Date" in headers else self.send_response)(status)
         for name, value in headers.items():

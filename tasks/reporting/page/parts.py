@@ -13,8 +13,10 @@ from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, V
 from biasgate.tasks.reporting.headline import checks_not_passed, headline
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
+from biasgate.tasks.reporting.page.gains import Gained, gains_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
+from biasgate.tasks.reporting.page.texts import Quoted
 
 # Most checks in a table, and most numbers that got worse: if there are more, the first.
 _CHECKS, _WORSENED = 300, 60
@@ -146,6 +148,8 @@ class Part:
     remarks: tuple[str, ...]
     pooled: str
     digests: tuple[tuple[str, str], ...]
+    gains: tuple[Gained, ...]
+    quotes: tuple[Quoted, ...] = ()
 
 
 def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
@@ -175,6 +179,7 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
         pooled=_pooled(verdict),
         digests=tuple(_digests(report, verdict)),
+        gains=gains_of(report),
     )
 
 

@@ -1,4 +1,4 @@
-"""Each preset sends the request, and reads the answer, that the documentation of its service shows."""
+"""Each preset sends the request, and reads the answer, that its service documents."""
 
 from pathlib import Path
 

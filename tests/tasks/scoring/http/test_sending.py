@@ -1,4 +1,4 @@
-"""What is sent to paid or limited services is estimated, and agreed to, before the first request."""
+"""What is sent to paid or limited services is estimated, and agreed to before it is sent."""
 
 import asyncio
 import io

@@ -13,7 +13,7 @@ from biasgate.tasks.scoring.kinds import http_requests as requests
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.outcomes import PartlyScored
 
-SECRET_TEXT = "an unrepeatable comment"
+SECRET_TEXT = "an unrepeatable comment"  # noqa: S105
 TEXTS = [f"comment {number}, with a few words" for number in range(9)]
 
 
