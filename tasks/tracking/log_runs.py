@@ -33,7 +33,6 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.headlines import headline_metrics, headline_tags
 from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
 from biasgate.tasks.tracking.pictures import FOLDER, SHOWN, write_grid_pictures
 from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
@@ -45,6 +44,7 @@ from biasgate.tasks.tracking.resume import (
     settle_abandoned,
 )
 from biasgate.tasks.tracking.view import saved_views
+from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 # Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
 # a chart for each metric, and its pages fail at some thousands.
@@ -241,12 +241,12 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
     keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
-    views = saved_views(run_id, _baseline(summary), keys, now)
+    views = saved_views(run_id, best_run(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
 
 
-def _baseline(summary: Summary) -> str:
+def best_run(summary: Summary) -> str:
     """Return the run of the champion if it is a candidate; else of the best verdict."""
     best = max(
         summary["verdicts"],
