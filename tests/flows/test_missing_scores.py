@@ -155,7 +155,7 @@ def test_a_champion_without_some_scores_is_compared_where_both_have_one(
     first["candidates"][0] |= partly
     code, text = evaluated("first", first)
     assert code == 0, text
-    code, text = run("verify", "models:/toxicity@champion", "--store", "store")
+    code, text = run("verify", "toxicity", "--store", "store")
     assert code == 0, text
     margin = POLICY.replace("floor: 0.6}", "floor: 0.6, margin: 0.01}")
     (folder / "margin.yaml").write_text(margin)
