@@ -11,13 +11,8 @@ import typer
 
 from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
 from biasgate.first_screen import print_results
-<<<<<<< HEAD
-from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store
+from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts
 from biasgate.printing import print_error, print_json, print_next_steps
-=======
-from biasgate.options import DEFAULT_STORE, AsJson, Store, WithTexts
-from biasgate.printing import print_error, print_next_steps
->>>>>>> main
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import word_of
@@ -106,14 +101,11 @@ def evaluate(
     ] = False,
     with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
-<<<<<<< HEAD
     overwrite: Annotated[  # noqa: FBT002
         bool,
         typer.Option("--overwrite", help="Replace the results of another evaluation in --output."),
     ] = False,
-=======
     yes: Yes = False,  # noqa: FBT002
->>>>>>> main
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
@@ -122,11 +114,7 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-<<<<<<< HEAD
-        _check(config, output, store, outcome_of, overwrite=overwrite)
-=======
-        _check(config, output, store, outcome_of, with_texts=with_texts)
->>>>>>> main
+        _check(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         with waiting("starting"):
@@ -140,11 +128,8 @@ def evaluate(
             submission=submission,
             with_texts=with_texts,
             outcome_of=outcome_of,
-<<<<<<< HEAD
             overwrite=overwrite,
-=======
             yes=yes,
->>>>>>> main
             return_state=True,
         )
         _conclude(state.result(), output, store, as_json=as_json)
@@ -187,11 +172,8 @@ def nightly(
         ),
     ] = False,
     outcome_of: OutcomeOf = None,
-<<<<<<< HEAD
-    as_json: AsJson = False,  # noqa: FBT002
-=======
     yes: Yes = False,  # noqa: FBT002
->>>>>>> main
+    as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
@@ -278,11 +260,8 @@ def _check(
     store: Path,
     outcome_of: list[str] | None = None,
     *,
-<<<<<<< HEAD
     overwrite: bool = True,
-=======
     with_texts: bool = False,
->>>>>>> main
 ) -> None:
     """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
@@ -290,7 +269,6 @@ def _check(
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
 
-<<<<<<< HEAD
         for what, folder in (("output", output), ("store", store)):
             if folder is not None:
                 require_writable(folder.absolute(), what)
@@ -299,16 +277,10 @@ def _check(
             from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
 
             require_own_output(output, evaluation.name, overwrite=overwrite)
-=======
-    for what, folder in (("output", output), ("store", store)):
-        if folder is not None:
-            require_writable(folder.absolute(), what)
-    evaluation = read_evaluation(config, outcome_of)
-    if with_texts:
-        from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+        if with_texts:
+            from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
 
-        require_texts(evaluation.evaluation_sets)
->>>>>>> main
+            require_texts(evaluation.evaluation_sets)
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
