@@ -78,7 +78,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done
-        assert f"- {sentence}".replace("[", r"\[").replace("`", r"\`") in card
+        assert f"- {as_text(sentence)}" in card
     assert "nothing is said of dialect or irony." in card
     plain = read(home, "plain", "model_card.md")
     assert "Further analyses" not in plain
