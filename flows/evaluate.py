@@ -28,6 +28,7 @@ from biasgate.tasks.measuring.identities import (
     summarise_identities,
 )
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
@@ -190,6 +191,7 @@ def measure_candidate(
     - join the kept scores to rows, rank them once
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
+    - count the comments that have no score
     - name each identity's pattern of bias, count errors at thresholds
     - do the analyses that the file asks for, each in its own task
 
@@ -204,6 +206,7 @@ def measure_candidate(
         list(shares), list(shares.values()), layout=unmapped(layout)
     ).result()
     bias = summarise_identities(measured, layout)
+    missing = count_missing(layout, scores)
     explained = explain_bias(bias, candidate.threshold, layout)
     analysed = analyse_rows.map(
         analyses,
@@ -212,7 +215,9 @@ def measure_candidate(
         source=unmapped(source),
         folder=unmapped(folder),
     ).result()
-    report = write_report(bias, explained, analysed, candidate, rows, scores, layout, folder)
+    report = write_report(
+        bias, explained, analysed, candidate, rows, scores, layout, folder, missing
+    )
     draw_figures(report, layout, folder)
     if submission:
         write_submission_file(scores, folder)

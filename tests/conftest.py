@@ -87,6 +87,15 @@ def prefect_services(tmp_path_factory):
             stop(server)
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser, one for all tests of pages."""
+    from support.browser import launched  # noqa: PLC0415
+
+    with launched() as found:
+        yield found
+
+
 def stop(process):
     """End a process with Ctrl-C, which all servers and workers here heed; kill it if it hangs."""
     process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport
-from biasgate.tasks.records import Choices
+from biasgate.tasks.records import Choices, Missing
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -24,6 +24,7 @@ def cautions(
     choices: Choices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
+    missing: Missing | None = None,
 ) -> list[str]:
     """Return every warning of a report.
 
@@ -37,6 +38,8 @@ def cautions(
         The candidate.
     unmatched_terms : mapping of str to list of str
         By identity, the terms that no text of the source contains.
+    missing : mapping, optional
+        The comments without a score, if there are any.
 
     Returns
     -------
@@ -44,6 +47,7 @@ def cautions(
         Sentences; empty if nothing looks wrong.
     """
     found = [
+        missing["sentence"] if missing is not None else None,
         warn_of_misjoin(bias),
         warn_of_inversion(bias, candidate),
         warn_of_unmeasured_rows(choices),
@@ -101,7 +105,8 @@ def warn_of_unmeasured_rows(choices: Choices) -> str | None:
 
 def unmeasured(choices: Choices) -> str | None:
     """Return how many rows were measured, and why not all; None if all were."""
-    n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
+    n_rows = choices["n_rows"]
+    n_measured = choices["n_rows_measured"] + choices.get("n_rows_missing", 0)
     if n_measured == n_rows:
         return None
     share = (n_rows - n_measured) / n_rows

@@ -82,12 +82,12 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
     figure = Figure(figsize=(16, 1.5 + 0.26 * max(len(shown), 1)), layout="constrained")
     panels = figure.subplots(1, len(AUCS))
     for axes, metric in zip(panels, AUCS, strict=True):
-        plot.intervals(cells, metric, floor=_floor(verdict, metric), ax=axes)
+        plot.intervals(cells, metric, floor=floor_of(verdict, metric), ax=axes)
     figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
     return figure
 
 
-def _floor(verdict: Verdict, metric: str) -> float | None:
+def floor_of(verdict: Verdict, metric: str) -> float | None:
     """Return the floor of a metric; None if identities have different ones, or none has one."""
     limits = {
         one["limit"]

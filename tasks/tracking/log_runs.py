@@ -33,7 +33,6 @@ from biasgate.tasks.records import (
 )
 from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.store import Workplace
-from biasgate.tasks.tracking.headlines import headline_metrics, headline_tags
 from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
 from biasgate.tasks.tracking.pictures import FOLDER, SHOWN, write_grid_pictures
 from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
@@ -45,6 +44,7 @@ from biasgate.tasks.tracking.resume import (
     settle_abandoned,
 )
 from biasgate.tasks.tracking.view import saved_views
+from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 # Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
 # a chart for each metric, and its pages fail at some thousands.
@@ -89,6 +89,7 @@ def metric_keys(report: Numbers) -> dict[str, float]:
         cells.append((f"worst_group_accuracy/{kind}", errors["worst_group_accuracy"]))
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
     cells += _calibration_cells(report)
+    cells += _missing_cells(report)
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -109,6 +110,17 @@ def _calibration_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
             yield f"{metric}/{metric_name(group)}", metric_cells(cells)[metric]
 
 
+def _missing_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
+    """Yield the shares of comments without a score, and the gaps of each identity."""
+    if "missing" not in report:
+        return
+    yield "missing_rate/overall", report["missing"]["overall"]["missing_rate"]
+    for group, share in report["missing"]["subgroups"].items():
+        if group in report["bias"]["subgroups"]:
+            yield f"missing_rate/{metric_name(group)}", share["missing_rate"]
+            yield f"missing_gap/{metric_name(group)}", share["missing_gap"]
+
+
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     """Return the metrics of a run, and a tag that says so if only the worst are included.
 
@@ -125,6 +137,8 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
     shown: Bias = {**bias, "subgroups": worst}
     numbers: Numbers = {"bias": shown, "thresholds": report["thresholds"]}
+    if "missing" in report:
+        numbers["missing"] = report["missing"]
     tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
     return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
 
@@ -241,12 +255,12 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
     keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
-    views = saved_views(run_id, _baseline(summary), keys, now)
+    views = saved_views(run_id, best_run(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
 
 
-def _baseline(summary: Summary) -> str:
+def best_run(summary: Summary) -> str:
     """Return the run of the champion if it is a candidate; else of the best verdict."""
     best = max(
         summary["verdicts"],

@@ -14,9 +14,9 @@ from biasgate.tasks.tracking.addresses import (
     tables_page,
     view_page,
 )
-from biasgate.tasks.tracking.headlines import worsened_in_words
 from biasgate.tasks.tracking.resume import TABLE
 from biasgate.tasks.tracking.view import LATEST
+from biasgate.tasks.tracking.worst_numbers import worsened_in_words
 
 
 def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
-from biasgate.tasks.tracking.headlines import (
+from biasgate.tasks.tracking.worst_numbers import (
     FAILED,
     INSUFFICIENT,
     VERDICT,

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import yaml
 
@@ -15,14 +16,6 @@ IDENTITIES = ["male", "female", "transgender", "gay", "lesbian", "bisexual", "st
 IDENTITIES += ["christian", "jewish", "muslim", "hindu", "buddhist", "atheist", "black", "white"]
 IDENTITIES += ["asian", "latino", "indigenous", "deaf", "blind", "wheelchair_user", "old", "young"]
 IDENTITIES += ["mental_illness"]
-MALICIOUS = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "[a](javascript:alert(1))",
-    "a|b",
-    "=cmd()",
-    "\u202egnp.exe",
-]
 # What each candidate is unfair to: harmless comments with the mention score like toxic ones.
 UNFAIR = {"words": [], "words_biased": ["muslim"], "fair": [], "shifted": ["gay", "old"]}
 UNFAIR["noisy"] = ["deaf"]
@@ -63,12 +56,17 @@ RULES = [
 LENIENT = [{"metric": "auc", "scope": "overall", "floor": 0.5}]
 
 
-def write_five(folder, *, identities=None, rows=1500, name="toxicity"):
-    """Write `first.yaml`, whose candidate becomes champion, and `five.yaml`."""
-    names = identities or dict(zip(IDENTITIES, IDENTITIES, strict=True))
+def write_five(folder, *, identities=IDENTITIES, rows=1500, name="toxicity", only=tuple(UNFAIR)):
+    """Write `first.yaml`, whose candidate becomes champion, and `five.yaml`, or fewer.
+
+    Comments mention identities by the words in IDENTITIES, whatever these are called.
+    """
+    names = dict(zip(identities, IDENTITIES, strict=False))
     draws = random.Random(5)  # noqa: S311 - not for secrets
     _write_table(folder / "train.csv", _comments(draws, names, rows, unfair=()))
-    _write_table(folder / "biased.csv", _comments(draws, names, rows, unfair=("muslim",)))
+    _write_table(
+        folder / "biased.csv", _comments(draws, names, rows, unfair=UNFAIR["words_biased"])
+    )
     for one in ("news", "forum"):
         _write_table(folder / f"{one}.csv", _comments(draws, names, rows, unfair=()))
     lists = {one: UNFAIR[one] for one in ("fair", "shifted", "noisy")}
@@ -90,19 +88,20 @@ def write_five(folder, *, identities=None, rows=1500, name="toxicity"):
     ]
     first = content | {"candidates": [words]}
     second = words | {"name": "words_biased", "train_on": biased}
-    five = content | {"candidates": [words | {"max_features": 300}, second, *calls]}
+    candidates = [words | {"max_features": 300}, second, *calls]
+    five = content | {"candidates": [one for one in candidates if one["name"] in only]}
     (folder / "first.yaml").write_text(yaml.safe_dump(first, allow_unicode=True), "utf-8")
     five["policy"] = "own.yaml"
     (folder / "five.yaml").write_text(yaml.safe_dump(five, allow_unicode=True), "utf-8")
     return folder
 
 
-def evaluate(folder, file, output, **variables):
+def evaluate(folder, file, store, **variables):
     """Run the command on a file; a blocked candidate is no failure here."""
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")} | variables
-    command = [sys.executable, "-m", "biasgate", "evaluate", file, "--output", output]
+    command = [sys.executable, "-m", "biasgate", "evaluate", file, "--output", Path(file).stem]
     done = subprocess.run(
-        [*command, "--store", "store"],
+        [*command, "--store", str(store)],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -122,7 +121,8 @@ def _comments(draws, names, n_rows, *, unfair):
         words = draws.sample(PLAIN, 4)
         words.append(draws.choice(HOSTILE if toxic != unlike else FRIENDLY))
         words += [names[one] for one in mentioned]
-        label = toxic or (bool(set(unfair) & set(mentioned)) and draws.random() < 0.8)
+        told = {names[one] for one in mentioned}
+        label = toxic or (bool(set(unfair) & told) and draws.random() < 0.8)
         row = {"id": str(number), "comment": " ".join([*words, str(number)]), "label": int(label)}
         rows.append(row | {one: int(one in mentioned) for one in names})
     return rows

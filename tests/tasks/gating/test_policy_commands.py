@@ -164,7 +164,7 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
 def test_the_defaults_leave_the_digests_of_policies_as_they_were():
     plain = policy(RULE)
     content = plain.model_dump(mode="json")
-    added = {"promote", "objective", "roll_up"}
+    added = {"promote", "objective", "roll_up", "max_missing"}
     assert plain.digest == json_digest(
         {key: value for key, value in content.items() if key not in added}
     )
@@ -172,9 +172,10 @@ def test_the_defaults_leave_the_digests_of_policies_as_they_were():
         policy(RULE, promote="better"),
         policy(RULE, objective="auc"),
         policy(RULE, roll_up="civil_comments"),
+        policy(RULE, max_missing=0.02),
         plain,
     ]
-    assert len({one.digest for one in others}) == 4
+    assert len({one.digest for one in others}) == 5
 
 
 def test_where_small_identities_are_judged_is_told_in_words():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict, Worsened
 
 WORST_TAG = "biasgate.worst"
@@ -11,7 +12,7 @@ VERDICT = "biasgate.verdict"
 WORSENED = "biasgate.worse_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
 # Most numbers in a tag: its column in a list of runs is narrow.
-_TOLD = 3
+_TOLD = 2
 
 
 def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
@@ -38,7 +39,7 @@ def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
 def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
     """Return the verdict, the worst identity by each metric, and what is worse than before."""
     worst = {
-        f"{WORST_TAG}.{metric}": one["subgroup"]
+        f"{WORST_TAG}.{metric}": printable(one["subgroup"])
         for metric, one in report["bias"]["worst"].items()
         if one["subgroup"] is not None
     }
@@ -58,7 +59,7 @@ def worsened_in_words(worsened: Sequence[Worsened]) -> str:
         return "nothing shown"
     largest = sorted(worsened, key=lambda one: -one["worse_by"])
     told = [
-        f"{one['group']}: {one['metric']} {one['first']:.3f}, was {one['second']:.3f}"
+        f"{printable(one['group'])}: {one['metric']} {one['first']:.3f}, was {one['second']:.3f}"
         for one in largest[:_TOLD]
     ]
     more = len(largest) - len(told)
