@@ -145,7 +145,8 @@ def test_tables_of_candidates_stand_side_by_side(page, links):
     page.get_by_role("link", name="shifted on news").click()
     with page.expect_popup() as opened_page:
         page.get_by_role("link", name="Tables of candidates").click()
-    expect(opened_page.value.get_by_role("button", name=re.compile("bias_metrics.json"))).to_be_visible()
+    table = opened_page.value.get_by_role("combobox", name=re.compile("bias_metrics.json"))
+    expect(table).to_be_visible()
     expect(opened_page.value.get_by_text("transgender").first).to_be_visible()
 
 
