@@ -75,7 +75,7 @@ def draw_figures(report: Report, layout: Layout, folder: str) -> None:
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
-    """Draw the AUCs that the policy checks, with intervals and its floor; BPSN if it checks none."""
+    """Draw the AUCs that the policy checks, with intervals and floors; BPSN if it checks none."""
     found = report["bias"]["subgroups"]
     shown, left_out = shown_identities(found, ROWS)
     cells = {"subgroups": {name: found[name] for name in shown}}
