@@ -29,8 +29,9 @@ import pandas as pd
 
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import decide, evidence_needed
+from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_categories import with_categories
-from biasgate.tasks.gating.measured_rows import Measuring, Rows
+from biasgate.tasks.gating.measured_rows import Measuring
 from biasgate.tasks.gating.policy import Policy, read_policy
 
 TODAY = date(2026, 1, 1)

@@ -10,8 +10,8 @@ ALL = 1_804_874  # rows of the training set of Civil Comments
 _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
-def many_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[str]:
-    """Yield comments: the first half of one and the second half of another, by words.
+def many_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[tuple[str, int]]:
+    """Yield comments (the first half of one and the second half of another) and the first's place.
 
     In every second one a letter of a word is replaced, so that the number of different words
     keeps growing as it does in real comments.
@@ -32,4 +32,4 @@ def many_comments(texts: Sequence[str], rows: int, seed: int = 0) -> Iterator[st
                 at = int(which * len(made))
                 letters_at = int(where * len(made[at]))
                 made[at] = made[at][:letters_at] + letter + made[at][letters_at + 1 :]
-            yield " ".join(made)
+            yield " ".join(made), one

@@ -34,6 +34,7 @@ from bias_metrics.groups.counts import (
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, PairedGaps
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
+from bias_metrics.groups.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
@@ -112,6 +113,8 @@ __all__ = [
     "LabelSensitivity",
     "LengthBucket",
     "MetricValue",
+    "MissingScores",
+    "MissingShare",
     "Named",
     "NullReference",
     "OperatingPoint",
@@ -170,6 +173,7 @@ __all__ = [
     "label_agreement",
     "label_noise",
     "label_sensitivity",
+    "missing_scores",
     "negative_aeg",
     "paired_gaps",
     "permuted_reference",

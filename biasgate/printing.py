@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -47,9 +48,14 @@ def print_step(text: str) -> None:
     console(stderr=True).print(f"  [dim]{shown(text)}[/]", soft_wrap=True)
 
 
-def print_sentence(text: str) -> None:
+def print_sentence(text: str, *, stderr: bool = False) -> None:
     """Print a result in words, which may name what others wrote."""
-    console().print(shown(text), soft_wrap=True)
+    console(stderr=stderr).print(shown(text), soft_wrap=True)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
 def print_history(model: str, entries: Sequence[ListedEntry]) -> None:

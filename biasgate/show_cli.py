@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.printing import print_json
 from biasgate.registry_cli import registry
-from biasgate.telling import errors_told
+from biasgate.telling import errors_told, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.reporting.results import Published
@@ -33,14 +33,33 @@ def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
     The exit code is 0 whatever the verdict.
     """
     with errors_told(verbose=False, quiet=as_json):
-        from biasgate.first_screen import print_results  # noqa: PLC0415
-        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+        with waiting("reading"):
+            from biasgate.first_screen import print_results  # noqa: PLC0415
+            from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
 
-        results = read_results(folder)
+            results = read_results(folder)
         if as_json:
-            typer.echo(json.dumps(results.content(), indent=2))
+            print_json(results.content())
         else:
             print_results(results)
+
+
+@app.command()
+def markdown(
+    folder: Folder,
+    link: Annotated[
+        str | None, typer.Option(help="Address of the whole results, such as that of the job.")
+    ] = None,
+) -> None:
+    """Print the results in a folder as Markdown, for a pull request or a job summary on GitHub.
+
+    The first line is a mark by which the next comment can replace this one.
+    """
+    with errors_told(verbose=False):
+        from biasgate.tasks.reporting.github import markdown_for_github  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+        typer.echo(markdown_for_github(read_results(folder), link), nl=False)
 
 
 _VERSION = "models:/"
@@ -68,13 +87,14 @@ def compare(
     """
     with ExitStack() as kept:
         kept.enter_context(errors_told(verbose=False, quiet=as_json))
-        from biasgate.comparing import print_compared  # noqa: PLC0415
-        from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
+        with waiting("comparing"):
+            from biasgate.comparing import print_compared  # noqa: PLC0415
+            from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
 
-        sides = [_side(one, folder, store, kept, quiet=as_json) for one in (first, second)]
-        found = compare_published(sides[0], sides[1], (first, second))
+            sides = [_side(one, folder, store, kept, quiet=as_json) for one in (first, second)]
+            found = compare_published(sides[0], sides[1], (first, second))
         if as_json:
-            typer.echo(json.dumps([one.to_dict() for one in found], indent=2))
+            print_json([one.to_dict() for one in found])
         else:
             print_compared(found)
 

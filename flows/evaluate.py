@@ -28,6 +28,7 @@ from biasgate.tasks.measuring.identities import (
     summarise_identities,
 )
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
@@ -37,6 +38,7 @@ from biasgate.tasks.reporting.page.writing import (
 )
 from biasgate.tasks.reporting.publish import (
     RESULTS,
+    check_output,
     check_places,
     make_folder,
     summarise_evaluation,
@@ -66,6 +68,7 @@ def evaluate(
     submission: bool = False,
     with_texts: bool = False,
     outcome_of: list[str] | None = None,
+    overwrite: bool = False,
     yes: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
@@ -103,6 +106,8 @@ def evaluate(
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
+    overwrite : bool, default=False
+        Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
 
@@ -115,6 +120,7 @@ def evaluate(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
+        check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:
@@ -182,6 +188,7 @@ def measure_candidate(
     - join the kept scores to rows, rank them once
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
+    - count the comments that have no score
     - name each identity's pattern of bias, count errors at thresholds
     - do the analyses that the file asks for, each in its own task
 
@@ -196,6 +203,7 @@ def measure_candidate(
         list(shares), list(shares.values()), layout=unmapped(layout)
     ).result()
     bias = summarise_identities(measured, layout)
+    missing = count_missing(layout, scores)
     explained = explain_bias(bias, candidate.threshold, layout)
     analysed = analyse_rows.map(
         analyses,
@@ -204,7 +212,9 @@ def measure_candidate(
         source=unmapped(source),
         folder=unmapped(folder),
     ).result()
-    report = write_report(bias, explained, analysed, candidate, rows, scores, layout, folder)
+    report = write_report(
+        bias, explained, analysed, candidate, rows, scores, layout, folder, missing
+    )
     draw_figures(report, layout, folder)
     if submission:
         write_submission_file(scores, folder)

@@ -170,18 +170,26 @@ def to_fractions(
     return numbers
 
 
-def to_scores(chunk: Chunk, column: str, ids: pa.Array) -> pa.Array:
-    """Return finite scores.
+def to_scores(chunk: Chunk, column: str, ids: pa.Array, *, allow_missing: bool = False) -> pa.Array:
+    """Return finite scores; NaN for those that are missing, if they are allowed to be.
 
     Raises
     ------
     InputError
-        At the first score that is missing, NaN or infinite.
+        At the first score that is missing or NaN, unless allowed, or infinite.
     """
     numbers = to_numbers(chunk, column, ids)
-    wrong = pc.invert(pc.fill_null(pc.is_finite(numbers), fill_value=False))
+    if allow_missing:
+        numbers = pc.fill_null(numbers, float("nan"))
+    fine = pc.is_finite(numbers)
+    if allow_missing:
+        fine = pc.or_(fine, pc.is_nan(numbers))
+    wrong = pc.invert(pc.fill_null(fine, fill_value=False))
     hint = _how_many(chunk, numbers.null_count, len(numbers))
-    hint += " Score them too, or remove them from the evaluation set and from this file."
+    hint += (
+        " Score them too, or remove them from the evaluation set and from this file; or set "
+        "`allow_missing: true`, if the model refused them."
+    )
     rule = "a score must be a finite number"
     refuse_values(chunk, column, wrong, rule, ids, numbers, hint if numbers.null_count else "")
     return numbers

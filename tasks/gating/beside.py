@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from bias_metrics._core.packed import PackedMasks
 from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring, Rows
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
 
 RIVAL = "champion"
 

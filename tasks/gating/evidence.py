@@ -1,7 +1,8 @@
 """The evidence of a verdict: one file from which anyone can recompute it.
 
 `evidence.parquet` holds every measured row: its id, its label, its identities and slices, its
-cluster, and the scores of the candidate and its rivals. It holds no text. Its metadata name the
+cluster, and the scores of the candidate and its rivals; also the rows that would be measured if
+they had a score, with NaN instead. It holds no text. Its metadata name the
 sets and scores that it was created from.
 """
 
@@ -31,9 +32,11 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
+from biasgate.tasks.gating.evidence_missing import count_missing_rows, scored_rows
+from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.evidence_size import require_short, require_size
 from biasgate.tasks.gating.measured_categories import with_categories
-from biasgate.tasks.gating.measured_rows import Measuring, Rows
+from biasgate.tasks.gating.measured_rows import Measuring
 from biasgate.tasks.records import Bound, Choices, NightsRecord
 
 FILE = "evidence.parquet"
@@ -103,6 +106,28 @@ class EvidenceFile:
 
     @cached_property
     def _table(self) -> pa.Table:
+        """The rows that the candidate has a score for."""
+        return self._every if self._scored is None else self._every.filter(pa.array(self._scored))
+
+    @cached_property
+    def _scored(self) -> npt.NDArray[np.bool_] | None:
+        """Which rows the candidate has a score for; None if it has one for all."""
+        name = SCORE + "candidate"
+        return scored_rows(self._every[name]) if name in self._every.column_names else None
+
+    def missing(self, confidence: float) -> dict[str, Any]:
+        """Return how many rows the candidate has no score for: `MissingScores.to_dict()`."""
+        level = self._level(confidence)
+        return count_missing_rows(self._every, SCORE + "candidate", level, self.background)
+
+    @property
+    def n_missing(self) -> dict[str, int]:
+        """For how many rows champion and reference have no score, where there are any."""
+        found = {role: int(np.isnan(self.scores(role)).sum()) for role in self.roles}
+        return {role: n for role, n in found.items() if n}
+
+    @cached_property
+    def _every(self) -> pa.Table:
         with pq.ParquetFile(self.path) as file:  # `pq.read_table` imports pandas
             require_size(file, self.path.name)
             names = [one for one in file.schema_arrow.names if one != _IDS]
@@ -115,7 +140,8 @@ class EvidenceFile:
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return one column."""
         if name == _IDS:  # which no number depends on
-            return as_numpy(pq.ParquetFile(self.path).read([_IDS])[_IDS])
+            ids = as_numpy(pq.ParquetFile(self.path).read([_IDS])[_IDS])
+            return ids if self._scored is None else ids[self._scored]
         return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -172,7 +198,7 @@ class EvidenceFile:
             measuring = self._measuring(slice_, thresholds, calibrated=needs_calibration(rules))
             level = self._level(confidence)
             one = measuring.evidence(level)
-            if hierarchy is not None and self._is_sample:
+            if hierarchy is not None and self.is_sample:
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
                 one = with_categories(measuring, one, level, hierarchy, own)
             found[slice_, confidence] = one
@@ -217,7 +243,7 @@ class EvidenceFile:
             rows=rows,
             power_mean_groups=self.record["power_mean_groups"],
             background=self.background,
-            is_sample=self._is_sample,
+            is_sample=self.is_sample,
             thresholds=thresholds,
             span=self._span,
             calibrated=calibrated,
@@ -229,7 +255,10 @@ class EvidenceFile:
         if name != EQUAL_ERRORS:
             return None
         labels, scores, clusters = self.column("label"), self.scores(role), self._clusters
-        return equal_error_range(labels, scores, confidence=confidence, clusters=clusters)
+        known = ~np.isnan(scores)
+        within = None if clusters is None else clusters[known]
+        options: dict[str, Any] = {"confidence": confidence, "clusters": within}
+        return equal_error_range(labels[known], scores[known], **options)
 
     def compare(self, rival: str, alpha: float) -> dict[str, Any]:
         """Compare the candidate with a rival on all rows, so that all bounds hold together."""
@@ -249,7 +278,7 @@ class EvidenceFile:
         return len(self.record["nights"]["each"]) if "nights" in self.record else 0
 
     @property
-    def _is_sample(self) -> bool:
+    def is_sample(self) -> bool:
         """Whether verdicts are about more rows than these."""
         return self.record["choices"].get("population") != "these_rows"
 

@@ -27,6 +27,7 @@ from biasgate.tasks.gating.evidence import (
 )
 from biasgate.tasks.measuring.arrays import Layout, joined_scores
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 
@@ -78,6 +79,7 @@ def write_evidence(
                 "Score both with the same precision."
             )
             raise InputError(msg)
+        _refuse_missing(scores, name, record["choices"])
         columns[SCORE + name] = scores
     if lasting_clusters and "cluster" in columns:
         columns["cluster"] = _numbered(_measured(evaluation_set, "cluster", measured))
@@ -99,10 +101,25 @@ def write_evidence(
     return EvidenceFile(path)
 
 
+def _refuse_missing(scores: npt.NDArray[np.floating], name: str, choices: Choices) -> None:
+    """Refuse a rival without a score for some rows, where every row must have one."""
+    needs_all = [key for key in ("planned_rows", "prediction_powered") if choices.get(key)]
+    if needs_all and np.isnan(scores).any():
+        msg = (
+            f"the {name} must have a score for every row of a set with "
+            f"`{'pool_nights' if needs_all == ['planned_rows'] else 'prediction_powered'}`; it has "
+            f"none for {int(np.isnan(scores).sum())}."
+        )
+        raise InputError(msg)
+
+
 def _columns_of(layout: Layout) -> tuple[npt.NDArray[Any], dict[str, Any]]:
     """Return which rows are evidence, and what is known of them except scores of rivals."""
-    powered = layout.powered()
-    if powered is None:
+    powered, every = layout.powered(), layout.every()
+    if every is not None:
+        measured, masks, clusters = every.rows, every.masks, every.clusters
+        labels, scores = every.y_true, every.y_score
+    elif powered is None:
         measured, masks, clusters = layout.array("measured"), layout.masks(), layout.clusters()
         labels, scores = layout.array("y_true"), layout.array("y_score")
     else:
@@ -117,7 +134,7 @@ def _columns_of(layout: Layout) -> tuple[npt.NDArray[Any], dict[str, Any]]:
     if clusters is not None:
         columns["cluster"] = clusters
     if layout.has_weights:
-        columns[WEIGHT] = layout.array("weight")
+        columns[WEIGHT] = layout.array("weight") if every is None else every.weights
     return measured, columns
 
 

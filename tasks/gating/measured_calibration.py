@@ -14,29 +14,49 @@ from bias_metrics._core.packed import PackedMasks
 
 def add_calibration(
     labels: npt.NDArray[np.bool_],
-    scores: Mapping[str, npt.NDArray[np.floating]],
+    scores: npt.NDArray[np.floating],
     members: PackedMasks,
     report: dict[str, Any],
-    differences: Mapping[str, dict[str, Any]],
     options: Mapping[str, Any],
 ) -> None:
-    """Add the candidate's calibration to its report, and its changes to the comparisons.
+    """Add a model's calibration to its report.
 
     Parameters
     ----------
     labels : bool array of shape (n,)
         Labels.
-    scores : mapping of str to float array of shape (n,)
-        Of the candidate and its rivals, by role.
+    scores : float array of shape (n,)
+        Its scores.
     members : PackedMasks
         Identities, and categories.
-    report, differences : dict
-        What they are added to; differences are by role.
+    report : dict
+        What it is added to.
     options : mapping
         Of `calibration_report`.
     """
-    own = scores["candidate"]
-    report["calibration"] = calibration_report(labels, own, members, **options).to_dict()
-    for role, content in differences.items():
-        change = compare_calibration(labels, own, scores[role], members, **options)
-        content["calibration"] = change.to_dict()
+    report["calibration"] = calibration_report(labels, scores, members, **options).to_dict()
+
+
+def add_calibration_change(
+    labels: npt.NDArray[np.bool_],
+    scores: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]],
+    members: PackedMasks,
+    comparison: dict[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Add how much the calibration of two models differs to their comparison.
+
+    Parameters
+    ----------
+    labels : bool array of shape (n,)
+        Labels.
+    scores : tuple of two float arrays of shape (n,)
+        Of the candidate and its rival.
+    members : PackedMasks
+        Identities, and categories.
+    comparison : dict
+        What it is added to.
+    options : mapping
+        Of `compare_calibration`.
+    """
+    comparison["calibration"] = compare_calibration(labels, *scores, members, **options).to_dict()

@@ -24,26 +24,11 @@ from bias_metrics.gate.listed import without_sampling_error
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import SUBGROUP_METRICS, calibration_metrics, threshold_metrics
 from bias_metrics.report.jointly import bonferroni_level, joint_level
-from biasgate.tasks.gating.measured_calibration import add_calibration
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
 
 CANDIDATE = "candidate"
 Span = tuple[float, float] | None
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of the evidence, as arrays.
-
-    Rows of a prediction-powered set say which are `labelled`, and which are `matched` by terms.
-    """
-
-    labels: npt.NDArray[np.bool_]
-    members: PackedMasks
-    clusters: npt.NDArray[Any] | None
-    weights: npt.NDArray[np.float64] | None
-    scores: dict[str, npt.NDArray[np.floating]]
-    matched: PackedMasks | None = None
-    labelled: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +92,8 @@ class Measuring:
         means = {"power_mean_groups": covered}
         both = members, matched
         compared = {name: self._compare(name, *both, options | means) for name in self.rivals}
-        first = next((one.first for one in compared.values()), None)
+        whole = [one for name, one in compared.items() if self._scored_by(name) is None]
+        first = next((one.first for one in whole), None)
         if first is None or matched is not None:
             first = self._evaluate(*both, options | means)
         report = first.to_dict()
@@ -115,8 +101,13 @@ class Measuring:
         for name in self.thresholds:
             self._add_errors(name, members, report, differences, options)
         if self.calibrated:
-            given = (rows.labels, rows.scores, members)
-            add_calibration(*given, report, differences, options | {"sample_weight": rows.weights})
+            weighed = options | {"sample_weight": rows.weights}
+            add_calibration(rows.labels, rows.scores[CANDIDATE], members, report, weighed)
+            for role, content in differences.items():
+                among, of_both, how = self._both(role, members, options)
+                how = {**how, "sample_weight": among.weights}
+                scores = among.scores[CANDIDATE], among.scores[role]
+                add_calibration_change(among.labels, scores, of_both, content, how)
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
@@ -159,7 +150,9 @@ class Measuring:
         are matched by terms.
         """
         rows = self.rows
-        if self.thresholds or self.calibrated or rows.weights is not None or rows.matched:
+        partly = any(self._scored_by(role) is not None for role in self.rivals)
+        special = self.thresholds or self.calibrated or partly
+        if special or rows.weights is not None or rows.matched:
             n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
             n += len(calibration_metrics()) * self.calibrated
             return bonferroni_level(len(of) * n, alpha)
@@ -204,6 +197,21 @@ class Measuring:
             return evaluate_bias(*given, sample_weight=rows.weights, **options)
         return prediction_powered_bias(*given, matched, rows.labelled, **options)
 
+    def _scored_by(self, rival: str) -> npt.NDArray[np.bool_] | None:
+        """Return which rows a rival has a score for; None if it has one for all."""
+        missing = np.isnan(self.rows.scores[rival])
+        return ~missing if missing.any() else None
+
+    def _both(
+        self, rival: str, members: PackedMasks, options: Mapping[str, Any]
+    ) -> tuple[Rows, PackedMasks, Mapping[str, Any]]:
+        """Return the rows that a rival has a score for too, to compare with it."""
+        kept = self._scored_by(rival)
+        if kept is None:
+            return self.rows, members, options
+        rows = self.rows.within(kept)
+        return rows, members.within(kept), {**options, "clusters": rows.clusters}
+
     def _compare(
         self,
         rival: str,
@@ -211,7 +219,7 @@ class Measuring:
         matched: PackedMasks | None,
         options: Mapping[str, Any],
     ) -> BiasComparison:
-        rows = self.rows
+        rows, members, options = self._both(rival, members, options)
         given = rows.labels, rows.scores[CANDIDATE], rows.scores[rival], members
         if matched is None or rows.labelled is None:
             return compare_bias(*given, sample_weight=rows.weights, **options)
@@ -239,16 +247,17 @@ class Measuring:
         )
         report.setdefault("thresholds", {})[name] = gaps.to_dict()
         for role in of_role.keys() & set(self.rivals):
+            among, of_both, how = self._both(role, members, options)
             change = compare_rate_gaps(
-                rows.labels,
-                rows.scores[CANDIDATE],
-                rows.scores[role],
-                members,
+                among.labels,
+                among.scores[CANDIDATE],
+                among.scores[role],
+                of_both,
                 threshold_a=at,
                 threshold_b=of_role[role],
                 threshold_range_a=spans[CANDIDATE],
                 threshold_range_b=spans[role],
-                **options,
+                **how,
             )
             differences[role].setdefault("thresholds", {})[name] = change.to_dict()
 

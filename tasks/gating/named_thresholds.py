@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bias_metrics import equal_error_rate
 from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.gate.rules import Rule
@@ -56,7 +58,9 @@ def find_thresholds(
 
 def equal_errors(evidence: EvidenceFile, role: str) -> float | None:
     """Return the threshold at which a model's two error rates are closest, over all rows."""
-    return equal_error_rate(evidence.column("label"), evidence.scores(role)).threshold
+    scores = evidence.scores(role)
+    known = ~np.isnan(scores)
+    return equal_error_rate(evidence.column("label")[known], scores[known]).threshold
 
 
 def missing_threshold(role: str, name: str | None = None) -> str:

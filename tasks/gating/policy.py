@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
@@ -15,6 +16,7 @@ from pydantic import (
 )
 
 from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics.gate.missing import MissingLimits
 from bias_metrics.gate.objective import Metric
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import (
@@ -30,6 +32,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.gating.policy_missing import MissingSettings
 
 SHIPPED = Path(__file__).parent / "policies"
 Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -39,7 +42,7 @@ Text = Annotated[str, Field(min_length=1)]
 ThresholdName = Literal["given", "equal_errors"]
 Promote = Literal["newer", "better", "never"]
 # Keys that were added later: at their defaults they do not change the digest.
-_ADDED = {"promote": "newer", "objective": "final_score", "roll_up": None}
+_ADDED = {"promote": "newer", "objective": "final_score", "roll_up": None, "max_missing": None}
 
 
 class RuleSettings(Settings):
@@ -169,11 +172,20 @@ class Policy(Settings):
     roll_up : "civil_comments" or dict of str to list of str, optional
         Categories in which identities are judged that have too few rows for a rule: those of
         Borkan et al. (2019), or your own. Default: such identities are insufficient.
+    max_missing : MissingSettings, optional
+        How many comments may have no score. Default: none may.
     rules : list of RuleSettings
         At least one of them blocking.
     waivers : list of WaiverSettings
         Missing evidence that does not block.
     """
+
+    lists: ClassVar[Mapping[str, str]] = {
+        "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
+        "waivers": "waivers, each with `rule`, `group`, `reason`, `decided_by` and `expires`",
+        "roll_up": "identities, as in `roll_up: {religion: [christian, muslim]}`",
+        "scope": "identities, as in [gay, muslim]",
+    }
 
     version: Literal[1]
     name: Name
@@ -187,6 +199,7 @@ class Policy(Settings):
     roll_up: (
         Literal["civil_comments"] | dict[Name, Annotated[list[Name], Field(min_length=1)]] | None
     ) = None
+    max_missing: MissingSettings | None = None
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
     waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
 
@@ -238,6 +251,12 @@ class Policy(Settings):
     def objective_confidence(self, n_candidates: int = 1) -> float:
         """Return the one-sided confidence at which the objective is compared."""
         return corrected_confidence(self.confidence, self._share(n_candidates))
+
+    def missing_limits(self, n_candidates: int = 1) -> MissingLimits | None:
+        """Return how many comments may have no score."""
+        if self.max_missing is None:
+            return None
+        return self.max_missing.limits(self.objective_confidence(n_candidates))
 
     def _share(self, n_candidates: int) -> int:
         return n_candidates if self.correction != "none" else 1

@@ -28,7 +28,7 @@ def explain_policy(policy: Policy) -> list[str]:
     """
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
     lines += [f"{at}. {_rule(rule)}" for at, rule in enumerate(policy.decision_rules(), 1)]
-    lines += ["", *_consequences(policy)]
+    lines += ["", *_unscored(policy), *_consequences(policy)]
     for waiver in policy.waivers:
         of = f" for {waiver.group}" if waiver.group else ""
         lines.append(
@@ -36,6 +36,31 @@ def explain_policy(policy: Policy) -> list[str]:
             f"under {waiver.rule}{of} ({waiver.reason}). A failure is never waived."
         )
     return lines
+
+
+def _unscored(policy: Policy) -> list[str]:
+    """Say how many comments may have no score."""
+    limits = policy.missing_limits()
+    if limits is None:
+        return ["Every comment must have a score (no `max_missing`)."]
+    verb = "must" if limits.action == "block" else "should (a warning only)"
+    how = "be shown to be" if limits.mode == "proven" else "be"
+    told = [
+        (limits.overall, "the share of all comments without a score {verb} {how} at most {limit}"),
+        (limits.each, "that of each identity at most {limit}"),
+        (limits.gap, "that of each identity at most {limit} larger than that of other comments"),
+    ]
+    parts = [
+        text.format(verb=verb, how=how, limit=f"{limit:g}")
+        for limit, text in told
+        if limit is not None
+    ]
+    if limits.overall is None:
+        parts[0] = (
+            f"of the comments without a score, {parts[0].replace(' at', f' {verb} {how} at')}"
+        )
+    text = ", ".join(parts)
+    return [f"{text[0].upper()}{text[1:]}. [max_missing]"]
 
 
 def warn_of_policy(policy: Policy, today: date) -> list[str]:

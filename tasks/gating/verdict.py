@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
 from importlib.metadata import version
@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import bias_metrics
-from bias_metrics.gate.decide import decide, evidence_needed
+from bias_metrics.gate.decide import decide, evidence_needed, worst
+from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
+from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import ALPHA, worsened
 from biasgate.tasks.common.errors import InputError
@@ -23,6 +26,7 @@ from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     Bias,
     Compared,
@@ -111,6 +115,7 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
+        unscored = _judge_missing(evidence, policy.missing_limits(n_candidates))
         objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
@@ -139,8 +144,8 @@ def build_verdict(
         "evidence_digest": evidence.digest,
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
-        "outcome": decision.outcome,
-        "results": cast("list[Result]", decision.to_dict()["results"]),
+        "outcome": _worst(decision.outcome, unscored),
+        "results": cast("list[Result]", [one.to_dict() for one in (*decision.results, *unscored)]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
         "worsened": _worsened(evidence),
         "required_sets": context["required_sets"],
@@ -150,6 +155,19 @@ def build_verdict(
     if nights is not None:
         verdict["nights"] = nights
     return verdict
+
+
+def _worst(outcome: Outcome, unscored: Sequence[RuleResult]) -> Outcome:
+    """Return the worse of an outcome and what is said of comments without a score."""
+    others = [one.outcome for one in unscored if one.counts and one.outcome != "skipped"]
+    return worst([outcome, *others])
+
+
+def _judge_missing(evidence: EvidenceFile, limits: MissingLimits | None) -> tuple[RuleResult, ...]:
+    """Judge how many rows have no score; nothing to say without limits if all have one."""
+    found = evidence.missing(CONFIDENCE if limits is None else limits.level)
+    rivals = evidence.n_missing
+    return judge_missing(found, limits, rivals=rivals, is_sample=evidence.is_sample)
 
 
 def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:

@@ -25,7 +25,13 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.chosen import choose_rows, cluster_codes, counted_of
+from biasgate.tasks.measuring.chosen import (
+    choose_rows,
+    cluster_codes,
+    counted_of,
+    leave_out_missing,
+)
+from biasgate.tasks.measuring.every_row import EveryRow
 from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -88,6 +94,26 @@ class Layout:
         """Return the cluster of each measured row as a number; None without clusters."""
         return self.array("cluster") if (self.folder / "cluster.npy").exists() else None
 
+    def every(self) -> EveryRow | None:
+        """Return also the rows without a score; None if all have one."""
+        if not (self.folder / "every_rows.npy").exists():
+            return None
+        y_true = self.array("every_y_true")
+        optional = {
+            name: self.array(f"every_{name}")
+            if (self.folder / f"every_{name}.npy").exists()
+            else None
+            for name in ("cluster", "weight")
+        }
+        return EveryRow(
+            self.array("every_rows"),
+            y_true,
+            self.array("every_y_score"),
+            PackedMasks(self.record["identities"], self.array("every_members"), y_true.size),
+            optional["cluster"],
+            optional["weight"],
+        )
+
     def others(self, ranked: RankedRows) -> Members | None:
         """Return the rows that no background has; None if each identity excludes its own."""
         background = self.background()
@@ -143,7 +169,8 @@ def lay_out(
     y_score = joined_scores(evaluation_set, scored)
     identities = source.measured_identities(evaluation_set.identities)
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
-    chosen, labels, choices = choose_rows(evaluation_set, source, rated)
+    wanted, labels, choices = choose_rows(evaluation_set, source, rated)
+    chosen = leave_out_missing(wanted, labels, y_score, source, choices)
     measured, weights = counted_of(evaluation_set, source, chosen)
     ranked = rank_rows(labels[measured], y_score[measured], weights)
     every_cluster = cluster_codes(evaluation_set)
@@ -168,6 +195,18 @@ def lay_out(
             arrays["cluster"] = clusters
         if source.background == "no_identity" and identities:
             arrays["mentioned"] = mentions.any()[measured]
+        if choices.get("n_rows_missing"):
+            every, every_weight = counted_of(evaluation_set, source, wanted)
+            arrays |= {
+                "every_rows": every,
+                "every_y_true": labels[every],
+                "every_y_score": y_score[every],
+            }
+            if every_weight is not None:
+                arrays["every_weight"] = every_weight
+            if every_cluster is not None:
+                arrays["every_cluster"] = recoded(every_cluster[every])
+            _save_members(mentions, every, temporary / "every_members.npy")
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array)
         _save_members(mentions, measured, temporary / "members.npy")

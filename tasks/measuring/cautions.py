@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from bias_metrics import BiasReport
-from biasgate.tasks.records import Choices
+from biasgate.tasks.records import Choices, Missing
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
 _TOLD = 20
+# Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
+_ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
+_FEW_WRONG = 0.01
 
 
 def cautions(
@@ -18,6 +24,7 @@ def cautions(
     choices: Choices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
+    missing: Missing | None = None,
 ) -> list[str]:
     """Return every warning of a report.
 
@@ -31,6 +38,8 @@ def cautions(
         The candidate.
     unmatched_terms : mapping of str to list of str
         By identity, the terms that no text of the source contains.
+    missing : mapping, optional
+        The comments without a score, if there are any.
 
     Returns
     -------
@@ -38,11 +47,13 @@ def cautions(
         Sentences; empty if nothing looks wrong.
     """
     found = [
+        missing["sentence"] if missing is not None else None,
         warn_of_misjoin(bias),
         warn_of_inversion(bias, candidate),
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_empty_identities(bias),
+        warn_of_full_identities(bias),
         warn_of_weights(choices),
         tell_of_terms(bias, choices),
     ]
@@ -94,7 +105,8 @@ def warn_of_unmeasured_rows(choices: Choices) -> str | None:
 
 def unmeasured(choices: Choices) -> str | None:
     """Return how many rows were measured, and why not all; None if all were."""
-    n_rows, n_measured = choices["n_rows"], choices["n_rows_measured"]
+    n_rows = choices["n_rows"]
+    n_measured = choices["n_rows_measured"] + choices.get("n_rows_missing", 0)
     if n_measured == n_rows:
         return None
     share = (n_rows - n_measured) / n_rows
@@ -117,6 +129,42 @@ def warn_of_empty_identities(report: BiasReport) -> str | None:
     """Name the identities that no measured row mentions."""
     empty = [name for name, bias in report.subgroups.items() if bias.n == 0]
     return f"no measured row mentions {_listed(empty)}." if empty else None
+
+
+def warn_of_full_identities(report: BiasReport) -> str | None:
+    """Name the identities that every measured row mentions: nothing is left to compare with."""
+    labelled = report.overall.labelled
+    n_rows = report.overall.n if labelled is None else sum(labelled.values())
+    full = [name for name, bias in report.subgroups.items() if bias.n == n_rows]
+    if not full or not n_rows:
+        return None
+    columns = "columns that hold" if len(full) > 1 else "a column that holds"
+    return (
+        f"every measured row mentions {_listed(full)}, so that there is nothing to compare with, "
+        f"and metrics are undefined. Is it {columns} only 1s?"
+    )
+
+
+def warn_of_other_fractions(
+    labels: npt.NDArray[np.float64], raters: npt.NDArray[np.float64]
+) -> str | None:
+    """Warn of labels that are no fraction of the raters, as if these were other raters.
+
+    Parameters
+    ----------
+    labels, raters : float arrays of shape (n,)
+        Label and number of raters of each row.
+    """
+    votes, off = labels * raters, _ROUNDED * raters + _ROUNDING
+    wrong = (np.abs(votes - np.round(votes)) > off) & (off < _UNKNOWN)
+    n_wrong = int(np.count_nonzero(wrong))
+    if n_wrong <= _FEW_WRONG * labels.size:
+        return None
+    row = int(np.flatnonzero(wrong)[0])
+    return (
+        f"{n_wrong:,} of {labels.size:,} labels are no fraction of their `raters`, such as "
+        f"{labels[row]:g} of {raters[row]:g} raters: do the two columns belong together?"
+    )
 
 
 def warn_of_weights(choices: Choices) -> str | None:

@@ -69,6 +69,44 @@ def choose_rows(
     return measured, labels, choices
 
 
+def leave_out_missing(
+    wanted: npt.NDArray[np.bool_],
+    labels: npt.NDArray[np.bool_],
+    y_score: npt.NDArray[np.floating],
+    source: SourceSettings,
+    choices: Choices,
+) -> npt.NDArray[np.bool_]:
+    """Return which of the wanted rows have a score, and note in the choices how many have none.
+
+    Raises
+    ------
+    InputError
+        If rows without a score leave a class empty, or the set pools nights or is
+        prediction-powered, which need a score for every row.
+    """
+    missing = wanted & np.isnan(y_score)
+    n_missing = int(missing.sum())
+    needs_all = "pool_nights" if source.pool_nights is not None else "prediction_powered"
+    if np.isnan(y_score).any() and (source.pool_nights is not None or source.prediction_powered):
+        msg = (
+            f"evaluation set {source.name!r} has `{needs_all}`, so every row must have a score; "
+            f"{int(np.isnan(y_score).sum())} have none. Remove the option, or the candidate."
+        )
+        raise InputError(msg)
+    if not n_missing:
+        return wanted
+    choices["n_rows_missing"] = n_missing
+    choices["n_rows_measured"] -= n_missing
+    kept = wanted & ~missing
+    if labels[kept].all() or not labels[kept].any():
+        msg = (
+            f"evaluation set {source.name!r} must have rows of both classes with a score; "
+            f"{n_missing} of its {int(wanted.sum())} rows have none."
+        )
+        raise InputError(msg)
+    return np.asarray(kept)
+
+
 def counted_of(
     evaluation_set: EvaluationSet, source: SourceSettings, measured: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.floating] | None]:

@@ -148,6 +148,8 @@ def n_rows_of(documents: Documents) -> int | None:
     """Return how many rows the evidence of a verdict must have."""
     if "nights" in documents.verdict:
         return documents.verdict["nights"]["n_rows"]
+    if "missing" in documents.report:
+        return documents.report["missing"]["overall"]["n"]
     n_rows: Any = documents.report["bias"]["overall"].get("n")
     return n_rows if isinstance(n_rows, int) else None
 

@@ -16,6 +16,7 @@ from biasgate.tasks.records.details import (
     Rates,
     Scores,
 )
+from biasgate.tasks.records.missing import Missing, MissingShare
 from biasgate.tasks.records.nights import JudgedNights, NightRecord, NightsRecord
 from biasgate.tasks.records.numbers import (
     Bias,
@@ -104,6 +105,8 @@ __all__ = [
     "JudgedSet",
     "LoggedVerdict",
     "LookFirst",
+    "Missing",
+    "MissingShare",
     "Model",
     "ModelRecord",
     "NightRecord",

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from bias_metrics._core.weighting import WeightKind
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
+from biasgate.tasks.records.missing import Missing
 from biasgate.tasks.records.numbers import Bias, Cell, Value
 
 
@@ -25,6 +26,7 @@ class Choices(TypedDict):
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int
+    n_rows_missing: NotRequired[int]
     confidence: NotRequired[float]
     weights: NotRequired[WeightKind]
     n_clusters: NotRequired[int | None]
@@ -168,6 +170,7 @@ class Report(Explained):
     warnings: list[str]
     analyses: NotRequired[dict[str, AnalysisRecord]]
     label_agreement: NotRequired[dict[str, Any]]
+    missing: NotRequired[Missing]
 
 
 class Numbers(TypedDict):
@@ -176,6 +179,7 @@ class Numbers(TypedDict):
     bias: Bias
     thresholds: dict[str, AtThreshold]
     calibration: NotRequired[Calibration]
+    missing: NotRequired[Missing]
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:

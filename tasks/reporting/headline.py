@@ -117,6 +117,29 @@ def with_interval(cell: Cell) -> str:
     return f"{cell['value']:.3f}{ends}"
 
 
+def worst_check(report: Report, verdict: Verdict) -> Result | None:
+    """Return the failed check of an identity that is furthest beyond its limit; None if none is.
+
+    It is one of the identity to look at first, if any of its checks failed.
+    """
+    failed = [one for one in checks_not_passed(verdict) if _kind(one) in _FAILED]
+    of_groups = [one for one in failed if one["group"] is not None]
+    first = report["look_first"]["subgroup"]
+    found = [one for one in of_groups if one["group"] == first] or of_groups
+    return max(found, key=_beyond, default=None)
+
+
+def lowest_auc(report: Report) -> tuple[str, str] | None:
+    """Return the identity to look at first, and its lowest AUC; None if there is none."""
+    name = report["look_first"]["subgroup"]
+    if name is None:
+        return None
+    cells = metric_cells(report["bias"]["subgroups"][name])
+    known = {one: cells[one]["value"] for one in FINAL_SCORE_PARTS}
+    defined = {one: value for one, value in known.items() if value is not None}
+    return (name, min(defined, key=lambda one: defined[one])) if defined else None
+
+
 def _kind(one: Result) -> str:
     if one["outcome"] == "pass":
         return "pass"
@@ -128,14 +151,12 @@ def _kind(one: Result) -> str:
 def _worst(report: Report, verdict: Verdict) -> str:
     against = checks_not_passed(verdict)
     failed = [one for one in against if _kind(one) in _FAILED]
-    of_groups = [one for one in failed if one["group"] is not None]
-    if not of_groups:
+    worst = worst_check(report, verdict)
+    if worst is None:
         return " ".join(
             [*(one["sentence"] for one in failed[:1]), *_lowest(report, failed, against)]
         )
-    first = report["look_first"]["subgroup"]
-    worst = max([one for one in of_groups if one["group"] == first] or of_groups, key=_beyond)
-    others = [one for one in dict.fromkeys(one["group"] for one in of_groups) if one is not None]
+    others = [one for one in dict.fromkeys(one["group"] for one in failed) if one is not None]
     others = [one for one in others if one != worst["group"]]
     text = f"Worst: {worst['sentence']}{_own_interval(report, worst)}"
     return f"{text} Checks also failed for {_listed(others)}." if others else text
@@ -152,14 +173,13 @@ def _lowest(report: Report, failed: list[Result], against: list[Result]) -> list
         told += [f"There is not enough evidence about {_listed(names)}."]
     elif against and not failed:
         told += [against[0]["sentence"]]
-    name = report["look_first"]["subgroup"]
-    if name is None:
+    if report["look_first"]["subgroup"] is None:
         return [*told, report["look_first"]["sentence"]]
-    cells = metric_cells(report["bias"]["subgroups"][name])
-    known = {one: cells[one] for one in FINAL_SCORE_PARTS if cells[one]["value"] is not None}
-    if known:
-        metric = min(known, key=lambda one: known[one]["value"] or 0.0)
-        told += [f"The lowest AUC is {metric} {with_interval(known[metric])} of {name}."]
+    lowest = lowest_auc(report)
+    if lowest is not None:
+        name, metric = lowest
+        cell = metric_cells(report["bias"]["subgroups"][name])[metric]
+        told += [f"The lowest AUC is {metric} {with_interval(cell)} of {name}."]
     return told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,15 +22,16 @@ from bias_metrics.metrics import (
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
 from biasgate.tasks.records import (
     AnalysisRecord,
     Bias,
     Cell,
     Choices,
     Explained,
+    Missing,
     ModelRecord,
     Report,
     Summary,
@@ -60,6 +62,7 @@ def build_report(
     scores: ScoresRecord,
     explained: Explained,
     analysed: Sequence[tuple[str, AnalysisRecord]] = (),
+    missing: Missing | None = None,
 ) -> Report:
     """Return the report of one candidate on one set as JSON-ready values.
 
@@ -79,6 +82,8 @@ def build_report(
         Meaning of the numbers, from `biasgate.tasks.measuring.diagnosis`.
     analysed : sequence of (str, AnalysisRecord)
         Findings of further analyses, each with its kind.
+    missing : Missing, optional
+        The comments without a score, if there are any.
 
     Returns
     -------
@@ -112,13 +117,26 @@ def build_report(
         "diagnosis": explained["diagnosis"],
         "thresholds": explained["thresholds"],
         "look_first": explained["look_first"],
-        "warnings": cautions(bias, choices, candidate, unmatched),
+        "warnings": [
+            *cautions(bias, choices, candidate, unmatched, missing),
+            *_cautions_of_raters(evaluation_set),
+        ],
     }
+    if missing is not None:
+        report["missing"] = missing
     if "calibration" in explained:
         report["calibration"] = explained["calibration"]
     if analysed:
         report["analyses"] = dict(analysed)
     return report
+
+
+def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
+    if RATERS not in evaluation_set.columns:
+        return []
+    labels, raters = (evaluation_set.column(one).to_numpy() for one in ("label", RATERS))
+    told = warn_of_other_fractions(labels, raters)
+    return [] if told is None else [told]
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
@@ -134,6 +152,12 @@ def metric_table(report: Report) -> dict[str, list[Any]]:
         for metric in threshold_metrics():
             gaps = [errors["gaps"][name][metric] for name in subgroups]
             _add_cells(table, f"{metric}_{AT[kind]}", gaps)
+    if "missing" in report:
+        lacking = report["missing"]["subgroups"]
+        table["n_missing"] = [lacking[name]["n_missing"] for name in subgroups]
+        for key in ("missing_rate", "missing_gap"):
+            cells_of = [metric_cells(lacking[name])[key] for name in subgroups]
+            _add_cells(table, key, cells_of)
     calibrated = report["calibration"]["subgroups"] if "calibration" in report else {}
     for metric in CALIBRATION if calibrated else ():
         known = [metric_cells(calibrated[name])[metric] for name in subgroups]
@@ -213,13 +237,14 @@ def summary_markdown(summary: Summary) -> str:
 
 
 def write_submission(scored: ScoredSet, path: Path) -> None:
-    """Write scores in the Kaggle submission format: `id,prediction`."""
+    """Write scores in the Kaggle submission format: `id,prediction`; empty without a score."""
     table = scored.table()
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["id", "prediction"])
         ids = map(as_cell, table["id"].to_pylist())
-        writer.writerows(zip(ids, map(repr, table["score"].to_pylist()), strict=True))
+        scores = ["" if math.isnan(one) else repr(one) for one in table["score"].to_pylist()]
+        writer.writerows(zip(ids, scores, strict=True))
 
 
 def _unmet(verdict: Verdict) -> list[str]:
@@ -247,12 +272,13 @@ def write_report(
     scores_folder: str,
     layout: Layout,
     folder: str,
+    missing: Missing | None = None,
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
     scores = ScoredSet.record_of(scores_folder)
     choices = layout.record["choices"]
     frozen = EvaluationSet.load(Path(set_folder))
-    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed)
+    report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
     powered = layout.powered()
     if powered is not None:
         report["label_agreement"] = powered.agreement().to_dict()

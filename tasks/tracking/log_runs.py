@@ -89,6 +89,7 @@ def metric_keys(report: Numbers) -> dict[str, float]:
         cells.append((f"worst_group_accuracy/{kind}", errors["worst_group_accuracy"]))
         cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
     cells += _calibration_cells(report)
+    cells += _missing_cells(report)
     counts = Counter(key for key, _ in cells)
     twice = sorted(key for key, count in counts.items() if count > 1)
     if twice:
@@ -109,6 +110,17 @@ def _calibration_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
             yield f"{metric}/{metric_name(group)}", metric_cells(cells)[metric]
 
 
+def _missing_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
+    """Yield the shares of comments without a score, and the gaps of each identity."""
+    if "missing" not in report:
+        return
+    yield "missing_rate/overall", report["missing"]["overall"]["missing_rate"]
+    for group, share in report["missing"]["subgroups"].items():
+        if group in report["bias"]["subgroups"]:
+            yield f"missing_rate/{metric_name(group)}", share["missing_rate"]
+            yield f"missing_gap/{metric_name(group)}", share["missing_gap"]
+
+
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     """Return the metrics of a run, and a tag that says so if only the worst are included.
 
@@ -125,6 +137,8 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
     shown: Bias = {**bias, "subgroups": worst}
     numbers: Numbers = {"bias": shown, "thresholds": report["thresholds"]}
+    if "missing" in report:
+        numbers["missing"] = report["missing"]
     tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
     return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
 

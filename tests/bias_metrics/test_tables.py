@@ -68,6 +68,7 @@ RESULTS = {
         np.linspace(0, 1, 60), 3, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_draws=2
     ),
     "label_sensitivity": lambda f: f(np.linspace(0, 1, 60), Y_SCORE, GROUPS),
+    "missing_scores": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
     "paired_gaps": lambda f: f(Y_SCORE, Y_SCORE[::-1]),
     "permuted_reference": lambda f: f(
         bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2

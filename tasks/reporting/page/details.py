@@ -22,7 +22,8 @@ from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Rows
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.measured_rows import CANDIDATE
 from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     RATE_OF_GAP,

@@ -24,9 +24,11 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.signing.manifest import Manifest, shown
 from biasgate.tasks.store import Workplace
 
+NO_SCORE = "no_score"
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 
 
@@ -41,6 +43,8 @@ class ScoreFile(CandidateSettings):
         Of a CSV file. Default: a tab for `.tsv`, else a comma.
     id, score : str
         Its columns; `id: row_number` numbers the rows from 0.
+    allow_missing : bool
+        Whether a score may be missing (an empty cell): the model gave none for this row.
     register_as : str, optional
         `register:` in a configuration. The registered model to which the file is added as a
         version, valid only for this set, so that it can become champion.
@@ -48,13 +52,14 @@ class ScoreFile(CandidateSettings):
         That version, once it exists.
     """
 
-    opened_with = frozenset({"file", "read_by"})
+    opened_with = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"]
     path: ConfigPath
     separator: Separator | None = None
     id: str = "id"
     score: str = Field(default="prediction")
+    allow_missing: bool = False
     register_as: Name | None = Field(default=None, alias="register")
     model: str | None = None
 
@@ -91,7 +96,8 @@ class ScoreFile(CandidateSettings):
 
     def opened_as(self) -> dict[str, Any]:
         """Return the options of `RegisteredScores`."""
-        return {"kind": "scores", "file": self.path.name, "read_by": self.columns}
+        known = {"kind": "scores", "file": self.path.name, "read_by": self.columns}
+        return known | ({"allow_missing": True} if self.allow_missing else {})
 
     def open(self, workplace: Workplace) -> ScoreTable:
         """Read and check the whole file."""
@@ -145,14 +151,17 @@ class RegisteredScores(CandidateSettings):
         The name of the file in the version's folder.
     read_by : tuple of str
         Its columns of ids and scores, and its separator if one is set.
+    allow_missing : bool
+        Whether a score may be missing.
     """
 
-    opened_with = frozenset({"file", "read_by"})
+    opened_with = frozenset({"file", "read_by", "allow_missing"})
 
     kind: Literal["scores"] = "scores"
     model: str
     file: str
     read_by: tuple[str, ...]
+    allow_missing: bool = False
 
     def registered(self, workplace: Workplace) -> ModelVersion:
         """Return the version."""
@@ -174,6 +183,7 @@ class RegisteredScores(CandidateSettings):
                 raise InputError(msg)
             read_by = dict(zip(("id", "score", "separator"), self.read_by, strict=False))
             options = {"name": self.name, "kind": "scores", "path": folder / self.file, **read_by}
+            options["allow_missing"] = self.allow_missing
             return ScoreTable(ScoreFile.model_validate(options))
 
 
@@ -190,7 +200,8 @@ class ScoreTable(Scorer):
         ids, scores = [], []
         for chunk in reading.read_chunks(self.path, wanted, separator=settings.separator):
             ids.append(reading.to_ids(chunk, settings.id))
-            numbers = reading.to_scores(chunk, settings.score, ids[-1])
+            allowed = settings.allow_missing
+            numbers = reading.to_scores(chunk, settings.score, ids[-1], allow_missing=allowed)
             scores.append(numbers.to_numpy())
         if not sum(map(len, ids)):
             msg = f"file {self.path} must have rows; it has none."
@@ -233,6 +244,10 @@ class ScoreTable(Scorer):
             )
             raise InputError(msg)
 
-    def score(self, rows: pa.RecordBatch) -> np.ndarray:
+    def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
         """Return the scores of these ids."""
-        return np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])
+        found = np.asarray(self._scores[self._index.get_indexer(rows.column("id").to_pandas())])
+        missing = np.isnan(found)
+        if not missing.any():
+            return found
+        return PartlyScored(found, [NO_SCORE if one else None for one in missing])

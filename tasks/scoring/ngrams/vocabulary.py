@@ -21,7 +21,7 @@ from biasgate.tasks.scoring.ngrams.counting import code_points, counter_by_words
 from biasgate.tasks.scoring.ngrams.reading import Lists, left_of, starts_of
 from biasgate.tasks.scoring.ngrams.trie import Nodes, Slots
 
-_WORDS_A_STEP, _TEXTS_A_STEP = 200_000, 20_000
+_WORDS_A_STEP, _TEXTS_A_STEP = 200_000, 5_000
 _MOST_KEYS = 20_000_000  # kept before equal ones are added up
 
 
@@ -90,7 +90,7 @@ def _frequent(vectorizer: Any, corpus: Corpus) -> Iterator[str]:
         tokens, sequences = _of_tokens(vectorizer.build_tokenizer(), corpus)
         yield from _grown(sequences, tokens, " ", shortest, longest, least)
         return
-    alphabet = sorted(set().union(" ", *map(set, corpus.words)))
+    alphabet = sorted({" "}.union(*corpus.words))
     sequences = _of_characters(alphabet, corpus)
     found = list(_grown(sequences, alphabet, "", shortest, longest, least))
     yield from found

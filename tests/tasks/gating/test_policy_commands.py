@@ -164,7 +164,7 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
 def test_the_defaults_leave_the_digests_of_policies_as_they_were():
     plain = policy(RULE)
     content = plain.model_dump(mode="json")
-    added = {"promote", "objective", "roll_up"}
+    added = {"promote", "objective", "roll_up", "max_missing"}
     assert plain.digest == json_digest(
         {key: value for key, value in content.items() if key not in added}
     )
@@ -172,9 +172,10 @@ def test_the_defaults_leave_the_digests_of_policies_as_they_were():
         policy(RULE, promote="better"),
         policy(RULE, objective="auc"),
         policy(RULE, roll_up="civil_comments"),
+        policy(RULE, max_missing=0.02),
         plain,
     ]
-    assert len({one.digest for one in others}) == 4
+    assert len({one.digest for one in others}) == 5
 
 
 def test_where_small_identities_are_judged_is_told_in_words():
@@ -290,3 +291,21 @@ def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(
 def test_a_folder_without_evidence_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"must be an evidence\.parquet, or the folder of results"):
         advise(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            "roll_up: {min_positives: 3}",
+            "roll_up.min_positives: must be a list of identities, as in `roll_up: {religion: [",
+        ),
+        ("waivers: 3", "waivers: must be a list of waivers, each with `rule`, `group`, `reason`"),
+    ],
+)
+def test_an_error_about_a_list_says_what_it_holds(tmp_path, more, told):
+    rules = "rules: [{metric: auc, scope: overall, floor: 0.5}]"
+    (tmp_path / "p.yaml").write_text(f"version: 1\nname: p\n{rules}\n{more}\n")
+    with pytest.raises(InputError) as error:
+        read_policy(str(tmp_path / "p.yaml"), tmp_path)
+    assert told in str(error.value)

@@ -14,6 +14,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.svm import LinearSVC
 from support.comments import ODD
 
+from biasgate.tasks.scoring.ngrams import recognised
 from biasgate.tasks.scoring.ngrams.model import TEXTS_A_STEP, NgramModel
 from biasgate.tasks.scoring.ngrams.reading import Reader
 
@@ -109,10 +110,14 @@ def test_of_every_method_of_linear_models(linear, outputs, methods):
         assert_equal(pipeline, ODD, method)
 
 
-def test_of_a_regression_with_one_output():
-    texts = ["one two", "two three", "three one", "one one"]
-    pipeline = make_pipeline(TfidfVectorizer(), Ridge()).fit(texts, [0.1, 0.2, 0.3, 0.4])
+@pytest.mark.filterwarnings("ignore")  # for so few texts, some warn of their options
+@pytest.mark.parametrize("linear", sorted(recognised._LINEAR, key=lambda one: one.__name__))
+def test_of_every_linear_model(linear):
+    texts = ["one two", "two three", "three one", "one one"] * 5
+    pipeline = make_pipeline(TfidfVectorizer(), linear()).fit(texts, [0, 1, 1, 0] * 5)
     assert_equal(pipeline, texts, "predict")
+    if hasattr(linear, "decision_function"):
+        assert_equal(pipeline, texts)
 
 
 def test_of_vocabularies_that_hold_what_no_text_has():

@@ -1,0 +1,198 @@
+"""The rule about comments without a score: how many there may be, and how unevenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics.gate.judging import Measured, Outcome
+from bias_metrics.gate.rules import Action, Mode
+from bias_metrics.gate.verdict import RuleResult
+
+RULE = "max_missing"
+RATE, GAP = "missing_rate", "missing_gap"
+
+
+@dataclass(frozen=True)
+class MissingLimits:
+    """How many comments may have no score.
+
+    Attributes
+    ----------
+    overall : float, optional
+        Largest share of all comments.
+    each : float, optional
+        Largest share of the comments of each subgroup.
+    gap : float, optional
+        By how much the share of a subgroup may exceed that of other comments.
+    mode : {"proven", "estimate"}
+        `proven`: the upper bound must be within a limit; `estimate`: the share itself.
+    action : {"block", "warn"}
+        Whether the results count for the verdict.
+    confidence : float, default=0.95
+        One-sided confidence of the bounds.
+    """
+
+    overall: float | None = None
+    each: float | None = None
+    gap: float | None = None
+    mode: Mode = "proven"
+    action: Action = "block"
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse limits that decide nothing."""
+        limits = [one for one in (self.overall, self.each, self.gap) if one is not None]
+        if not limits:
+            msg = f"`{RULE}` must set `overall`, `each` or `gap`; it sets none."
+            raise ValueError(msg)
+        for limit in limits:
+            if not 0 < limit < 1:
+                msg = f"limits of `{RULE}` must be between 0 and 1, as in 0.02; got {limit}."
+                raise ValueError(msg)
+
+    @property
+    def level(self) -> float:
+        """The two-sided confidence of the interval whose end is the one-sided bound."""
+        return 2 * self.confidence - 1
+
+
+def judge_missing(
+    found: Mapping[str, Any],
+    limits: MissingLimits | None,
+    *,
+    rivals: Mapping[str, int] | None = None,
+    is_sample: bool = True,
+) -> tuple[RuleResult, ...]:
+    """Judge how many comments have no score.
+
+    Without limits, a single comment without a score is `insufficient`: nothing says that the
+    others may stand for all. Where no comment is missing, limits pass: nothing was left out.
+
+    Parameters
+    ----------
+    found : mapping
+        `MissingScores.to_dict()`, with intervals at `limits.level`.
+    limits : MissingLimits or None
+        What is allowed.
+    rivals : mapping of str to int, optional
+        How many comments champion and reference have no score for.
+    is_sample : bool, default=True
+        Whether rows are a sample; if not, the share itself decides.
+
+    Returns
+    -------
+    tuple of RuleResult
+        One for each limit and group.
+    """
+    overall = found["overall"]
+    if limits is None:
+        lacking = {"candidate": overall["n_missing"], **(rivals or {})}
+        return tuple(_unruled(role, n, overall["n"]) for role, n in lacking.items() if n)
+    return tuple(_each(found, limits, is_sample=is_sample))
+
+
+def _each(
+    found: Mapping[str, Any], limits: MissingLimits, *, is_sample: bool
+) -> Iterator[RuleResult]:
+    proven = limits.mode == "proven" and is_sample
+    if limits.overall is not None:
+        yield _judged(found["overall"], RATE, None, limits.overall, limits, proven=proven)
+    for metric, limit in ((RATE, limits.each), (GAP, limits.gap)):
+        if limit is not None:
+            for name, one in found["subgroups"].items():
+                yield _judged(one, metric, name, limit, limits, proven=proven)
+
+
+def _judged(
+    share: Mapping[str, Any],
+    metric: str,
+    group: str | None,
+    limit: float,
+    limits: MissingLimits,
+    *,
+    proven: bool,
+) -> RuleResult:
+    cell = share[metric]
+    number = Measured(cell["value"], cell.get("low"), cell.get("high"), cell.get("reason"))
+    outcome, bound = _outcome(number, share["n_missing"], limit, proven=proven)
+    name = f"{metric} of {group}" if group else f"overall {metric}"
+    counted = f"{share['n_missing']:,} of {share['n']:,} comments have no score"
+    if number.value is None:
+        text = f"{name} is undefined: {number.reason}."
+    elif not share["n_missing"]:
+        text = f"{name}: none of {share['n']:,} comments is without a score."
+    else:
+        shown = "" if not proven else "shown to be "
+        against = {
+            "pass": f"{shown}at most the limit {limit:g}",
+            "fail": f"{shown}above the limit {limit:g}",
+            "insufficient": f"not shown to be either at most or above the limit {limit:g}",
+        }[outcome]
+        bounds = ""
+        if proven and number.low is not None and number.high is not None:
+            percent = f"{100 * limits.confidence:g} % bounds"
+            bounds = f" ({percent} {number.low:.4f} and {number.high:.4f})"
+        text = f"{name} is {number.value:.4f}{bounds}, {against}: {counted}."
+    return RuleResult(
+        rule=RULE,
+        kind="ceiling",
+        metric=metric,
+        scope="subgroup" if group else "overall",
+        group=group,
+        slice=None,
+        mode="proven" if proven else "estimate",
+        confidence=limits.confidence,
+        limit=limit,
+        n_positive=0,
+        n_negative=0,
+        outcome=outcome,
+        action=limits.action,
+        sentence=text,
+        value=number.value,
+        low=number.low,
+        high=number.high,
+        bound=bound,
+        n_clusters=cell.get("n_clusters"),
+    )
+
+
+def _outcome(
+    number: Measured, n_missing: int, limit: float, *, proven: bool
+) -> tuple[Outcome, float | None]:
+    if number.value is None:
+        return "insufficient", None
+    if not n_missing:
+        return "pass", number.value
+    if not proven:
+        return ("pass" if number.value <= limit else "fail"), number.value
+    if number.low is None or number.high is None:
+        return "insufficient", None
+    if number.high <= limit:
+        return "pass", number.high
+    return ("fail", number.low) if number.low > limit else ("insufficient", number.high)
+
+
+def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
+    whose = "" if role == "candidate" else f" of the {role}"
+    return RuleResult(
+        rule=RULE,
+        kind="ceiling",
+        metric=RATE,
+        scope="overall",
+        group=None,
+        slice=None,
+        mode="estimate",
+        confidence=0.95,
+        limit=0.0,
+        n_positive=0,
+        n_negative=0,
+        outcome="insufficient",
+        action="block",
+        sentence=(
+            f"{n_missing:,} of {n:,} comments have no score{whose}, and the policy does not say "
+            f"how many may have none (`{RULE}`)."
+        ),
+        value=n_missing / n,
+    )

@@ -1,0 +1,186 @@
+"""Comments without a score, by subgroup: refusals and failures that no AUC can see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned, check_mask, check_subgroups
+from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
+from bias_metrics._core.options import check_choice
+from bias_metrics._core.proportions import wilson_interval
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.metrics import CLASSES, Rate
+from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.request import Background, excluded_rows
+from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.thresholds.rate_sides import Events, Side
+
+_MISSING = Rate(CLASSES, "flagged")
+
+
+@dataclass(frozen=True)
+class MissingShare:
+    """How many rows of a subgroup, or of all, have no score.
+
+    Attributes
+    ----------
+    n, n_missing : int
+        Rows, and those without a score.
+    missing_rate : MetricValue
+        The share of rows without a score.
+    missing_gap : MetricValue or None
+        For a subgroup: its share minus that of its background; above 0, its rows are left out
+        more often.
+    """
+
+    n: int
+    n_missing: int
+    missing_rate: MetricValue
+    missing_gap: MetricValue | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        known: dict[str, Any] = {"n": self.n, "n_missing": self.n_missing}
+        known["missing_rate"] = self.missing_rate.to_dict(interval=True)
+        if self.missing_gap is not None:
+            known["missing_gap"] = self.missing_gap.to_dict(interval=True)
+        return known
+
+
+@dataclass(frozen=True)
+class MissingScores(Tabular):
+    """Rows without a score.
+
+    Attributes
+    ----------
+    overall : MissingShare
+        Of all rows.
+    subgroups : dict of str to MissingShare
+        Of each subgroup.
+    """
+
+    overall: MissingShare
+    subgroups: dict[str, MissingShare]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        each = {name: one.to_dict() for name, one in self.subgroups.items()}
+        return {"overall": self.overall.to_dict(), "subgroups": each}
+
+    def rows(self) -> list[Row]:
+        """Return one record per subgroup."""
+        return [
+            {
+                "subgroup": name,
+                "n": one.n,
+                "n_missing": one.n_missing,
+                "missing_rate": one.missing_rate.value,
+                "low": one.missing_rate.low,
+                "high": one.missing_rate.high,
+                "missing_gap": None if one.missing_gap is None else one.missing_gap.value,
+            }
+            for name, one in self.subgroups.items()
+        ]
+
+
+@aligned
+def missing_scores(
+    missing: npt.ArrayLike,
+    subgroups: Mapping[str, npt.ArrayLike],
+    *,
+    confidence: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    background: Background = "outside_subgroup",
+) -> MissingScores:
+    """Count the rows without a score, in all and in each subgroup.
+
+    A model that refuses to score some comments is measured on the others alone. If it refuses
+    more of those that mention a subgroup, it treats them differently, and neither AUCs nor error
+    rates can show it. Each row counts once, whatever its weight.
+
+    Parameters
+    ----------
+    missing : bool array of shape (n,)
+        True for a row without a score.
+    subgroups : mapping of str to bool array of shape (n,)
+        Name and membership of each subgroup; they may overlap.
+    confidence : float, default=0.95
+        Confidence of each interval.
+    clusters : array of shape (n,), optional
+        Article, thread or template of each row. There is no interval with fewer than 20 clusters.
+    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    MissingScores
+        `missing_rate` in [0, 1], ideal 0, and `missing_gap` in [-1, 1], ideal 0: above 0, rows of
+        the subgroup are left out more often than others.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`.
+
+    Notes
+    -----
+    Intervals of shares are Wilson's, those of gaps as in `rate_gaps`; with clusters they reach at
+    least as far as the linearised variance requires, with Student's quantile.
+
+    References
+    ----------
+    Wilson (1927), Journal of the American Statistical Association 22. Newcombe (1998), Statistics
+    in Medicine 17, 873-890.
+
+    Examples
+    --------
+    >>> found = missing_scores([1, 1, 0, 0, 0, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
+    >>> found.overall.n_missing, found.subgroups["gay"].missing_rate.value
+    (2, 0.5)
+    >>> print(found.subgroups["gay"].missing_gap)
+    0.500 [-0.166, 0.850]
+    """
+    absent = check_mask("missing", missing)
+    masks = check_subgroups(subgroups, absent.size)
+    check_choice("background", background, BACKGROUNDS)
+    level = check_confidence(confidence)
+    codes = check_clusters(clusters, absent.size)
+    events = Events.of(_MISSING, np.ones_like(absent), [absent], codes)
+    total = events.among(np.arange(absent.size))
+    excluded = excluded_rows(background, masks)
+    shared = None if excluded is None else events.among(excluded)
+    found = {}
+    for name, mask in masks.items():
+        own = events.among(np.flatnonzero(mask))
+        gap = Gap(own, total.less(shared or own), "rows", level)
+        found[name] = replace(_share(own, level), missing_gap=gap.measure())
+    return MissingScores(_share(total, level), found)
+
+
+def _share(side: Side, confidence: float) -> MissingShare:
+    n, n_missing = side.n, side.events[0]
+    if not n:
+        return MissingShare(0, 0, undefined("no rows"))
+    share = n_missing / n
+    low, high = wilson_interval(share, n, quantile(confidence))
+    value = MetricValue(share, low=max(low, 0.0), high=min(high, 1.0))
+    if side.rows_by_cluster is None:
+        return MissingShare(n, n_missing, value)
+    n_clusters = side.n_clusters
+    value = replace(value, n_clusters=n_clusters)
+    if n_clusters < MIN_CLUSTERS:
+        reason = f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
+        return MissingShare(n, n_missing, replace(value, low=None, high=None, reason=reason))
+    influence = side.influence(0)
+    error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
+    reach = error * quantile(confidence, side.freedom)
+    low, high = min(low, share - reach), max(high, share + reach)
+    return MissingShare(n, n_missing, replace(value, low=max(low, 0.0), high=min(high, 1.0)))

@@ -1,0 +1,61 @@
+"""Third step: comments without a score, overall and for each identity."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from bias_metrics import missing_scores
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.records import Missing
+from biasgate.tasks.scoring.scored_set import ScoredSet
+
+_WORDS = {
+    "empty": "empty",
+    "language": "language not supported",
+    "no_score": "none in the file",
+    "no_answer": "no usable answer",
+    "refused": "refused",
+    "too_long": "too long",
+}
+
+
+@task(name="count missing scores", task_run_name="count missing scores of {layout.folder!m}")
+def count_missing(layout: Layout, scores: str) -> Missing | None:
+    """Return how many comments have no score, and why; None if all have one. Only reads."""
+    every = layout.every()
+    if every is None:
+        return None
+    found: dict[str, Any] = missing_scores(
+        np.isnan(every.y_score),
+        every.masks,
+        confidence=CONFIDENCE,
+        clusters=every.clusters,
+        background=layout.record["choices"]["background"],
+    ).to_dict()
+    reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
+    known = cast("Missing", found | {"reasons": reasons, "sentence": ""})
+    return {**known, "sentence": missing_sentence(known)}
+
+
+def missing_sentence(found: Missing) -> str:
+    """Say how many comments have no score, and for which identity it is most often so."""
+    overall = found["overall"]
+    why = ", ".join(f"{_WORDS.get(reason, reason)} {n:,}" for reason, n in found["reasons"].items())
+    text = f"{overall['n_missing']:,} of {overall['n']:,} comments have no score ({why})."
+    gaps = {
+        name: one["missing_gap"]
+        for name, one in found["subgroups"].items()
+        if one["missing_gap"]["value"] is not None
+    }
+    if not gaps:
+        return f"{text} They are left out of all other numbers."
+    most = max(gaps, key=lambda name: gaps[name]["value"] or 0.0)
+    gap, rate = gaps[most], found["subgroups"][most]["missing_rate"]["value"] or 0.0
+    bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
+    return (
+        f"{text} They are left out of all other numbers. Compared with others it is most often so "
+        f"for {most}: {rate:.1%}, {gap['value']:+.3f}{bounds}."
+    )

@@ -1,0 +1,123 @@
+"""The rule about comments without a score."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import missing_scores
+from bias_metrics.gate.missing import MissingLimits, judge_missing
+
+N, LEVEL = 1000, MissingLimits(each=0.5).level
+
+
+def found(n_missing_gay, n_missing_others, n_gay=400, **options):
+    gay = np.arange(N) < n_gay
+    missing = np.zeros(N, dtype=bool)
+    missing[:n_missing_gay] = True
+    missing[n_gay : n_gay + n_missing_others] = True
+    return missing_scores(missing, {"gay": gay}, confidence=LEVEL, **options).to_dict()
+
+
+def outcomes(content, limits, **options):
+    return {
+        (one.metric, one.group): one.outcome for one in judge_missing(content, limits, **options)
+    }
+
+
+RATE_OF_GAY, GAP_OF_GAY, OVERALL = (
+    ("missing_rate", "gay"),
+    ("missing_gap", "gay"),
+    ("missing_rate", None),
+)
+
+
+def test_without_limits_one_comment_without_a_score_is_not_enough_evidence():
+    [result] = judge_missing(found(1, 0), None)
+    assert (result.outcome, result.action, result.rule) == ("insufficient", "block", "max_missing")
+    assert result.counts
+    assert result.sentence == (
+        "1 of 1,000 comments have no score, and the policy does not say how many may have none "
+        "(`max_missing`)."
+    )
+
+
+def test_without_limits_a_rival_without_a_score_is_not_enough_evidence_either():
+    [result] = judge_missing(found(0, 0), None, rivals={"champion": 3})
+    assert result.sentence.startswith("3 of 1,000 comments have no score of the champion, and")
+
+
+def test_without_limits_nothing_is_said_if_all_have_scores():
+    assert judge_missing(found(0, 0), None) == ()
+
+
+@pytest.mark.parametrize(
+    ("n_gay", "n_others", "outcome"), [(2, 2, "pass"), (12, 14, "insufficient"), (60, 60, "fail")]
+)
+def test_the_upper_bound_must_be_within_the_limit(n_gay, n_others, outcome):
+    limits = MissingLimits(overall=0.03, each=0.03)
+    judged = outcomes(found(n_gay, n_others), limits)
+    assert judged == {OVERALL: outcome, RATE_OF_GAY: outcome}
+
+
+@pytest.mark.parametrize(("n_gay", "outcome"), [(12, "pass"), (13, "fail")])
+def test_by_estimate_the_share_itself_decides(n_gay, outcome):
+    limits = MissingLimits(each=0.03, mode="estimate")
+    assert outcomes(found(n_gay, 0), limits) == {RATE_OF_GAY: outcome}
+    phrases = MissingLimits(each=0.03)
+    assert outcomes(found(n_gay, 0), phrases, is_sample=False) == {RATE_OF_GAY: outcome}
+
+
+@pytest.mark.parametrize(
+    ("n_gay", "n_others", "outcome"), [(4, 6, "pass"), (80, 0, "fail"), (20, 9, "insufficient")]
+)
+def test_a_gap_limits_how_much_more_often_a_subgroup_is_left_out(n_gay, n_others, outcome):
+    assert outcomes(found(n_gay, n_others), MissingLimits(gap=0.03)) == {GAP_OF_GAY: outcome}
+
+
+def test_a_subgroup_that_is_left_out_less_often_passes_the_gap():
+    assert outcomes(found(1, 100), MissingLimits(gap=0.01)) == {GAP_OF_GAY: "pass"}
+
+
+def test_where_no_comment_is_missing_nothing_was_left_out():
+    few = found(0, 30, n_gay=5)
+    [result] = judge_missing(few, MissingLimits(each=0.01))
+    assert result.outcome == "pass"
+    assert result.sentence == "missing_rate of gay: none of 5 comments is without a score."
+
+
+def test_the_sentence_has_the_counts_and_the_bounds():
+    [result] = judge_missing(found(60, 0), MissingLimits(each=0.03))
+    assert result.sentence.startswith("missing_rate of gay is 0.1500 (95 % bounds 0.1")
+    assert result.sentence.endswith(
+        "shown to be above the limit 0.03: 60 of 400 comments have no score."
+    )
+    assert result.value == 0.15
+    assert 0.03 < result.bound == result.low
+
+
+def test_a_subgroup_without_rows_is_not_enough_evidence():
+    [result] = judge_missing(found(0, 30, n_gay=0), MissingLimits(each=0.1))
+    assert result.outcome == "insufficient"
+    assert "missing_rate of gay is undefined: no rows" in result.sentence
+
+
+def test_without_an_interval_nothing_is_proven():
+    content = found(8, 8, clusters=np.arange(N) % 4)
+    assert outcomes(content, MissingLimits(overall=0.5)) == {OVERALL: "insufficient"}
+
+
+def test_a_warning_does_not_count():
+    [result] = judge_missing(found(60, 0), MissingLimits(each=0.03, action="warn"))
+    assert (result.outcome, result.counts) == ("fail", False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({}, "must set `overall`, `each` or `gap`"),
+        ({"each": 0}, "between 0 and 1"),
+        ({"gap": 1}, "got 1"),
+    ],
+)
+def test_limits_that_decide_nothing_are_refused(limits, message):
+    with pytest.raises(ValueError, match=message):
+        MissingLimits(**limits)
