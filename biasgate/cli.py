@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, ui_cli
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, ui_cli
+from biasgate.options import DEFAULT_STORE, AsJson, Store, Yes
 from biasgate.printing import (
     print_error,
     print_next_steps,
@@ -39,6 +39,7 @@ app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
+app.add_typer(shadow_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
@@ -65,14 +66,6 @@ OutcomeOf = Annotated[
         metavar="NAME",
         help="Candidate whose outcome decides the exit code; may be given more than once. "
         "Default: those in `outcome_of` of CONFIG, or else all.",
-    ),
-]
-Yes = Annotated[
-    bool,
-    typer.Option(
-        "--yes",
-        help="Send comments to services that have a price or limits without asking; where is in "
-        "`sends_text_to` of CONFIG.",
     ),
 ]
 Verbose = Annotated[
