@@ -59,8 +59,8 @@ class Shadow:
             (
                 f"Flagged before at {flags.before:.4g}: {overall.n_before:,}; after at "
                 f"{flags.after:.4g}: {overall.n_after:,}. The models agree on "
-                f"{1 - n_apart / overall.n:.1%}: {overall.n_gained:,} comments are flagged that were "
-                f"not, {overall.n_lost:,} no longer are."
+                f"{1 - n_apart / overall.n:.1%}: {overall.n_gained:,} comments are flagged that "
+                f"were not, {overall.n_lost:,} no longer are."
             ),
         ]
         known = {
