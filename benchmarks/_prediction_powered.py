@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._populations import shift_of
+from benchmarks.coverage.populations import shift_of
 from bias_metrics import (
     BiasReport,
     Difference,

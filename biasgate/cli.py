@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, ui_cli
-from biasgate.options import DEFAULT_STORE, AsJson, Store, Yes
-from biasgate.printing import (
-    print_error,
-    print_next_steps,
-    print_summary,
-    print_where_to_look,
-)
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, show_cli, ui_cli
+from biasgate.first_screen import print_results
+from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
+from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.stopping import until_stopped
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import word_of
-from biasgate.telling import CRASH, errors_told, say
+from biasgate.telling import CRASH, errors_told, say, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
@@ -31,10 +27,11 @@ app = typer.Typer(
     name="biasgate",
     help="Measure unintended identity bias of text classifiers, and gate their promotion on it.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=MARKUP,
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(show_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
@@ -95,7 +92,12 @@ def evaluate(
     submission: Annotated[  # noqa: FBT002
         bool, typer.Option("--submission", help="Also write scores as a Kaggle submission.")
     ] = False,
+    with_texts: WithTexts = False,  # noqa: FBT002
     outcome_of: OutcomeOf = None,
+    overwrite: Annotated[  # noqa: FBT002
+        bool,
+        typer.Option("--overwrite", help="Replace the results of another evaluation in --output."),
+    ] = False,
     yes: Yes = False,  # noqa: FBT002
     as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
@@ -105,10 +107,11 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-        _check(config, output, store, outcome_of)
+        _check(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
-        from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
+        with waiting("starting"):
+            from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = _run(
             flow,
@@ -116,7 +119,9 @@ def evaluate(
             str(output),
             store=str(store.resolve()),
             submission=submission,
+            with_texts=with_texts,
             outcome_of=outcome_of,
+            overwrite=overwrite,
             yes=yes,
             return_state=True,
         )
@@ -127,16 +132,22 @@ def evaluate(
 def train(
     config: Config,
     store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train and register the candidates of an evaluation file that have `train_on`."""
-    with errors_told(verbose=verbose, places={"store": store}):
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
         _check(config, None, store)
         say("starting Prefect")
-        from biasgate.flows.train import train as flow  # noqa: PLC0415
+        with waiting("starting"):
+            from biasgate.flows.train import train as flow  # noqa: PLC0415
 
-        for candidate in _run(flow, str(config), store=str(store.resolve())):
-            typer.echo(f"{candidate.name}: {candidate.uri or 'not trained here'}")
+        found = _run(flow, str(config), store=str(store.resolve()))
+        if as_json:
+            print_json([{"candidate": one.name, "version": one.uri} for one in found])
+            return
+        for one in found:
+            typer.echo(f"{one.name}: {one.uri or 'not trained here'}")
 
 
 @app.command()
@@ -155,13 +166,17 @@ def nightly(
     ] = False,
     outcome_of: OutcomeOf = None,
     yes: Yes = False,  # noqa: FBT002
+    as_json: AsJson = False,  # noqa: FBT002
     task_runner: TaskRunner = None,
     task_runner_options: TaskRunnerOptions = None,
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Evaluate into a folder named after the date, once or on a schedule."""
     places = {"store": store, "output": output}
-    with errors_told(verbose=verbose or cron is not None, places=places):
+    with errors_told(verbose=verbose or cron is not None, quiet=as_json, places=places):
+        if as_json and cron is not None:
+            msg = "`--json` must be given without `--cron`, with which the command does not end."
+            raise InputError(msg)
         _check(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
@@ -176,7 +191,8 @@ def nightly(
             serve(config, output, store.resolve(), cron, options)
             return
         say("starting Prefect")
-        from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
+        with waiting("starting"):
+            from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
         from biasgate.flows.states import NotPassedError  # noqa: PLC0415
 
         state: Any = _run(
@@ -193,7 +209,7 @@ def nightly(
             summary = state.result()
         except NotPassedError as error:
             summary = error.summary
-        _conclude(summary, Path(summary["output"]), store)
+        _conclude(summary, Path(summary["output"]), store, as_json=as_json)
 
 
 @app.command()
@@ -203,6 +219,7 @@ def demo(
         float,
         typer.Option(min=0, max=1, help="Share of harmless mentions that are labelled toxic."),
     ] = 0.8,
+    as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Run an evaluation on generated phrases: a biased model is blocked, its twin is not.
@@ -213,13 +230,17 @@ def demo(
 
     show.set_strength(strength)
     store = output / "store"
-    with errors_told(verbose=verbose, places={"output": output}):
+    with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
         say("starting Prefect")
-        from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
+        with waiting("starting"):
+            from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         summary: Any = _run(flow, str(show.CONFIG), str(output), store=str(store.resolve()))
-        _print_results(summary, output, store)
-        print_next_steps(output)
+        if as_json:
+            print_json(summary)
+        else:
+            _print_results(summary, output, store)
+            print_next_steps(output)
         problem = show.unexpected(summary, strength)
         if problem:
             print_error(f"the demo did not go as expected: {problem}")
@@ -227,17 +248,32 @@ def demo(
 
 
 def _check(
-    config: Path, output: Path | None, store: Path, outcome_of: list[str] | None = None
+    config: Path,
+    output: Path | None,
+    store: Path,
+    outcome_of: list[str] | None = None,
+    *,
+    overwrite: bool = True,
+    with_texts: bool = False,
 ) -> None:
     """Refuse wrong input and places at once, before the slow start of Prefect."""
     say(f"reading {config}")
-    from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-    from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
+    with waiting("reading"):
+        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+        from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
 
-    for what, folder in (("output", output), ("store", store)):
-        if folder is not None:
-            require_writable(folder.absolute(), what)
-    read_evaluation(config, outcome_of)
+        for what, folder in (("output", output), ("store", store)):
+            if folder is not None:
+                require_writable(folder.absolute(), what)
+        evaluation = read_evaluation(config, outcome_of)
+        if output is not None and not overwrite:
+            from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
+
+            require_own_output(output, evaluation.name, overwrite=overwrite)
+        if with_texts:
+            from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+
+            require_texts(evaluation.evaluation_sets)
 
 
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
@@ -255,26 +291,19 @@ def _run(flow: Callable[..., Result], *places: str, store: str, **options: Any) 
     from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
 
     TemporaryServer()  # Prefect starts it if no other server is set
-    return until_stopped(lambda: flow(*places, store=store, **options), Path(store))
+    with waiting("working"):
+        return until_stopped(lambda: flow(*places, store=store, **options), Path(store))
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:
     if as_json:
-        typer.echo(json.dumps(summary, indent=2))
+        print_json(summary)
     else:
         _print_results(summary, output, store)
     raise typer.Exit(word_of(summary).exit_code)
 
 
 def _print_results(summary: Summary, output: Path, store: Path) -> None:
-    names = [
-        (one["evaluation_set"]["name"], one["candidate"]["name"]) for one in summary["verdicts"]
-    ]
-    reports = {
-        (of_set, candidate): json.loads(
-            (output / of_set / candidate / "report.json").read_text("utf-8")
-        )
-        for of_set, candidate in names
-    }
-    print_summary(summary, reports)
-    print_where_to_look(output, store)
+    from biasgate.tasks.reporting.results import results_of  # noqa: PLC0415
+
+    print_results(results_of(summary, output), store)

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from biasgate.options import AsJson
+from biasgate.printing import print_json
 from biasgate.telling import errors_told
 
 app = typer.Typer(
@@ -22,9 +24,10 @@ def new(
     file: Annotated[
         Path, typer.Argument(help="File of the private key; FILE.pub gets the public one.")
     ] = Path("biasgate.key"),
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Create a key pair. Keep the private key where evaluations run, and nowhere else."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing.keys import PRIVATE_KEY, PrivateKey  # noqa: PLC0415
 
@@ -38,6 +41,9 @@ def new(
                 raise InputError(msg) from error
             with os.fdopen(found, "w", encoding="utf-8") as stream:
                 stream.write(text)
+        if as_json:
+            print_json({"key_id": key.public.key_id, "private": str(file), "public": str(public)})
+            return
         typer.echo(f"private key {file}: keep it secret. Where evaluations run:")
         typer.echo(f"  export {PRIVATE_KEY}={file.resolve()}")
         typer.echo(f"public key {public}. Where verdicts are verified:")
@@ -46,12 +52,15 @@ def new(
 
 
 @app.command("list")
-def show() -> None:
+def show(as_json: AsJson = False) -> None:  # noqa: FBT002
     """List the trusted keys."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.signing.trusted import TrustedKeys, trusted_file  # noqa: PLC0415
 
         keys = TrustedKeys.of_file(trusted_file()).keys.values()
+        if as_json:
+            print_json([one.to_dict() for one in keys])
+            return
         typer.echo(f"{trusted_file()}: {len(keys) or 'no'} trusted keys")
         for one in keys:
             since = f"revoked since {one.revoked_since} ({one.reason})"
@@ -63,9 +72,10 @@ def show() -> None:
 def trust(
     file: Annotated[Path, typer.Argument(help="File of a public key.", metavar="FILE.pub")],
     name: Annotated[str, typer.Option(help="Name of the key. Default: that of the file.")] = "",
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Trust a public key on this machine: from now on, verdicts must be signed."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
 
@@ -85,6 +95,9 @@ def trust(
             raise InputError(msg)
         key = trusted.TrustedKey(public, name or file.stem, keys.now())
         known.with_key(key).write(trusted.trusted_file())
+        if as_json:
+            print_json(key.to_dict())
+            return
         typer.echo(f"{public.key_id[:12]}  {key.name}  is trusted ({trusted.trusted_file()})")
 
 
@@ -95,13 +108,14 @@ def revoke(
     since: Annotated[
         datetime | None, typer.Option(help="Since when, in UTC, for example 2026-11-22T08:00:00.")
     ] = None,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Revoke a trusted key, for example one that was stolen.
 
     What it signed counts only if it is dated before that time, and a key that is still trusted
     signed a later entry of the same ledger: whoever has a stolen key may write any date.
     """
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.signing import keys, trusted  # noqa: PLC0415
 
         known = trusted.TrustedKeys.of_file(trusted.trusted_file())
@@ -109,4 +123,7 @@ def revoke(
         time = f"{since.isoformat(timespec='seconds')}+00:00" if since else keys.now()
         revoked = trusted.TrustedKey(found.public, found.name, found.trusted_since, time, reason)
         known.with_key(revoked).write(trusted.trusted_file())
+        if as_json:
+            print_json(revoked.to_dict())
+            return
         typer.echo(f"{found.public.key_id[:12]}  {found.name}  is revoked since {time}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,4 +24,16 @@ Yes = Annotated[
         "`sends_text_to` of CONFIG.",
     ),
 ]
+WithTexts = Annotated[
+    bool,
+    typer.Option(
+        "--with-texts",
+        help="Quote a few comments for each identity in report.html, behind a warning. They are "
+        "abusive and personal.",
+    ),
+]
 DEFAULT_STORE = Path(".biasgate")
+# Below this width the boxes around options cut their names.
+_BOXES = 80
+MARKUP: Literal["rich"] | None = "rich" if shutil.get_terminal_size().columns >= _BOXES else None
+"""How help is printed: in boxes, or on a narrow terminal in plain lines."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, Store
+from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.printing import print_json
 from biasgate.registry_cli import registry
-from biasgate.telling import errors_told
+from biasgate.telling import errors_told, waiting
 
 app = typer.Typer(
     name="policy", help="Check, explain, suggest and plan policies.", no_args_is_help=True
@@ -26,26 +26,36 @@ File = Annotated[
 
 
 @app.command()
-def check(file: File) -> None:
+def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
 
         policy = read_policy(file, Path())
-        for warning in warn_of_policy(policy, datetime.now(UTC).date()):
+        warnings = warn_of_policy(policy, datetime.now(UTC).date())
+        if as_json:
+            known = {"policy": policy.name, "rules": len(policy.rules), "digest": policy.digest}
+            print_json(known | {"warnings": list(warnings)})
+            return
+        for warning in warnings:
             typer.echo(f"warning: {warning}")
         typer.echo(f"policy {policy.name}: {len(policy.rules)} rules, digest {policy.digest}")
 
 
 @app.command()
-def explain(file: File) -> None:
+def explain(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Explain in words which rules a policy has."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
 
-        typer.echo("\n".join(explain_policy(read_policy(file, Path()))))
+        policy = read_policy(file, Path())
+        lines = explain_policy(policy)
+        if as_json:
+            print_json({"policy": policy.name, "digest": policy.digest, "lines": list(lines)})
+        else:
+            typer.echo("\n".join(lines))
 
 
 @app.command()
@@ -53,16 +63,21 @@ def register(
     file: File,
     model: Annotated[str, typer.Option(help="The registered model.", metavar="MODEL")],
     store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Require a policy for a model from now on: no other one can move its champion.
 
     The ledger keeps its digest, the time and who registered it. Register it before any candidate
     is scored: verdicts say whether that was so.
     """
-    with registry(store, new=True) as gateway:
+    with registry(store, quiet=as_json, new=True) as gateway:
         from biasgate.tasks.promoting.pinned import register_policy  # noqa: PLC0415
 
         policy, entry = register_policy(file, model, gateway)
+        if as_json:
+            known = {"policy": policy.name, "digest": policy.digest}
+            print_json(known | {"model": model, "entry": entry.number})
+            return
         typer.echo(
             f"policy {policy.name} (digest {policy.digest}) is required for {model} from now on: "
             f"entry {entry.number} of its ledger"
@@ -75,7 +90,7 @@ def schema() -> None:
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy import policy_schema  # noqa: PLC0415
 
-        typer.echo(json.dumps(policy_schema(), indent=2))
+        print_json(policy_schema())
 
 
 @app.command()
@@ -89,7 +104,9 @@ def suggest(
     with errors_told(verbose=False):
         from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 
-        typer.echo(suggested_policy(advise(evidence), name), nl=False)
+        with waiting("measuring"):
+            text = suggested_policy(advise(evidence), name)
+        typer.echo(text, nl=False)
 
 
 @app.command()
@@ -122,11 +139,10 @@ def plan(
     per_night: Annotated[
         int | None, typer.Option(min=1, help="Comments that are labelled a night.")
     ] = None,
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Plan how many comments a policy needs: in all, and of each identity and class."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
         from biasgate.tasks.gating.plan import told  # noqa: PLC0415
         from biasgate.tasks.gating.plan_inputs import (  # noqa: PLC0415
@@ -146,6 +162,9 @@ def plan(
             comments = comments_of_shares(
                 shares, policy, auc=auc, correlation=correlation, design_effect=design_effect
             )
-        found = plan_policy(policy, comments, power=power, per_night=per_night)
-        lines = [json.dumps(found.to_dict(), indent=2)] if as_json else told(found)
-        typer.echo("\n".join(lines))
+        with waiting("planning"):
+            found = plan_policy(policy, comments, power=power, per_night=per_night)
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            typer.echo("\n".join(told(found)))

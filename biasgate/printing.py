@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +14,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.entries import ListedEntry
-    from biasgate.tasks.records import BesideChance, Report, Summary, Verdict, WorstAccuracy
+    from biasgate.tasks.records import BesideChance, Report, WorstAccuracy
 
 _WIDTH = 118
-_COLOURS = {
-    "pass": "green",
-    "warn": "yellow",
-    "fail": "red",
-    "insufficient": "yellow",
-    "error": "red",
-}
-_SENTENCES = 8
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -56,38 +48,14 @@ def print_step(text: str) -> None:
     console(stderr=True).print(f"  [dim]{shown(text)}[/]", soft_wrap=True)
 
 
-def print_sentence(text: str) -> None:
+def print_sentence(text: str, *, stderr: bool = False) -> None:
     """Print a result in words, which may name what others wrote."""
-    console().print(shown(text), soft_wrap=True)
+    console(stderr=stderr).print(shown(text), soft_wrap=True)
 
 
-def print_summary(summary: Summary, reports: Mapping[tuple[str, str], Report]) -> None:
-    """Print one table per set and candidate, the verdicts and the decisions.
-
-    Parameters
-    ----------
-    summary : mapping
-        As in `summary.json`.
-    reports : mapping of (str, str) to mapping
-        The report of each set and candidate.
-    """
-    from biasgate.tables import print_table  # noqa: PLC0415 - needs numpy, and messages do not
-
-    out = console()
-    for verdict in summary["verdicts"]:
-        names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
-        report = reports[names]
-        print_table(out, report, verdict, _COLOURS)
-        for warning in report["warnings"]:
-            out.print(f"[yellow]warning[/]: {shown(warning)}", soft_wrap=True)
-        for line in explained(report):
-            out.print(shown(line), soft_wrap=True)
-        _print_verdict(out, verdict)
-    for decision in summary["decisions"]:
-        colour = "cyan" if decision["report_only"] else _COLOURS[decision["outcome"]]
-        word = word_of(decision).text
-        name, sentence = shown(decision["candidate"]), shown(decision["sentence"])
-        out.print(f"[bold {colour}]{word}[/] {name}. {sentence}", soft_wrap=True)
+def print_json(content: Any) -> None:
+    """Print JSON on standard output."""
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
 
 
 def print_history(model: str, entries: Sequence[ListedEntry]) -> None:
@@ -127,7 +95,7 @@ def explained(report: Report) -> list[str]:
     from biasgate.tasks.records import error_rates  # noqa: PLC0415 - numpy, as above
 
     lines = [report["look_first"]["sentence"]]
-    from biasgate.tasks.reporting.report import analysis_sentences  # noqa: PLC0415 - numpy
+    from biasgate.tasks.reporting.headline import analysis_sentences  # noqa: PLC0415 - numpy
 
     for kind, errors in report["thresholds"].items():
         rates = (one["value"] for one in error_rates(errors["overall"]).values())
@@ -141,16 +109,6 @@ def explained(report: Report) -> list[str]:
     if "calibration" in report:
         lines.append(report["calibration"]["sentence"])
     return lines + analysis_sentences(report)
-
-
-def print_where_to_look(output: Path, store: Path) -> None:
-    """Print where the results are and how to see them."""
-    out = console()
-    out.print(f"\nThe results as a page: {shown(str(output / 'report.html'))}", soft_wrap=True)
-    out.print(f"Reports and figures: {shown(str(output))}", soft_wrap=True)
-    server = os.environ.get("MLFLOW_TRACKING_URI")
-    where = masked(server) if server else f"{command()} ui --store {store}"
-    out.print(f"Runs in MLflow:      {shown(where)}", soft_wrap=True)
 
 
 def print_next_steps(output: Path) -> None:
@@ -194,25 +152,3 @@ def _worst_cell(found: WorstAccuracy) -> str:
         f"Worst: {kind} comments that mention {cell['subgroup']}, of which "
         f"{found['value']:.1%} of {cell['n']:,} are classified correctly."
     )
-
-
-def _print_verdict(out: Console, verdict: Verdict) -> None:
-    from bias_metrics.gate.decide import WORST_FIRST  # noqa: PLC0415
-
-    judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
-    against = [one for kind in WORST_FIRST[:-1] for one in judged if one["outcome"] == kind]
-    policy = shown(verdict["policy"]["name"])
-    n_small = sum("judged_in" in one for one in verdict["results"] if one not in judged)
-    n_skipped = len(verdict["results"]) - len(judged) - n_small
-    skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
-    skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
-    if not against:
-        out.print(f"Policy {policy}: all {len(judged)} checks passed{skipped}.\n")
-        return
-    out.print(f"Policy {policy}: {len(against)} of {len(judged)} checks did not pass{skipped}:")
-    for one in against[:_SENTENCES]:
-        kind = "warn" if one["action"] == "warn" else one["outcome"]
-        out.print(f"  [{_COLOURS[kind]}]{kind}[/] {shown(one['sentence'])}", soft_wrap=True)
-    if len(against) > _SENTENCES:
-        out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")
-    out.print("")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,14 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
-from biasgate.printing import print_error, print_findings, print_history, print_sentence
+from biasgate.printing import (
+    print_error,
+    print_findings,
+    print_history,
+    print_json,
+    print_sentence,
+)
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import WORDS, word_of
-from biasgate.telling import errors_told, say
+from biasgate.telling import errors_told, say, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.findings import Finding
     from biasgate.tasks.promoting.reset import Accepts
+    from biasgate.tasks.records import Decision
 
 app = typer.Typer()
 
@@ -36,24 +42,32 @@ def promote(
     version: Annotated[str, typer.Argument(help="Version of the model.", metavar="VERSION")],
     reason: Reason = "by hand",
     store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Make a version champion after verifying its verdicts."""
-    with registry(store) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import promote_version  # noqa: PLC0415
 
-        decision = promote_version(model, version, reason, gateway)
-        print_sentence(decision["sentence"])
+        with waiting("verifying and promoting"):
+            decision = promote_version(model, version, reason, gateway)
+        _print_decision(decision, as_json=as_json)
         raise typer.Exit(word_of(decision).exit_code)
 
 
 @app.command()
-def rollback(model: Model, reason: Reason, store: Store = DEFAULT_STORE) -> None:
+def rollback(
+    model: Model,
+    reason: Reason,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
     """Make the previous champion the champion again."""
-    with registry(store) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import roll_back  # noqa: PLC0415
 
-        decision = roll_back(model, reason, gateway)
-        print_sentence(decision["sentence"])
+        with waiting("verifying and rolling back"):
+            decision = roll_back(model, reason, gateway)
+        _print_decision(decision, as_json=as_json)
         raise typer.Exit(word_of(decision).exit_code)
 
 
@@ -67,9 +81,10 @@ def history(
     with registry(store, quiet=as_json, reading=True) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
-        entries = past(model, gateway)
+        with waiting("reading the ledger"):
+            entries = past(model, gateway)
         if as_json:
-            typer.echo(json.dumps(entries, indent=2))
+            print_json(entries)
         else:
             print_history(model, entries)
 
@@ -86,6 +101,7 @@ def reset(
         typer.Option(help="The digest of what is accepted, as shown; without it you are asked."),
     ] = None,
     store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Say in the ledger which version is champion, or that none is, and accept the ledger as it is.
 
@@ -99,8 +115,9 @@ def reset(
         if (accept is None and not found.sentences) or digest == accept:
             return
         for one in found.sentences or ["nothing is wrong with the ledger"]:
-            print_sentence(f"accepts: {one}")
-        if accept is None and sys.stdin.isatty() and typer.confirm("Accept all of this?"):
+            print_sentence(f"accepts: {one}", stderr=as_json)
+        asks = accept is None and not as_json and sys.stdin.isatty()
+        if asks and typer.confirm("Accept all of this?"):
             return
         if accept is None:
             msg = f"`--accept` must say that you accept this: --accept {digest}"
@@ -108,10 +125,10 @@ def reset(
             msg = f"`--accept` must be the digest of what is accepted, {digest}; got {accept!r}."
         raise InputError(msg)
 
-    with registry(store) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.reset import reset as set_anew  # noqa: PLC0415
 
-        print_sentence(set_anew(model, version, reason, gateway, agree)["sentence"])
+        _print_decision(set_anew(model, version, reason, gateway, agree), as_json=as_json)
 
 
 @app.command()
@@ -122,12 +139,17 @@ def attest(
         str | None, typer.Argument(help="A version. Default: the champion.", metavar="[VERSION]")
     ] = None,
     store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Write a version's signed attestations to a file, to verify it where there is no registry."""
-    with registry(store, reading=True) as gateway:
+    with registry(store, quiet=as_json, reading=True) as gateway:
         from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
 
-        found, n_lines = write_attestation(model, version, output, gateway)
+        with waiting("writing attestations"):
+            found, n_lines = write_attestation(model, version, output, gateway)
+        if as_json:
+            print_json({"file": str(output), "version": found.uri, "attestations": n_lines})
+            return
         attestations = "attestation" if n_lines == 1 else "attestations"
         print_sentence(f"{output}: {n_lines} signed {attestations} of {found.uri}")
 
@@ -182,12 +204,20 @@ def verify(
         with registry(store, quiet=as_json, reading=True) as gateway:
             from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
 
-            findings = check(model, version, gateway, store)
+            with waiting("verifying"):
+                findings = check(model, version, gateway, store)
     if as_json:
-        typer.echo(json.dumps([one.to_dict() for one in findings], indent=2))
+        print_json([one.to_dict() for one in findings])
     else:
         print_findings(findings)
     raise typer.Exit(0 if all(one.holds for one in findings) else BLOCKED)
+
+
+def _print_decision(decision: Decision, *, as_json: bool) -> None:
+    if as_json:
+        print_json(decision)
+    else:
+        print_sentence(decision["sentence"])
 
 
 def _sets(named: list[str] | None) -> dict[str, str] | None:
@@ -222,17 +252,19 @@ def registry(
     """
     with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
-        from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
-        from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
-        from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
-        from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-        from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
+        with waiting("loading"):
+            from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
+            from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
+            from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
 
         if not new and not os.environ.get("MLFLOW_TRACKING_URI"):
             require_store(store)
         try:
             with temporary_files():
-                gateway = Gateway.of_store(store)
+                with waiting("opening the registry"):
+                    gateway = Gateway.of_store(store)
                 yield for_reading(gateway) if reading else gateway
         except NotVerifiedError as error:
             print_error(str(error))

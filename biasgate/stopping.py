@@ -21,6 +21,7 @@ import psutil
 
 from biasgate.printing import print_error
 from biasgate.tasks.common.own_folders import remove_own_folders
+from biasgate.tasks.common.progress import show_cursor
 
 Result = TypeVar("Result")
 
@@ -138,6 +139,7 @@ def _exit(number: int) -> None:
                 one.kill()
         psutil.wait_procs(children, timeout=_PATIENCE_S)
     remove_own_folders()
+    show_cursor()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

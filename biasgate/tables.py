@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,12 +14,20 @@ from rich.text import Text
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
 
 _NARROW = 76  # width of five numbers with intervals
-_MARK = " !"
-_ROWS = 40  # most identities in a table: if there are more, the worst
+_LISTED = 56  # width of five numbers without
+ROWS = 40  # most identities in a table: if there are more, the worst
+
+
+class Mark(NamedTuple):
+    """A sign behind a number, and its colour."""
+
+    sign: str
+    colour: str
 
 
 @dataclass(frozen=True)
@@ -31,15 +40,14 @@ class Row:
         Name of the identity.
     n, n_positive : str
         Numbers of rows and of positive rows; empty for aggregates.
-    cells : sequence of (mapping, bool, str or None)
-        For each metric: the value with its interval, whether it has a sign, and the colour of
-        the outcome if a check did not pass.
+    cells : sequence of (mapping, bool, Mark or None)
+        For each metric: the value with its interval, whether it has a sign, and what is marked.
     """
 
     name: str
     n: str
     n_positive: str
-    cells: Sequence[tuple[Cell | None, bool, str | None]]
+    cells: Sequence[tuple[Cell | None, bool, Mark | None]]
 
     @property
     def counts(self) -> str:
@@ -57,37 +65,62 @@ def print_table(
 
     `colours` are those of outcomes, for values with a check that did not pass.
     """
-    title, rows, mean = title_of(report), rows_of(report, verdict, colours), mean_of(report)
-    table = _table(title, rows, mean)
-    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
-        out.print(table)
-    else:
-        _print_folded(out, title, [*rows, mean], intervals=out.width >= _NARROW)
+    title, rows, mean = (
+        title_of(report, verdict),
+        rows_of(report, verdict, colours),
+        mean_of(report),
+    )
+    intervals = print_rows(out, title, rows, mean)
     left_out = len(report["bias"]["subgroups"]) - len(rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
     legend = ["± is half the width of the 95 % interval."]
-    if out.width < _NARROW:
+    if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]
+    if "nights" in verdict and verdict["nights"]["number"] > 1:
+        legend.append("Tonight's numbers alone are in bias_metrics.csv.")
     if any(against is not None for row in rows for *_, against in row.cells):
         legend.append("! marks a value with a check that did not pass (see below).")
     out.print(f"[dim]{' '.join(legend)}[/]")
 
 
-def title_of(report: Report) -> str:
-    """Return the candidate, the set and the overall numbers."""
+def print_rows(out: Console, title: str, rows: Sequence[Row], last: Row | None = None) -> bool:
+    """Print rows in the form that fits the width; return whether with intervals."""
+    every = rows if last is None else [*rows, last]
+    table = _table(title, rows, last)
+    if Measurement.get(out, out.options.update(max_width=10_000), table).maximum <= out.width:
+        out.print(table)
+    elif out.width < _LISTED:
+        _print_listed(out, title, every)
+    else:
+        _print_folded(out, title, every, intervals=out.width >= _NARROW)
+        return out.width >= _NARROW
+    return True
+
+
+def title_of(report: Report, verdict: Verdict) -> str:
+    """Return the candidate, the set, the rows that count and the overall numbers."""
     overall, final = report["bias"]["overall"], report["bias"]["final_score"]
+    names = printable(f"{report['candidate']['name']} on {report['evaluation_set']['name']}")
     return (
-        f"{report['candidate']['name']} on {report['evaluation_set']['name']}: "
-        f"{_counted(report, overall['n'])}, {overall['n_positive']:,} positive, "
-        f"AUC {shown(overall['auc'])}, final score {shown(final)}"
+        f"{names}: "
+        f"{_counted(report, verdict)}, AUC {shown(overall['auc'])}, final score {shown(final)}"
     )
 
 
-def _counted(report: Report, n_measured: int) -> str:
+def _counted(report: Report, verdict: Verdict) -> str:
     """Return the number of measured rows, and why others are left out."""
-    left_out = unmeasured(report["evaluation_set"]["choices"])
-    return f"{n_measured:,} rows" if left_out is None else left_out
+    choices, overall = report["evaluation_set"]["choices"], report["bias"]["overall"]
+    n, positive = f"{overall['n']:,} rows", f"{overall['n_positive']:,} positive"
+    if "labelled" in overall:
+        labelled = overall["labelled"]
+        return (
+            f"{n}, {positive}; identities are known of and counted on {sum(labelled.values()):,} "
+            f"rows, {labelled['positive']:,} positive"
+        )
+    if "nights" in verdict and verdict["nights"]["number"] > 1:
+        return f"{n} of {verdict['nights']['number']} nights, {positive}"
+    return f"{unmeasured(choices) or n}, {positive}"
 
 
 def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> list[Row]:
@@ -96,17 +129,17 @@ def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> lis
     Only the worst of many identities.
     """
     against = {
-        (one["group"], one["metric"]): colours[
-            one["outcome"] if one["action"] == "block" else "warn"
-        ]
+        (one["group"], one["metric"]): Mark(
+            "!", colours[one["outcome"] if one["action"] == "block" else "warn"]
+        )
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     }
     subgroups = report["bias"]["subgroups"]
-    names = list(subgroups) if len(subgroups) <= _ROWS else worst_first(subgroups)[:_ROWS]
+    names = list(subgroups) if len(subgroups) <= ROWS else worst_first(subgroups)[:ROWS]
     return [
         Row(
-            name,
+            printable(name),
             f"{subgroups[name]['n']:,}",
             f"{subgroups[name]['n_positive']:,}",
             [
@@ -139,15 +172,17 @@ def shown(cell: Cell | None, *, signed: bool = False, interval: bool = True) -> 
     return f"{text} ±{(high - low) / 2:.3f}".replace("±0", "±")
 
 
-def _table(title: str, rows: Sequence[Row], mean: Row) -> Table:
+def _table(title: str, rows: Sequence[Row], last: Row | None) -> Table:
     table = Table(title=escape(title), title_justify="left", title_style="bold")
     table.add_column("identity", no_wrap=True)
-    for heading in ("n", "positive", *_headings()):
+    counts = ("n", "positive") if any(row.n for row in rows) else ()
+    for heading in (*counts, *_headings()):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in (*rows, mean):
-        if row is mean:
+    for row in rows if last is None else (*rows, last):
+        if row is last:
             table.add_section()
-        table.add_row(row.name, row.n, row.n_positive, *(_cell(*one) for one in row.cells))
+        numbers = (row.n, row.n_positive) if counts else ()
+        table.add_row(Text(row.name), *numbers, *(_cell(*one) for one in row.cells))
     return table
 
 
@@ -159,11 +194,24 @@ def _print_folded(out: Console, title: str, rows: Sequence[Row], *, intervals: b
         headings = [Text(one.plain.replace("itive", ".").replace("ative", ".")) for one in headings]
     lines = [headings, *cells]
     widths = [max(line[at].cell_len for line in lines) for at in range(len(headings))]
-    out.print(Text(title, "bold"))
+    out.print(Text(title, "bold"), overflow="fold")
     out.print(_line(headings, widths))
     for row, numbers in zip(rows, cells, strict=True):
         out.print(Text.assemble(row.name, (row.counts, "dim")), overflow="fold")
         out.print(_line(numbers, widths))
+
+
+def _print_listed(out: Console, title: str, rows: Sequence[Row]) -> None:
+    """Print each identity's full name, with each of its numbers on a line of its own."""
+    headings = _headings()
+    width = max(map(len, headings))
+    out.print(Text(title, "bold"), overflow="fold")
+    for row in rows:
+        out.print(Text.assemble(row.name, (row.counts, "dim")), overflow="fold")
+        for heading, one in zip(headings, row.cells, strict=True):
+            number = _cell(*one)
+            if number.plain:
+                out.print(Text(f"  {heading:{width}}  ") + number)
 
 
 def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
@@ -181,9 +229,9 @@ def _headings() -> list[str]:
 def _cell(
     cell: Cell | None,
     signed: bool,  # noqa: FBT001
-    against: str | None,
+    mark: Mark | None,
     *,
     interval: bool = True,
 ) -> Text:
     text = shown(cell, signed=signed, interval=interval)
-    return Text(text) if against is None else Text(text + _MARK, against)
+    return Text(text) if mark is None else Text(f"{text} {mark.sign}", mark.colour)

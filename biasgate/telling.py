@@ -55,6 +55,18 @@ def say(step: str) -> None:
     logging.getLogger(STEPS).info("%s ...", step)
 
 
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show on a terminal that the command works, and since when; not if steps are not told."""
+    from biasgate.tasks.common.progress import working  # noqa: PLC0415
+
+    if not logging.getLogger(STEPS).isEnabledFor(logging.INFO):
+        yield
+        return
+    with working(what):
+        yield
+
+
 def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
     # Prefect and MLflow read these when imported: biasgate sends no telemetry.
     for name, value in {

@@ -31,9 +31,14 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
-from biasgate.tasks.reporting.page.writing import write_evaluation_page
+from biasgate.tasks.reporting.page.writing import (
+    check_texts,
+    quote_comments,
+    write_evaluation_page,
+)
 from biasgate.tasks.reporting.publish import (
     RESULTS,
+    check_output,
     check_places,
     make_folder,
     summarise_evaluation,
@@ -44,6 +49,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
+from biasgate.tasks.tracking.prefect_pages import show_results
 
 
 @flow(
@@ -60,7 +66,9 @@ def evaluate(
     store: str,
     *,
     submission: bool = False,
+    with_texts: bool = False,
     outcome_of: list[str] | None = None,
+    overwrite: bool = False,
     yes: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
@@ -80,8 +88,8 @@ def evaluate(
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
 
-    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, and sends
-    notifications (also after a crash).
+    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, shows the results
+    on Prefect's pages, and sends notifications (also after a crash).
 
     Parameters
     ----------
@@ -93,9 +101,13 @@ def evaluate(
         Folder of frozen sets, scores and, by default, the MLflow store.
     submission : bool, default=False
         Also write the scores as a Kaggle submission.
+    with_texts : bool, default=False
+        Quote the comments that tell most in `output/report.html`, and nowhere else.
     outcome_of : list of str, optional
         Candidates whose outcome counts for the evaluation; default: those that the file
         names, or else all.
+    overwrite : bool, default=False
+        Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
 
@@ -108,8 +120,11 @@ def evaluate(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
+        check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
         sources, policy = evaluation.evaluation_sets, evaluation.policy
+        if with_texts:
+            check_texts(sources)
         frozen = [freeze_evaluation_set(source, workplace) for source in sources]
         for source, rows in zip(sources, frozen, strict=True):
             check_policy(policy, source, rows)
@@ -120,7 +135,7 @@ def evaluate(
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
-            evaluation_run(evaluation, scores[: len(candidates)], key, workplace) as run,
+            evaluation_run(config, evaluation, scores[: len(candidates)], key, workplace) as run,
         ):
             work = str(folder)
             measured = [
@@ -149,6 +164,9 @@ def evaluate(
             )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
+        show_results(summary, output, run)
+        if with_texts:
+            quote_comments(summary, output, frozen)
         notify_people(evaluation.notifications, summary)
         return conclude(summary)
 

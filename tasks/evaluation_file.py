@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -64,6 +64,13 @@ class EvaluationFile(Settings):
     """
 
     secret_keys = frozenset({"notifications"})
+    lists: ClassVar[Mapping[str, str]] = {
+        "evaluation_sets": "sets, as in [{name: comments, source: table, path: comments.csv}]",
+        "candidates": "models, as in [{name: mine, kind: scores, path: scores.csv}]",
+        "analyses": "analyses, as in [intersections]",
+        "outcome_of": "names of candidates",
+        "power_mean_groups": "identities, as in [gay, muslim]",
+    }
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
@@ -175,6 +182,14 @@ class EvaluationFile(Settings):
                     f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
                 )
                 raise ValueError(msg)
+            for source in self.evaluation_sets:
+                lacks = analysis.objection(source) if analysis.is_for(source.name) else None
+                if lacks is not None:
+                    msg = (
+                        f"analysis {analysis.kind}: evaluation set {source.name!r} must have "
+                        f"{lacks}. Remove the analysis, or name suitable sets with `sets`"
+                    )
+                    raise ValueError(msg)
 
 
 class Evaluation(EvaluationFile):

@@ -74,7 +74,7 @@ def prefect_services(tmp_path_factory):
         "MLFLOW_DISABLE_TELEMETRY": "true",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--no-ui"]
+    command += ["--port", str(port)]
     log = home / "server.log"
     with log.open("wb") as stream:
         server = subprocess.Popen(
@@ -85,6 +85,15 @@ def prefect_services(tmp_path_factory):
             yield environment
         finally:
             stop(server)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser, one for all tests of pages."""
+    from support.browser import launched  # noqa: PLC0415
+
+    with launched() as found:
+        yield found
 
 
 def stop(process):

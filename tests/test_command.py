@@ -105,7 +105,7 @@ def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     report = json.loads((folder / "report.json").read_text())
     submission = pd.read_csv(folder / "submission.csv")
     assert result.exit_code == 3  # the default policy blocks it
-    assert "Blocked toxic_bert" in said(result)
+    assert "Blocked: toxic_bert" in said(result)
     assert report["schema_version"] == 1
     assert report["candidate"]["name"] == "toxic_bert"
     bias = report["bias"]
@@ -154,7 +154,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "report.html",
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
-    assert "Passed file" in said(result)
+    assert "Passed: file" in said(result)
 
 
 def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):
@@ -185,7 +185,7 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
     arguments = ["nightly", config, "--output", tmp_path / "out", "--fail-when-blocked"]
     result = biasgate(*arguments)
     assert result.exit_code == 3, said(result)
-    assert "Blocked file" in said(result)
+    assert "Blocked: file" in said(result)
     with get_client(sync_client=True) as client:
         [newest] = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1, offset=1)
     assert (newest.state.type.value, newest.state.name) == ("FAILED", "Blocked")
@@ -194,11 +194,11 @@ def test_a_blocked_night_is_reported_as_before_where_prefect_shows_it_as_failed(
 @pytest.mark.parametrize(
     ("rule", "code", "word"),
     [
-        ("{metric: auc, scope: overall, floor: 1.0}", 3, "Blocked file"),
+        ("{metric: auc, scope: overall, floor: 1.0}", 3, "Blocked: file"),
         (
             "{metric: auc, scope: overall, floor: 0.1, min_positives: 9999}",
             4,
-            "Not enough evidence file",
+            "Not enough evidence: file",
         ),
     ],
 )
@@ -222,7 +222,8 @@ def test_a_policy_that_only_reports_does_not_say_that_a_blocked_candidate_passed
     config = evaluation(more="policy: own.yaml")
     result = biasgate("evaluate", config, "--output", tmp_path / "out")
     assert result.exit_code == 0
-    assert "Reported only file. The verdict is: blocked." in said(result)
+    assert result.stdout.startswith("Reported only: file\n")
+    assert "The verdict is: blocked." in said(result)
     assert "passed" not in said(result).lower()
 
 
@@ -261,7 +262,7 @@ def test_the_candidate_that_is_named_decides_the_exit_code(biasgate, two, tmp_pa
     options = "--output", tmp_path / "out", "--candidate", "file"
     result = biasgate("evaluate", two(), *options)
     assert result.exit_code == 0, said(result)
-    assert "Blocked bad." in said(result)
+    assert "Blocked: bad " in said(result)
     assert failures(tmp_path / "out") == 0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome_of"] == ["file"]
 

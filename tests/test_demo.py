@@ -32,7 +32,8 @@ def test_planted_bias_is_blocked_for_the_planted_identities_alone(shown):
     outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
     assert outcomes == {"biased_labels": "fail", "balanced_labels": "pass"}
     assert demo.unexpected(summary, 0.8) is None
-    assert "Passed balanced_labels. models:/toxicity_demo/2 is champion now" in result.output
+    assert "Passed: balanced_labels" in result.output
+    assert "models:/toxicity_demo/2 is champion now" in result.output
     assert "bpsn_auc of gay is" in result.output
     assert "What to do next" in result.output
     assert "report.html  (in any browser)" in result.output

@@ -1,12 +1,15 @@
 """The steps of the GitHub action, run by bash as a runner does, with a stand-in command."""
 
+import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from support.published import publish
 
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / ".github/actions/biasgate/action.yml").read_text("utf-8"))
@@ -22,10 +25,7 @@ def run_action(tmp_path):
     def run_action(code):
         command = tmp_path / "bin" / "biasgate"
         command.parent.mkdir()
-        command.write_text(
-            '#!/bin/sh\nprintf "%s\\n" "$@" > arguments\nmkdir -p out/set/c\n'
-            f'echo "# Model card" > out/set/c/model_card.md\nexit {code}\n'
-        )
+        command.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > arguments\nexit {code}\n')
         command.chmod(0o755)
         written = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
         environment = os.environ | {name: str(path) for name, path in written.items()}
@@ -58,14 +58,102 @@ def bash(script, environment, folder):
     ],
 )
 def test_the_job_fails_as_the_command_exits_but_only_after_the_upload(
-    run_action, tmp_path, code, exits, words
+    run_action, code, exits, words
 ):
     evaluated, judged = run_action(code)
     assert evaluated.returncode == 0
     assert judged.returncode == exits
     assert words in judged.stdout
     assert ("::error" in judged.stdout) == (exits != 0)
-    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "# Model card\n"
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Run the steps that tell people; return the summary, and what `gh` was called with."""
+
+    def told(outcome, *, comments="[]", fails=False):
+        publish(tmp_path / "out", candidates={"one": {}})
+        (tmp_path / "comments.json").write_text(comments)
+        gh = tmp_path / "bin" / "gh"
+        gh.parent.mkdir(exist_ok=True)
+        gh.write_text(GH.format(python=sys.executable, fails=fails))
+        gh.chmod(0o755)
+        ours = Path(sys.executable).parent
+        environment = os.environ | {
+            "PATH": f"{gh.parent}:{ours}:{os.environ['PATH']}",
+            "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            "OUTPUT": str(tmp_path / "out"),
+            "OUTCOME": outcome,
+            "ARTIFACT": "biasgate",
+            "LINK": "https://example.org/runs/1",
+            "REPOSITORY": "team/models",
+            "NUMBER": "7",
+            "MARK": "<!-- biasgate: biasgate -->",
+        }
+        for name in ("Summarise", "Comment on the pull request"):
+            done = bash(STEPS[name]["run"], environment, tmp_path)
+            assert done.returncode == 0, done.stderr
+        calls = tmp_path / "calls.txt"
+        return (tmp_path / "summary.md").read_text(), calls.read_text(), done.stdout
+
+    return told
+
+
+# It lists the comments that are kept in a file, chosen as the real one would by the filter.
+GH = """#!{python}
+import json, os, sys
+with open("calls.txt", "a") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\\n")
+if {fails}:
+    sys.exit(1)
+if "--jq" in sys.argv:
+    chosen = sys.argv[sys.argv.index("--jq") + 1]
+    assert 'user.type == "Bot"' in chosen and "startswith(env.MARK)" in chosen
+    for one in json.load(open("comments.json")):
+        if one["user"] == "Bot" and one["body"].startswith(os.environ["MARK"]):
+            print(one["id"])
+"""
+
+
+def test_the_summary_says_who_and_how_much_and_links_to_the_run(told):
+    summary, calls, _ = told("block")
+    assert summary.startswith("<!-- biasgate: biasgate -->\n")
+    assert "### biasgate: Blocked" in summary
+    assert "negative&#95;aeg of gay is" in summary
+    assert "(https://example.org/runs/1)" in summary
+    assert "--method POST repos/team/models/issues/7/comments -F body=@" in calls
+
+
+def test_the_next_comment_replaces_the_one_of_the_bot_and_of_nobody_else(told):
+    mark = "<!-- biasgate: biasgate -->"
+    comments = [
+        {"id": 1, "user": "User", "body": mark},
+        {"id": 2, "user": "Bot", "body": "<!-- biasgate: other -->"},
+        {"id": 3, "user": "Bot", "body": f"{mark}\\nBlocked"},
+    ]
+    _, calls, _ = told("block", comments=json.dumps(comments))
+    assert "--method PATCH repos/team/models/issues/comments/3 -F body=@" in calls
+    assert "POST" not in calls
+
+
+@pytest.mark.parametrize(("outcome", "words"), [("input", "are wrong"), ("error", "was judged")])
+def test_where_nothing_was_judged_the_summary_says_so(told, outcome, words):
+    summary, _, _ = told(outcome)
+    assert words in summary
+    assert "| candidate |" not in summary
+
+
+def test_a_token_that_may_not_comment_is_a_warning_alone(told):
+    assert "::warning" in told("block", fails=True)[2]
+
+
+def test_actions_of_others_are_pinned_to_commits():
+    used = [one["uses"] for one in STEPS.values() if "uses" in one]
+    used += [one["uses"] for one in WORKFLOW["jobs"]["gate"]["steps"] if "uses" in one]
+    others = [one for one in used if not one.startswith("./")]
+    assert others
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", one) for one in others)
 
 
 def test_inputs_reach_the_command_as_they_are(run_action, tmp_path):
@@ -82,7 +170,7 @@ def test_a_step_that_never_ran_is_a_crash(tmp_path):
 
 def test_no_script_has_an_expression_in_it_that_a_value_could_break_out_of():
     scripts = [one["run"] for one in STEPS.values() if "run" in one]
-    assert len(scripts) == 3
+    assert len(scripts) == 5
     assert not [one for one in scripts if "${{" in one]
 
 
@@ -96,7 +184,7 @@ def test_results_are_uploaded_whatever_the_verdict_and_the_store_is_not():
 def test_every_input_and_variable_that_is_used_is_declared():
     used = set(re.findall(r"inputs\.([a-z]+)", str(ACTION["runs"])))
     assert used == set(ACTION["inputs"])
-    for step in (STEPS["Install biasgate"], STEPS["Evaluate"], STEPS["Verdict"]):
+    for step in (one for one in STEPS.values() if "run" in one):
         needed = set(re.findall(r"\$([A-Z]+)\b", step["run"]))
         assert needed <= set(step["env"])
 

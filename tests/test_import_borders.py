@@ -5,8 +5,9 @@ bias_metrics <- tasks <- flows <- deployments <- biasgate
 `bias_metrics` may use numpy and the parts of the standard library that do not reach outside. A few
 of its files import one more library when a user asks for it, through `optional(...)`;
 tests/bias_metrics/test_optional.py shows that nothing else imports it. Prefect is used in flows and
-deployments, and in `tasks` only by `common/prefect_task.py`. MLflow is used only by
-`tasks/mlflow_server` and by its plugin, `tasks/tracking/mlflow_plugin.py`. The rooms are imported
+deployments, and in `tasks` only by `common/prefect_task.py` and `common/prefect_artifacts.py`.
+MLflow is used only by `tasks/mlflow_server` and by its plugin, `tasks/tracking/mlflow_plugin.py`.
+The rooms are imported
 as `biasgate.tasks`, `biasgate.flows` and `biasgate.deployments`, so that an installed biasgate owns
 no common name. An import inside a function, under `TYPE_CHECKING` or by name
 (`importlib.import_module("mlflow")`) counts like any other.
@@ -31,7 +32,12 @@ ON_REQUEST = {
     "pandas": ("bias_metrics/_core/tables.py", "bias_metrics/kaggle.py"),
     "polars": ("bias_metrics/_core/tables.py",),
 }
-PREFECT_AT_HOME = ("flows/", "deployments/", "tasks/common/prefect_task.py")
+PREFECT_AT_HOME = (
+    "flows/",
+    "deployments/",
+    "tasks/common/prefect_task.py",
+    "tasks/common/prefect_artifacts.py",
+)
 MLFLOW_AT_HOME = ("tasks/mlflow_server/", "tasks/tracking/mlflow_plugin.py")
 FILES = sorted(
     file.relative_to(ROOT).as_posix() for room in ROOMS for file in (ROOT / room).rglob("*.py")

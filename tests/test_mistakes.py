@@ -7,6 +7,7 @@ import socket
 
 import pytest
 from support.evaluations import COMMENT, N, change, evaluate, frame, run, write_inputs
+from support.published import publish
 
 from biasgate import cli
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -102,6 +103,27 @@ WRONG_FILES = {
         "text: text\n    cluster: text\n    population: these_rows",
         "a model is promoted only if another required set is a sample",
     ),
+    "a number of rows for pool_nights": ("text: text", "pool_nights: 3000", "write {rows: 3000}"),
+    "an analysis that is no list": (
+        "policy: own.yaml",
+        "policy: own.yaml\nanalyses: intersections",
+        "analyses: must be a list of analyses, as in [intersections]; got 'intersections'.",
+    ),
+    "label noise without raters": (
+        "policy: own.yaml",
+        "policy: own.yaml\nanalyses: [label_noise]",
+        "'rows' must have the number of raters of each comment; name it with `raters`.",
+    ),
+    "label noise with weights": (
+        "candidates:",
+        "    raters: id\n    weight: id\nanalyses: [label_noise]\ncandidates:",
+        "'rows' must have no weights; it has `weight`.",
+    ),
+    "any analysis with sampling weights": (
+        "candidates:",
+        "    weight: id\nanalyses: [intersections]\ncandidates:",
+        "analysis intersections: evaluation set 'rows' must have no sampling weights;",
+    ),
     "a word for a section": ("own.yaml", "[own.yaml]", "policy: must be text"),
 }
 MODEL = """\
@@ -116,6 +138,15 @@ def test_a_missing_evaluation_file_is_refused_with_a_similar_one(begun):
     code, said = run("evaluate", "fille.yaml", "--output", "out")
     assert "fille.yaml does not exist. Did you mean 'file.yaml'?" in said
     assert (code, begun) == (2, [])
+
+
+def test_results_of_another_evaluation_are_not_overwritten_unasked(home, begun):
+    publish(home / "out", candidates={"one": {}})
+    before = (home / "out/summary.json").read_bytes()
+    code, said = evaluate()
+    assert "out must be new, or have results of evaluation 'mistakes'; it has those" in said
+    assert (code, begun) == (2, [])
+    assert (home / "out/summary.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", list(WRONG_FILES))

@@ -3,25 +3,18 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
-from pathlib import Path
 
-import httpx
 import psutil
 import pytest
+from support.browser import links_of, mlflow_page, started_ui
 
 playwright = pytest.importorskip("playwright.sync_api")
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 BIASGATE = [sys.executable, "-m", "biasgate"]
-ERROR = re.compile("something went wrong|not found|failed to load", re.IGNORECASE)
 BIASED, BALANCED = "biased_labels on templates", "balanced_labels on templates"
 
 
@@ -37,54 +30,20 @@ def demo(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(demo):
-    """Address of the list of runs, as `biasgate ui` printed it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = demo / "ui.log"
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with log.open("wb") as stream:
-        server = subprocess.Popen(
-            [*BIASGATE, "ui", "--store", str(demo / "store"), "--port", str(port)],
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=demo,
-        )
-    try:
-        _wait_for_health(f"http://127.0.0.1:{port}/health", server, log)
-        yield re.search(r"demo: (http://127\.0\.0\.1:\S+)", log.read_text())[1]
+    """Address of the list of runs."""
+    with started_ui(demo / "store") as (server, printed):
+        view = links_of(printed, "demo")["candidates"]
+        yield view.partition("&viewStateShareKey")[0]
         listening = {one.laddr.ip for one in _listeners(server)}
         assert listening == {"127.0.0.1"}
         helpers = psutil.Process(server.pid).children(recursive=True)
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
     assert not [one for one in helpers if one.is_running()]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} is missing")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(browser, tmp_path, request):
-    """A fresh page; what it shows at the end is kept as a picture."""
-    context = browser.new_context(viewport={"width": 1600, "height": 1000})
-    page = context.new_page()
-    page.set_default_timeout(60_000)
-    yield page
-    page.screenshot(path=tmp_path / f"{request.node.name}.png")
-    assert (
-        page.get_by_text(re.compile("something went wrong|not found", re.IGNORECASE)).count() == 0
-    )
-    context.close()
+    with mlflow_page(browser, tmp_path / f"{request.node.name}.png") as page:
+        yield page
 
 
 def test_the_list_of_runs_unfolds_and_two_candidates_are_compared(page, pages):
@@ -184,14 +143,3 @@ def _listeners(server):
         for one in process.net_connections()
         if one.status == psutil.CONN_LISTEN
     ]
-
-
-def _wait_for_health(url, server, log):
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            if httpx.get(url, timeout=5, trust_env=False).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.5)
-    pytest.fail(f"MLflow did not become healthy: {log.read_text()[-2000:]}")

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from bias_metrics.metrics import SUBGROUP_METRICS
-from biasgate.tables import print_table
+from biasgate.tables import print_table, title_of
 
 NAMES = [
     "asian", "atheist", "bisexual", "black", "buddhist", "christian", "female", "heterosexual",
@@ -51,12 +51,14 @@ def printed(width, *, unmet=True):
     return out.file.getvalue()
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 118, 200])
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 118, 200])
 def test_every_name_and_value_is_whole_at_every_width(width):
     text = printed(width)
     assert max(map(len, text.splitlines())) <= width
+    lines = text.splitlines()
     for name in NAMES:
-        assert text.split().count(name) == 1
+        named = [one for one in lines if one.split()[:1] == [name] or f"│ {name} " in one]
+        assert len(named) == 1
     assert text.count("0.783") == 24 * 3 - 1 + 3
     assert text.count("-0.123 !") + text.count("-0.123 ±.008 !") == 20
     assert "…" not in text
@@ -84,3 +86,23 @@ def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identi
     lines = printed(80).splitlines()
     at = lines.index("muslim  12,345 rows, 2,345 positive")
     assert lines[at + 1].split()[0] == "0.783"
+
+
+def test_the_first_line_says_how_many_rows_have_identity_labels():
+    found = report()
+    found["bias"]["overall"]["labelled"] = {"positive": 300, "negative": 700}
+    said = "397,283 rows, 45,000 positive; identities are known of and counted on 1,000 rows, 300 "
+    assert said in title_of(found, {"results": []})
+
+
+def test_the_first_line_says_that_rows_are_of_several_nights():
+    verdict = {"results": [], "nights": {"number": 3}}
+    assert "397,283 rows of 3 nights, 45,000 positive" in title_of(report(), verdict)
+
+
+def test_names_of_identities_are_no_markup():
+    found = report()
+    found["bias"]["subgroups"] = {"[red]a[/red]": found["bias"]["subgroups"]["asian"]}
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    print_table(out, found, {"results": []}, {})
+    assert "│ [red]a[/red] " in out.file.getvalue()

@@ -1,13 +1,15 @@
 """Rows that come in clusters: how far each cluster moves one AUC, and what its rows are worth.
 
 An AUC compares two classes of rows. The influence of a cluster is the sum of its rows'
-influences, and the variance is the sum over clusters of their squares. Three things differ from
+influences, and the variance is the sum over clusters of their squares. Five things differ from
 independent rows:
 
 - What counts is the number of clusters that hold rows of a *compared* class, of the class with
   fewer: toxic mentions from 5 of 200 threads are 5 pieces of evidence.
 - A few large clusters determine an AUC. Student's degrees of freedom are those of the effective
   number of clusters, (sum of n)^2 / (sum of n^2), less 1.
+- So do a few clusters with extreme scores. Where the fourth moments of the influences say that
+  the standard error has fewer degrees of freedom still, we take those.
 - A large cluster pulls the mean towards itself, so its own deviation is too small. It is divided
   by sqrt(1 - its share of the class), which is exact for clusters of one row.
 
@@ -33,9 +35,12 @@ from bias_metrics._core.covariance import Deviations
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
 from bias_metrics._core.intervals import effective_number
 from bias_metrics._core.placements import Floats, inner, squares_of
+from bias_metrics._core.ranks import SortedClasses
+from bias_metrics._core.same_cluster import Rows, SameCluster, SamePairs
 from bias_metrics._core.weighted import unshrunk
 from bias_metrics.metrics import PAIRS
 
+NEGLIGIBLE = 0.05
 Codes = npt.NDArray[np.intp]
 Both = tuple[Floats, Floats]
 
@@ -57,6 +62,8 @@ class ClusterSums:
         have weights, the effective number of these.
     alone : bool, default=False
         Whether each row is a cluster of its own: weighted rows without clusters.
+    same : SamePairs, optional
+        The pairs of one cluster, if the number is one AUC.
     """
 
     each: Floats
@@ -64,6 +71,7 @@ class ClusterSums:
     effective: float
     least: tuple[float, float]
     alone: bool = False
+    same: SamePairs | None = None
 
     @property
     def n_clusters(self) -> int:
@@ -82,17 +90,22 @@ class ClusterSums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        return squares_of([self.each])[1] if self.alone else max(self.effective - 1, 1.0)
+        freedom = squares_of([self.each])[1]
+        return freedom if self.alone else max(min(self.effective - 1, freedom), 1.0)
+
+    def across(self, auc: float) -> float:
+        """Return the AUC of pairs from different clusters, given that of all pairs."""
+        return auc if self.same is None else self.same.removed_from(auc)
 
     def times(self, weight: float) -> ClusterSums:
         """Return the influences on `weight` times the number."""
-        return replace(self, each=weight * self.each)
+        return replace(self, each=weight * self.each, same=None)
 
     def plus(self, other: ClusterSums) -> ClusterSums:
         """Return the influences on the sum of two numbers, with the evidence of the weaker."""
         fewer = min(self.clusters, other.clusters, key=min)
         each, effective = self.each + other.each, min(self.effective, other.effective)
-        return replace(self, each=each, clusters=fewer, effective=effective)
+        return replace(self, each=each, clusters=fewer, effective=effective, same=None)
 
     def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
         """Return how many independent rows two classes of clustered rows are worth.
@@ -120,16 +133,21 @@ class Clustering:
         By class (True for the positives): the cluster of each row, in score order.
     n : int
         Number of clusters.
-    overall : Comparison
-        What the overall AUC compares.
+    everyone : SortedClasses
+        The scores.
     alone : bool
         Whether each row is a cluster of its own.
     """
 
     codes: Mapping[bool, Codes]
     n: int
-    overall: Comparison
+    everyone: SortedClasses
     alone: bool
+
+    @property
+    def overall(self) -> Comparison:
+        """What the overall AUC compares."""
+        return overall_comparison(self.everyone)
 
     @classmethod
     def of(cls, ranked: RankedRows, codes: Codes | None) -> Clustering:
@@ -141,7 +159,7 @@ class Clustering:
             in_order[label] = np.empty(rows.size, dtype=np.intp)
             in_order[label][ranked.position[rows]] = codes[rows]
         n = int(codes.max(initial=-1)) + 1
-        return cls(in_order, n, overall_comparison(ranked.everyone), alone)
+        return cls(in_order, n, ranked.everyone, alone)
 
     @cached_property
     def _rows(self) -> dict[bool, Floats]:
@@ -166,8 +184,10 @@ class Clustering:
             excluded = self._codes_of(members.excluded, positive=y_positive)
             y_sums -= self._count(excluded, found.of_excluded())
             y_rows = y_rows - self._count(excluded)
-        found_sums = _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
-        return replace(found_sums, alone=self.alone)
+        rows = y_rows, x_rows
+        found_sums = _sums((y_sums, x_sums), rows, flip=comparison.flip)
+        same = self._same_pairs(metric, comparison, members, rows, found_sums.std_error)
+        return replace(found_sums, alone=self.alone, same=same)
 
     def _weighted_sums(
         self, metric: str, comparison: Comparison, members: Members | None
@@ -182,9 +202,44 @@ class Clustering:
         known = list(zip((in_y, in_x), pair.weights, pair.deviations, strict=True))
         y_sums, x_sums = (self._count(codes, weight * of) for codes, weight, of in known)
         y_rows, x_rows = (self._count(codes, weight) for codes, weight, _ in known)
-        found = _sums((y_sums, x_sums), (y_rows, x_rows), flip=comparison.flip)
-        y_worth, x_worth = map(effective_number, (y_rows, x_rows))
-        return replace(found, least=(y_worth, x_worth), alone=self.alone)
+        rows = y_rows, x_rows
+        found = _sums((y_sums, x_sums), rows, flip=comparison.flip)
+        y_worth, x_worth = map(effective_number, rows)
+        same = self._same_pairs(metric, comparison, members, rows, found.std_error)
+        return replace(found, least=(y_worth, x_worth), alone=self.alone, same=same)
+
+    def _same_pairs(
+        self,
+        metric: str,
+        comparison: Comparison,
+        members: Members | None,
+        rows: Both,
+        std_error: float,
+    ) -> SamePairs | None:
+        """Return the pairs of one cluster, given the rows, or weight, of y and x in each.
+
+        None if they are too few to move the AUC by more than `NEGLIGIBLE` standard errors.
+        """
+        pairs, n = inner(*rows), float(rows[0].sum()) * float(rows[1].sum())
+        if self.alone or not NEGLIGIBLE * std_error * n < pairs < n:
+            return None
+        x_positive, y_positive = CLASSES[metric]
+        if members is None:
+            wins = self._same_cluster.wins(Rows(x_positive), Rows(y_positive))
+        else:
+            x = Rows(x_positive, members.of_class(positive=x_positive).position)
+            removed = members if PAIRS[metric].inside else members.excluded
+            alike = removed is members and x_positive == y_positive
+            y = x if alike else Rows(y_positive, removed.of_class(positive=y_positive).position)
+            wins = self._same_cluster.wins(x, y)
+            if not PAIRS[metric].inside:
+                wins = self._same_cluster.wins(x, Rows(y_positive)) - wins
+        auc = wins / pairs
+        return SamePairs(pairs / n, 1 - auc if comparison.flip else auc)
+
+    @cached_property
+    def _same_cluster(self) -> SameCluster:
+        return SameCluster(self.codes, self.everyone)
 
     def _codes_of(self, members: Members | None, *, positive: bool) -> Codes:
         codes = self.codes[positive]

@@ -183,8 +183,9 @@ class ClusteredReport:
             return found
         sizes = sums.worth(comparison.sizes, cell.std_error)
         z = quantile(self._confidence, sums.freedom)
-        low, high = auc_interval(cell.value + centre, sums.std_error, *sizes, z, clustered=True)
-        return replace(found, low=low - centre, high=high - centre)
+        auc = cell.value + centre
+        low, high = auc_interval(sums.across(auc), sums.std_error, *sizes, z, clustered=True)
+        return replace(found, low=min(low, auc) - centre, high=max(high, auc) - centre)
 
 
 def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:

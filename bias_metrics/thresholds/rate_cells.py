@@ -20,7 +20,7 @@ from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, two_sided_p
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.thresholds.rate_sides import Floats, Side
+from bias_metrics.thresholds.rate_sides import Floats, Side, few_clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Gap:
         wider = math.hypot(self._clustered(self._influence(model)), allowance / z)
         found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
         if n_clusters < MIN_CLUSTERS:
-            return replace(found, low=None, high=None, reason=_few(n_clusters))
+            return replace(found, low=None, high=None, reason=few_clusters(n_clusters))
         reach = wider * quantile(self.confidence, self._freedom)
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(found, low=max(low, -1.0), high=min(high, 1.0))
@@ -99,7 +99,7 @@ class Gap:
         n_clusters = self.n_clusters
         if n_clusters < MIN_CLUSTERS:
             error = self._clustered(self._influence(0) - self._influence(1))
-            found = Difference(a.value, b.value, less(a, b), error, reason=_few(n_clusters))
+            found = Difference(a.value, b.value, less(a, b), error, reason=few_clusters(n_clusters))
         else:
             found = self._paired(*(replace(one, std_error=one.row_std_error) for one in (a, b)))
         return replace(found, n_clusters=n_clusters)
@@ -177,7 +177,3 @@ class Gap:
         n_clusters = self.n_clusters
         inflation = n_clusters / max(n_clusters - 1, 1)
         return math.sqrt(inflation * float(influence @ influence))
-
-
-def _few(n_clusters: int) -> str:
-    return f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.intervals import effective_number
+from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
+from bias_metrics._core.proportions import wilson_interval
+from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import Class, Rate
 
 Rows = npt.NDArray[np.intp]
@@ -70,6 +73,25 @@ class Side:
         share = self.share(model)
         return (self.events_by_cluster[model] - share * self.rows_by_cluster) / self.n
 
+    def measure(self, model: int, confidence: float) -> MetricValue:
+        """Return the share with its interval, for a threshold that is given.
+
+        The interval is Wilson's. With clusters it reaches at least as far as the clustered error
+        requires, and there is none from fewer clusters than `MIN_CLUSTERS`.
+        """
+        if not self.n:
+            return undefined("no rows")
+        share = self.share(model)
+        low, high = wilson_interval(share, self.n, quantile(confidence))
+        if self.rows_by_cluster is not None:
+            n_clusters, influence = self.n_clusters, self.influence(model)
+            if n_clusters < MIN_CLUSTERS:
+                return MetricValue(share, few_clusters(n_clusters), n_clusters=n_clusters)
+            error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
+            reach = error * quantile(confidence, self.freedom)
+            low, high = min(low, share - reach), max(high, share + reach)
+        return MetricValue(share, low=max(low, 0.0), high=min(high, 1.0))
+
     @property
     def n_clusters(self) -> int:
         """Number of clusters that the rows fall into."""
@@ -81,6 +103,11 @@ class Side:
         """Degrees of freedom: the effective number of clusters less 1."""
         assert self.rows_by_cluster is not None  # noqa: S101
         return max(effective_number(self.rows_by_cluster) - 1, 1.0)
+
+
+def few_clusters(n_clusters: int) -> str:
+    """Return the reason why there is no interval."""
+    return f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
 
 
 @dataclass(frozen=True, eq=False)

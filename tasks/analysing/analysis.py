@@ -123,6 +123,15 @@ class Analysis(Settings):
         """Whether the analysis applies to this set."""
         return self.sets is None or evaluation_set in self.sets
 
+    def objection(self, source: SourceSettings) -> str | None:
+        """Return what the options of a set lack for this analysis; None if they lack nothing.
+
+        It is asked before any work, so that only what no file can change belongs here.
+        """
+        if getattr(source, "weight", None) is not None and source.weight_kind == "probability":
+            return "no sampling weights; it has `weight`"
+        return None
+
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set that cannot be analysed, before anything is trained or scored."""
 

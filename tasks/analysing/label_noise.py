@@ -31,6 +31,18 @@ class LabelNoiseAnalysis(Analysis):
     draws: Annotated[int, Field(ge=2, le=1000)] = 20
     seed: Annotated[int, Field(ge=0)] = 0
 
+    def objection(self, source: SourceSettings) -> str | None:
+        """Return which option is missing or too many."""
+        if getattr(source, "weight", None) is not None:
+            return "no weights; it has `weight`"
+        if not getattr(source, "raters", True):  # a source of a plugin may have no such option
+            return "the number of raters of each comment; name it with `raters`"
+        if source.prediction_powered:
+            return "`prediction_powered: false`; the numbers of its report are of other rows"
+        if source.label_threshold >= 1:
+            return f"a `label_threshold` below 1; it is {source.label_threshold:g}"
+        return super().objection(source)
+
     def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
         """Refuse a set without numbers of raters, or whose report is not of its plain labels."""
         if RATERS not in frozen.columns:
@@ -73,12 +85,18 @@ def sentences_of(found: LabelNoise) -> list[str]:
         f"By the label of one rater chosen at random: {_both(found.expected.numbers)}. By the "
         f"majority of all raters, as far as a model can tell: {_both(found.consensus.numbers)}."
     )
-    return [f"{told}.", _of_raters(found), read, *_fit(found)]
+    fits, fit = _fit(found)
+    return [f"{told}.", _of_raters(found, fits=fits), read, *fit]
 
 
-def _of_raters(found: LabelNoise) -> str:
-    """Say how much of each interval comes from raters."""
+def _of_raters(found: LabelNoise, *, fits: bool) -> str:
+    """Say how much of each interval comes from raters, if the model of their votes fits."""
     numbers = found.panel.numbers
+    if not fits:
+        return (
+            "How much of each interval comes from raters is not said: the model of their votes "
+            "does not fit these labels (see below)."
+        )
     if numbers[OVERALL].rater_share.value is None:
         reason = numbers[OVERALL].rater_share.reason
         return f"How much of each interval comes from raters is unknown: {reason}."
@@ -99,8 +117,11 @@ def _of_raters(found: LabelNoise) -> str:
     return f"{told}."
 
 
-def _fit(found: LabelNoise) -> list[str]:
-    """Compare panels drawn from the model with the real ones, by overall AUC and final score."""
+def _fit(found: LabelNoise) -> tuple[bool, list[str]]:
+    """Compare panels drawn from the model with the real ones, by overall AUC and final score.
+
+    Return whether they agree, and the numbers in words.
+    """
     told, fits = [], True
     for key, name in ((OVERALL, "an overall AUC"), (FINAL, "a final score")):
         drawn, real = found.redrawn[key[1]].value, found.panel[key].value
@@ -109,9 +130,10 @@ def _fit(found: LabelNoise) -> list[str]:
         told.append(f"{name} of {drawn:.3f}, the real ones {real.value:.3f}")
         fits = fits and abs(drawn - real.value) <= real.std_error
     if not told:
-        return []
+        return True, []
     text = f"New panels drawn from that model have {'; and '.join(told)}"
-    return [f"{text}." if fits else f"{text}: it does not fit well, so do not rely on its numbers."]
+    end = "." if fits else ": it does not fit well, so do not rely on its numbers."
+    return fits, [f"{text}{end}"]
 
 
 def _both(numbers: dict[Key, RatedValue]) -> str:

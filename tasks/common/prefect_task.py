@@ -1,4 +1,4 @@
-"""The only module of `tasks` that imports Prefect: the project-wide `task`.
+"""The project-wide `task`. Only this module of `tasks` and `prefect_artifacts` import Prefect.
 
 Every step is created with it, so that all steps have the same retries and Prefect caches none:
 results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache, update_wrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
-from uuid import UUID
 
 from biasgate.tasks.common.errors import (
     AnalysisError,
@@ -236,13 +235,6 @@ def asking_for(resources: Mapping[str, float]) -> Iterator[None]:
         yield
 
 
-def publish_markdown(key: str, markdown: str, description: str) -> None:
-    """Publish Markdown as a Prefect artifact; keys have lower case letters, digits and `-`."""
-    from prefect.artifacts import create_markdown_artifact  # noqa: PLC0415
-
-    create_markdown_artifact(key=key, markdown=markdown, description=description)
-
-
 def is_in_run() -> bool:
     """Whether this is called in a flow run or task run, to which artifacts can belong."""
     if "prefect" not in sys.modules:
@@ -250,33 +242,6 @@ def is_in_run() -> bool:
     from prefect.context import FlowRunContext, TaskRunContext  # noqa: PLC0415
 
     return FlowRunContext.get() is not None or TaskRunContext.get() is not None
-
-
-class ProgressArtifact:
-    """A progress artifact of the running task; created at the first update.
-
-    Parameters
-    ----------
-    key : str
-        Its key in Prefect: lower case letters, digits and `-`.
-    """
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-        self._id: UUID | None = None
-
-    def tell(self, percent: float, description: str) -> None:
-        """Publish how much is done."""
-        from prefect.artifacts import (  # noqa: PLC0415
-            create_progress_artifact,
-            update_progress_artifact,
-        )
-
-        if self._id is None:
-            made: Any = create_progress_artifact(percent, self._key, description)
-            self._id = made
-        else:
-            update_progress_artifact(self._id, percent, description)
 
 
 def notify_by_block(name: str, body: str, subject: str) -> None:

@@ -18,6 +18,7 @@ from biasgate.tasks.common.progress_artifact import Reporter
 _lock = threading.Lock()
 _bars: list[Progress] = []
 _users = 0
+_NOTHING = ""  # the unit of a task that counts nothing
 
 
 class Advance(Protocol):
@@ -59,6 +60,25 @@ def progress(
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that something is being done, and since when.
+
+    Parameters
+    ----------
+    what : str
+        What is being done, as in "verifying".
+    """
+    with _bar(what, None, _NOTHING):
+        yield
+
+
+def show_cursor() -> None:
+    """Show the cursor of a terminal again, before a process ends while a bar is drawn."""
+    if _users and sys.__stderr__ is not None and sys.__stderr__.isatty():
+        sys.__stderr__.write("\x1b[?25h\n")
+
+
+@contextmanager
 def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield _silent
@@ -73,6 +93,8 @@ def _bar(what: str, total: float | None, unit: str) -> Iterator[Advance]:
         yield advance
     finally:
         bars.stop_task(task)
+        if unit == _NOTHING:
+            bars.remove_task(task)
         _leave()
 
 
@@ -84,8 +106,9 @@ def _join() -> Progress:
     global _users  # noqa: PLW0603 - one display per process
     with _lock:
         if not _users:
-            columns = TextColumn("{task.description}"), BarColumn(), _Done(), TimeRemainingColumn()
-            _bars[:] = [Progress(*columns, console=Console(stderr=True))]
+            columns = TextColumn("{task.description}"), BarColumn(), _Done(), _Remaining()
+            # Standard output may be a file: what is printed there is no part of the display.
+            _bars[:] = [Progress(*columns, console=Console(stderr=True), redirect_stdout=False)]
             _bars[0].start()
         _users += 1
         return _bars[0]
@@ -104,7 +127,16 @@ class _Done(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         unit = str(task.fields["unit"])
+        if unit == _NOTHING:
+            return Text(f"{task.elapsed or 0:.0f} s")
         scale, unit = (1e6, "MB") if unit == "bytes" else (1.0, unit)
         speed = task.finished_speed or task.speed
         rate = "" if speed is None else f", {speed / scale:,.0f} {unit}/s"
         return Text(f"{task.completed / scale:,.0f} {unit}{rate}")
+
+
+class _Remaining(TimeRemainingColumn):
+    """The time left, where that can be known."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.fields["unit"] == _NOTHING else super().render(task)

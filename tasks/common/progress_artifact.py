@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from contextvars import copy_context
 from datetime import timedelta
 from typing import Self
 
-from biasgate.tasks.common.prefect_task import ProgressArtifact, is_in_run
+from biasgate.tasks.common.prefect_artifacts import ProgressArtifact, artifact_key
+from biasgate.tasks.common.prefect_task import is_in_run
 
 # Between two updates; the last one waits for the server no longer than this either.
 INTERVAL_S = 3.0
@@ -72,7 +72,7 @@ class Reporter:
         )
 
     def _publish(self) -> None:
-        artifact = ProgressArtifact(re.sub(r"[^a-z0-9]+", "-", self._what.lower()).strip("-"))
+        artifact = ProgressArtifact(artifact_key(self._what))
         has_ended = self._ended.wait(INTERVAL_S)
         if has_ended and not self._always:
             return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
@@ -39,10 +40,13 @@ class Settings(BaseModel):
     ----------
     secret_keys : frozenset of str
         Keys in which `${NAME}` is not replaced, and whose values errors never show.
+    lists : mapping of str to str
+        By key: what a list holds, for the error about something else.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     secret_keys: ClassVar[frozenset[str]] = frozenset()
+    lists: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @model_validator(mode="wrap")
     @classmethod

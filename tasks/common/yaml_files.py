@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ def read_settings(path: Path, kind: type[SettingsType]) -> SettingsType:
     try:
         return kind.model_validate(expanded, context={"folder": path.resolve().parent})
     except ValidationError as error:
-        msg = _told(path, content, error, kind.secret_keys)
+        msg = _told(path, content, error, kind)
     # Without a cause: Pydantic's error shows the values.
     raise InputError(msg) from None
 
@@ -89,18 +90,17 @@ def _yaml_place(error: yaml.YAMLError, text: str) -> str:
     return place
 
 
-def _told(
-    path: Path, content: dict[str, Any], error: ValidationError, secret_keys: frozenset[str]
-) -> str:
+def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: type[Settings]) -> str:
     errors = error.errors(include_url=False)
     # Where a value may be a word or a list, report the error of the list.
     to_tell = [
         one for one in errors if not any("literal[" in str(part) for part in one["loc"][-1:])
     ]
     lines = [
-        f"  {_key(one['loc'], content)}: {_rule(one, secret=one['loc'][0] in secret_keys)}"
+        f"  {_key(one['loc'], content)}: "
+        f"{_rule(one, secret=one['loc'][0] in kind.secret_keys, lists=kind.lists)}"
         if one["loc"]
-        else f"  (the whole file): {_rule(one, secret=False)}"
+        else f"  (the whole file): {_rule(one, secret=False, lists={})}"
         for one in to_tell or errors
     ]
     return "\n".join([f"file {path} has {len(lines)} wrong value(s):", *lines])
@@ -117,10 +117,13 @@ def _key(place: tuple[int | str, ...], content: Any) -> str:
     return ".".join(keys)
 
 
-def _rule(error: ErrorDetails, *, secret: bool) -> str:
+def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str:
     """State the rule, what was given, and what may have been meant."""
     kind, context, given = error["type"], error.get("ctx", {}), error["input"]
     rule = _RULES.get(kind, error["msg"].removeprefix("Value error, "))
+    if kind in {"list_type", "tuple_type"}:
+        holds = next((lists[one] for one in map(str, error["loc"][::-1]) if one in lists), None)
+        rule = rule if holds is None else f"{rule} of {holds}"
     if kind in {UNKNOWN_KEY, "missing"} or secret:
         return rule
     if kind == "union_tag_not_found":

@@ -37,6 +37,14 @@ class PoolNights(Settings):
 
     rows: Annotated[int, Field(ge=1)]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_number(cls, value: Any) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            msg = f"must be keys and values: write {{rows: {value}}}"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic turns it into an error with a place
+        return value
+
 
 class SourceSettings(Settings):
     """One evaluation set of a configuration; each source adds its own options.

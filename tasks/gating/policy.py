@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
@@ -178,6 +179,13 @@ class Policy(Settings):
     waivers : list of WaiverSettings
         Missing evidence that does not block.
     """
+
+    lists: ClassVar[Mapping[str, str]] = {
+        "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
+        "waivers": "waivers, each with `rule`, `group`, `reason`, `decided_by` and `expires`",
+        "roll_up": "identities, as in `roll_up: {religion: [christian, muslim]}`",
+        "scope": "identities, as in [gay, muslim]",
+    }
 
     version: Literal[1]
     name: Name

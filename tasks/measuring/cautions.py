@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from bias_metrics import BiasReport
 from biasgate.tasks.records import Choices, Missing
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -11,6 +14,9 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
 _TOLD = 20
+# Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
+_ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
+_FEW_WRONG = 0.01
 
 
 def cautions(
@@ -47,6 +53,7 @@ def cautions(
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_empty_identities(bias),
+        warn_of_full_identities(bias),
         warn_of_weights(choices),
         tell_of_terms(bias, choices),
     ]
@@ -122,6 +129,42 @@ def warn_of_empty_identities(report: BiasReport) -> str | None:
     """Name the identities that no measured row mentions."""
     empty = [name for name, bias in report.subgroups.items() if bias.n == 0]
     return f"no measured row mentions {_listed(empty)}." if empty else None
+
+
+def warn_of_full_identities(report: BiasReport) -> str | None:
+    """Name the identities that every measured row mentions: nothing is left to compare with."""
+    labelled = report.overall.labelled
+    n_rows = report.overall.n if labelled is None else sum(labelled.values())
+    full = [name for name, bias in report.subgroups.items() if bias.n == n_rows]
+    if not full or not n_rows:
+        return None
+    columns = "columns that hold" if len(full) > 1 else "a column that holds"
+    return (
+        f"every measured row mentions {_listed(full)}, so that there is nothing to compare with, "
+        f"and metrics are undefined. Is it {columns} only 1s?"
+    )
+
+
+def warn_of_other_fractions(
+    labels: npt.NDArray[np.float64], raters: npt.NDArray[np.float64]
+) -> str | None:
+    """Warn of labels that are no fraction of the raters, as if these were other raters.
+
+    Parameters
+    ----------
+    labels, raters : float arrays of shape (n,)
+        Label and number of raters of each row.
+    """
+    votes, off = labels * raters, _ROUNDED * raters + _ROUNDING
+    wrong = (np.abs(votes - np.round(votes)) > off) & (off < _UNKNOWN)
+    n_wrong = int(np.count_nonzero(wrong))
+    if n_wrong <= _FEW_WRONG * labels.size:
+        return None
+    row = int(np.flatnonzero(wrong)[0])
+    return (
+        f"{n_wrong:,} of {labels.size:,} labels are no fraction of their `raters`, such as "
+        f"{labels[row]:g} of {raters[row]:g} raters: do the two columns belong together?"
+    )
 
 
 def warn_of_weights(choices: Choices) -> str | None:

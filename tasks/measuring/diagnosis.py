@@ -123,7 +123,10 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         },
         "thresholds": thresholds,
         "look_first": look_first(
-            bias_record(bias), subgroups, clustered=layout.clusters() is not None
+            bias_record(bias),
+            subgroups,
+            clustered=layout.clusters() is not None,
+            labelled_alone=bool(record["choices"].get("prediction_powered")),
         ),
     }
 
@@ -162,6 +165,7 @@ def look_first(
     *,
     clustered: bool = False,
     diagnosed: bool = True,
+    labelled_alone: bool = False,
 ) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
@@ -175,6 +179,8 @@ def look_first(
         Whether rows belong to clusters, which the diagnoses do not take into account.
     diagnosed : bool, default=True
         Whether there are diagnoses.
+    labelled_alone : bool, default=False
+        Whether the diagnoses are of the rows with human identity labels, and numbers of more.
 
     Returns
     -------
@@ -193,10 +199,12 @@ def look_first(
     first = min(clear or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
     found = diagnoses[first]
-    number = f"{metric} {value:.3f}"
+    number = f"{metric} {value:.3f}{_interval(metric_cells(bias['subgroups'][first])[metric])}"
     told = f"The lowest AUC is {number} of {first}."
     if diagnosed:
-        told = f"No identity shows a clear pattern of bias; the lowest AUC is {number} of {first}."
+        of = " in the rows with human identity labels alone" if labelled_alone else ""
+        told = f"No identity shows a clear pattern of bias{of}; the lowest AUC is {number} of "
+        told += f"{first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
         told = f"Look first at {first} ({number}{named})."
@@ -208,6 +216,11 @@ def look_first(
     if clustered:
         told += " (This treats rows as independent, which rows of one cluster are not.)"
     return {"subgroup": first, "metric": metric, "sentence": told}
+
+
+def _interval(cell: Cell) -> str:
+    low, high = cell.get("low"), cell.get("high")
+    return "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
 
 
 def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:

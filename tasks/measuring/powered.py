@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +129,23 @@ def refuse_selected_rows(
 
 
 def _told(name: str, error: ValueError) -> str:
-    text = str(error).replace(
-        "measure the labelled rows alone with `evaluate_bias`", "remove `prediction_powered`"
-    )
+    text = str(error)
+    for of_library, of_user in _WORDS:
+        text = re.sub(of_library, of_user, text)
     return f"evaluation set {name!r} is `prediction_powered`, and {text}"
+
+
+# What the library calls its arguments, in the words of an evaluation file.
+_WORDS = (
+    ("measure the labelled rows alone with `evaluate_bias`", "remove `prediction_powered`"),
+    (
+        "`labelled` must be a random sample",
+        "rows with a value in every column of `identities` must be a random sample",
+    ),
+    (
+        "`labelled` must be true of some rows; got none of",
+        "some rows must have a value in every column of `identities`; got none of",
+    ),
+    (r"a mean of `matched\['(.*?)'\]` of", r"a share of rows with a term of \1 of"),
+    ("a mean of `y_score` of", "a mean score of"),
+)

@@ -1,6 +1,7 @@
 """Calls to MLflow's tracking server: runs.
 
-Their files are in `run_files`, the registry in `versions`; `model_folders` reads and writes models.
+Their files are in `run_files`, the models of experiments in `logged_models`, the registry in
+`versions`; `model_folders` reads and writes models.
 
 Everything uses `MlflowClient` with explicit run ids: the fluent API's active run belongs to one
 thread. A run is searched by its key before it is created, so that tasks can be retried.
@@ -20,10 +21,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
+from biasgate.tasks.mlflow_server.logged_models import Judged, LoggedModels
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.mlflow_server.new_store import make_database
 from biasgate.tasks.mlflow_server.plain_database import LOCAL, require_plain_file
-from biasgate.tasks.mlflow_server.run_files import RunFiles
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 _REQUEST = "biasgate.request"  # one call that creates a run
@@ -32,7 +33,14 @@ PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"  # Markdown that the run page shows
 _METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
 _PARAM_LENGTH = 6000
-_DIGEST_LENGTH = 36
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment: its id and its tags."""
+
+    experiment_id: str
+    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Gateway(RunFiles):
+class Gateway(LoggedModels):
     """A tracking server and registry.
 
     Attributes
@@ -127,10 +135,10 @@ class Gateway(RunFiles):
                 raise
             return str(found.experiment_id)
 
-    def experiments(self) -> dict[str, str]:
-        """Return the ids of the experiments that have runs, by name, newest first."""
+    def experiments(self) -> dict[str, Experiment]:
+        """Return the experiments that have runs, by name, newest first."""
         return {
-            one.name: str(one.experiment_id)
+            one.name: Experiment(str(one.experiment_id), dict(one.tags))
             for one in self.client.search_experiments()
             if self.client.search_runs([one.experiment_id], max_results=1)
         }
@@ -138,6 +146,18 @@ class Gateway(RunFiles):
     def experiment_of(self, run_id: str) -> str:
         """Return the id of the experiment that a run belongs to."""
         return str(self.client.get_run(run_id).info.experiment_id)
+
+    def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags on an experiment."""
+        for key, value in tags.items():
+            self.client.set_experiment_tag(experiment_id, key, value)
+
+    def metric_keys_below(self, parent: str) -> set[str]:
+        """Return the keys of the metrics that the runs below a run have."""
+        found = self.client.search_runs(
+            [self.experiment_of(parent)], f"tags.`{PARENT}` = '{parent}'"
+        )
+        return {key for one in found for key in one.data.metrics}
 
     def run(
         self,
@@ -199,12 +219,19 @@ class Gateway(RunFiles):
         metrics: Mapping[str, float] | None = None,
         tags: Mapping[str, str] | None = None,
         step: int = 0,
+        judged: Judged | None = None,
     ) -> None:
-        """Log parameters, metrics (at a step) and tags, in batches that servers accept."""
+        """Log parameters, metrics (at a step) and tags, in batches that servers accept.
+
+        With `judged`, the metrics are those of a model on a set, too.
+        """
         from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
 
         now = _now()
-        values = [Metric(key, value, now, step) for key, value in (metrics or {}).items()]
+        of_model = {} if judged is None else {**vars(judged), "run_id": run_id}
+        values = [
+            Metric(key, value, now, step, **of_model) for key, value in (metrics or {}).items()
+        ]
         for start in range(0, len(values), _METRICS_A_BATCH):
             self.client.log_batch(run_id, metrics=values[start : start + _METRICS_A_BATCH])
         known = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in (params or {}).items()]
@@ -213,21 +240,28 @@ class Gateway(RunFiles):
         if tags:
             self.client.log_batch(run_id, tags=[RunTag(k, str(v)) for k, v in tags.items()])
 
-    def log_dataset(
-        self, run_id: str, *, name: str, digest: str, source: str, profile: str
-    ) -> None:
-        """Log the evaluation set as the run's dataset input, with a shortened digest."""
-        from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
+    def log_inputs(self, run_id: str, judged: Judged, *, source: str, profile: str) -> None:
+        """Log the evaluation set and the model as the run's inputs."""
+        from mlflow.entities import (  # noqa: PLC0415
+            Dataset,
+            DatasetInput,
+            InputTag,
+            LoggedModelInput,
+        )
 
         dataset = Dataset(
-            name=name,
-            digest=digest[:_DIGEST_LENGTH],
+            name=judged.dataset_name,
+            digest=judged.dataset_digest,
             source_type="local",
             source=source,
             profile=profile,
         )
         tag = InputTag("mlflow.data.context", "evaluation")
-        self.client.log_inputs(run_id, datasets=[DatasetInput(dataset, [tag])])
+        self.client.log_inputs(
+            run_id,
+            datasets=[DatasetInput(dataset, [tag])],
+            models=[LoggedModelInput(judged.model_id)],
+        )
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """End a run: FINISHED, FAILED or KILLED."""

@@ -52,8 +52,13 @@ class Rates(TypedDict):
 
 
 class GroupRates(Rates):
-    """The error rates of an identity; each gap has its value and the ends of its interval."""
+    """The error rates of an identity, each with the ends of its interval.
 
+    Each gap has its value and the ends of its interval. Those of rates take the threshold as given.
+    """
+
+    false_positive_rate_ends: list[list[float | None]]
+    false_negative_rate_ends: list[list[float | None]]
     fpr_gap: list[list[float | None]]
     fnr_gap: list[list[float | None]]
 

@@ -1,17 +1,19 @@
-"""The figures of a report: a heatmap of metrics by identity, and score distributions."""
+"""The figures of a report: metrics by identity, differences, and score distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from bias_metrics import plot
+from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.records import Report, Subgroup
+from biasgate.tasks.records import Report, Subgroup, Verdict
 
 # Most identities in a figure: if there are more, the worst.
 ROWS, PANELS = 60, 30
@@ -70,6 +72,50 @@ def draw_figures(report: Report, layout: Layout, folder: str) -> None:
     score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
     if figure := reliability_panels(report):
         figure.savefig(Path(folder) / "reliability.png", dpi=110)
+
+
+def interval_panels(report: Report, verdict: Verdict) -> Figure:
+    """Draw the three AUCs of each identity with intervals and the policy's floor."""
+    found = report["bias"]["subgroups"]
+    shown, left_out = shown_identities(found, ROWS)
+    cells = {"subgroups": {name: found[name] for name in shown}}
+    figure = Figure(figsize=(16, 1.5 + 0.26 * max(len(shown), 1)), layout="constrained")
+    panels = figure.subplots(1, len(AUCS))
+    for axes, metric in zip(panels, AUCS, strict=True):
+        plot.intervals(cells, metric, floor=floor_of(verdict, metric), ax=axes)
+    figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
+    return figure
+
+
+def floor_of(verdict: Verdict, metric: str) -> float | None:
+    """Return the floor of a metric; None if identities have different ones, or none has one."""
+    limits = {
+        one["limit"]
+        for one in verdict["results"]
+        if one["metric"] == metric and one["kind"] == "floor" and one["group"] is not None
+    }
+    return limits.pop() if len(limits) == 1 else None
+
+
+def difference_heatmap(report: Report, compared: Mapping[str, Any], champion: str) -> Figure:
+    """Draw the differences from the champion by identity; only the worst of many identities."""
+    names, left_out = shown_identities(report["bias"]["subgroups"], ROWS)
+    cells = {name: compared["subgroups"][name] for name in names}
+    return plot.comparison(
+        {**compared, "subgroups": cells}, first=_title(report), second=f"{champion}{left_out}"
+    )
+
+
+def draw_judged(
+    report: Report, verdict: Verdict, compared: Mapping[str, Any] | None, folder: Path
+) -> None:
+    """Write `intervals.png` and, if there was a champion, `difference.png`."""
+    interval_panels(report, verdict).savefig(folder / "intervals.png", dpi=100)
+    champion = verdict["champion"]
+    if compared is not None and champion is not None:
+        name = champion.get("model", champion["name"]).removeprefix("models:/")
+        figure = difference_heatmap(report, compared, f"champion {name}")
+        figure.savefig(folder / "difference.png", dpi=110)
 
 
 def _title(report: Report) -> str:

@@ -28,7 +28,8 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
-from biasgate.tasks.reporting.report import analysis_sentences, nights_sentences
+from biasgate.tasks.reporting.headline import analysis_sentences, nights_sentences
+from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 
@@ -52,7 +53,7 @@ class About(Settings):
     Attributes
     ----------
     details, intended_use, out_of_scope, ethical_considerations, contact : str, optional
-        Sections of the card, in Markdown.
+        Sections of the card, in Markdown. HTML in them is shown as text.
     """
 
     details: str | None = None
@@ -83,9 +84,9 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     sections = {
         f"Model card: {candidate['name']}": _details(candidate, about),
         "Intended use": [
-            about.intended_use or MISSING.format("intended_use"),
+            _said(about, "intended_use"),
             "",
-            f"Out of scope: {about.out_of_scope or MISSING.format('out_of_scope')}",
+            f"Out of scope: {_said(about, 'out_of_scope')}",
         ],
         "Verdict": list(_verdict(verdict, promote)),
         "Factors": list(_factors(report["bias"])),
@@ -93,9 +94,7 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
         **_analyses(report),
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
         "Evaluation data": list(_data(report["evaluation_set"])),
-        "Ethical considerations": [
-            about.ethical_considerations or MISSING.format("ethical_considerations")
-        ],
+        "Ethical considerations": [_said(about, "ethical_considerations")],
         "Caveats": [f"- {one}" for one in (*_caveats(report), *report.get("warnings", []))],
     }
     parts = []
@@ -106,7 +105,7 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
 
 def _analyses(report: Report) -> dict[str, list[str]]:
     """Return the section of further analyses, if there are any."""
-    lines = [f"- {_cell(sentence)}" for sentence in analysis_sentences(report)]
+    lines = [f"- {as_text(sentence)}" for sentence in analysis_sentences(report)]
     return {"Further analyses": lines} if lines else {}
 
 
@@ -119,14 +118,20 @@ def _caveats(report: Report) -> list[str]:
 def _details(candidate: ModelRecord, about: About) -> list[str]:
     lines = [f"- {key}: `{_code(candidate[key])}`" for key in ("model", "kind") if key in candidate]
     lines.append(f"- digest of all that decides its scores: `{candidate['digest']}`")
-    lines.append(f"- contact: {about.contact or MISSING.format('contact')}")
-    return [about.details or MISSING.format("details"), "", *lines]
+    lines.append(f"- contact: {' '.join(_said(about, 'contact').split())}")
+    return [_said(about, "details"), "", *lines]
+
+
+def _said(about: About, key: str) -> str:
+    """Return what the owner says, in Markdown without HTML."""
+    found: str | None = getattr(about, key)
+    return MISSING.format(key) if found is None else without_html(found)
 
 
 def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     policy = verdict["policy"]
     word = WORDS[verdict["outcome"]].text
-    yield f"**{word}** by policy `{policy['name']}`, on {verdict['decided_on']}."
+    yield f"**{word}** by policy `{_code(policy['name'])}`, on {verdict['decided_on']}."
     champion = verdict.get("champion")
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
@@ -136,14 +141,14 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     for one in unmet[:_LINES]:
         waived = f" Waived by {one['waived_by']}." if one["waived_by"] else ""
         warns = " (only warns)" if one["action"] == "warn" else ""
-        yield f"- {_cell(one['outcome'] + warns)}: {_cell(one['sentence'] + waived)}"
+        yield f"- {as_text(one['outcome'] + warns)}: {as_text(one['sentence'] + waived)}"
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
     if not unmet:
         yield "All checks passed."
     yield ""
     yield f"What replaces a champion: `promote: {promote}`."
-    yield f"Objective: {_cell(_objective(verdict))}."
+    yield f"Objective: {as_text(_objective(verdict))}."
 
 
 def _objective(verdict: Verdict) -> str:
@@ -157,7 +162,7 @@ def _objective(verdict: Verdict) -> str:
 
 def _factors(bias: Bias) -> Iterator[str]:
     known = list(bias["subgroups"])
-    names = ", ".join(_cell(name) for name in known[:_LINES]) or "none"
+    names = ", ".join(as_text(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
     yield f"Identities that comments mention: {names}{more}."
     others = "mention none of them" if bias["background"] == "no_identity" else "do not mention it"
@@ -174,8 +179,8 @@ def _metrics(bias: Bias) -> Iterator[str]:
     shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
     for name in shown:
         cells = subgroups[name]
-        numbers = " | ".join(_number(metric_cells(cells)[one]) for one in SUBGROUP_METRICS)
-        yield f"| {_cell(name)} | {cells['n']} | {cells['n_positive']} | {numbers} |"
+        numbers = [_number(metric_cells(cells)[one]) for one in SUBGROUP_METRICS]
+        yield table_row([as_text(name), str(cells["n"]), str(cells["n_positive"]), *numbers])
     if len(shown) < len(subgroups):
         yield ""
         yield (
@@ -196,7 +201,7 @@ def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
         if one["outcome"] == "insufficient" and one["group"]:
             found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
     for name, reasons in list(found.items())[:_LINES]:
-        yield f"- {_cell(name)}: {_cell('; '.join(dict.fromkeys(reasons)))}"
+        yield f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
     if len(found) > _LINES:
         yield f"- and {len(found) - _LINES:,} more in `verdict.json`"
     if not found:
@@ -204,11 +209,11 @@ def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
 
 
 def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
-    yield f"- set: {_cell(evaluation_set['name'])}"
+    yield f"- set: {as_text(evaluation_set['name'])}"
     yield f"- digest: `{evaluation_set['digest']}`"
     for key, value in evaluation_set["choices"].items():
         if key != "source" and value is not None:
-            yield f"- {key}: {_cell(str(value))}"
+            yield f"- {key}: {as_text(str(value))}"
 
 
 def _number(cell: Cell) -> str:
@@ -216,13 +221,6 @@ def _number(cell: Cell) -> str:
         return "-"
     interval = f" [{cell['low']:.3f}, {cell['high']:.3f}]" if cell.get("low") is not None else ""
     return f"{cell['value']:.3f}{interval}"
-
-
-def _cell(text: str) -> str:
-    r"""Return text escaped for Markdown: no HTML, no cell borders, no line breaks."""
-    for one in ("\\", "|", "<", "`", "*", "["):
-        text = text.replace(one, f"\\{one}")
-    return " ".join(text.split())
 
 
 def _code(text: str) -> str:

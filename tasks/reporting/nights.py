@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from biasgate.tasks.common.files import require_writable
-from biasgate.tasks.common.prefect_task import publish_markdown, say, task
+from biasgate.tasks.common.prefect_artifacts import artifact_key, publish_markdown
+from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import Summary
+from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.report import summary_markdown
 
 
@@ -55,6 +56,10 @@ def removed_if_empty(folder: str) -> Iterator[None]:
 
 @task(name="show summary")
 def show_summary(summary: Summary) -> None:
-    """Publish the summary as a Markdown artifact; a retry adds a newer version."""
-    key = re.sub(r"[^a-z0-9]+", "-", f"biasgate {summary['evaluation']}".lower()).strip("-")
-    publish_markdown(key, summary_markdown(summary), summary["evaluation"])
+    """Publish the summary as a Markdown artifact; a retry adds a newer version.
+
+    The run of `evaluate` below has artifacts of its own.
+    """
+    name = summary["evaluation"]
+    key = artifact_key("biasgate", "nightly", name)
+    publish_markdown(key, summary_markdown(summary), as_text(name))

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from bias_metrics.gate.decide import worst
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records import Decided, Summary
+from biasgate.tasks.records import Decided, LoggedVerdict, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
+from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 RESULTS = "results"
+_SUMMARIES = TypeAdapter(Summary)
 
 
 def make_folder(*parts: str) -> str:
@@ -32,6 +40,75 @@ def check_places(output: str, store: str) -> None:
     require_writable(Path(store).absolute(), "store")
 
 
+@task(name="check output")
+def check_output(output: str, evaluation: str, *, overwrite: bool) -> None:
+    """Refuse, before any work, to replace the results of another evaluation. Only reads."""
+    require_own_output(Path(output), evaluation, overwrite=overwrite)
+
+
+def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> None:
+    """Refuse a folder with the results of another evaluation.
+
+    Parameters
+    ----------
+    output : Path
+        May be missing.
+    evaluation : str
+        Name of the evaluation that would write there.
+    overwrite : bool
+        Whether the results of another one may be replaced.
+
+    Raises
+    ------
+    InputError
+        If they may not, with the other's name.
+    """
+    try:
+        former = _former(output)
+    except InputError as error:
+        if overwrite:
+            return
+        msg = f"{error} Name another `--output`, or replace what is there with `--overwrite`."
+        raise InputError(msg) from error
+    if former is None or former["evaluation"] == evaluation or overwrite:
+        return
+    msg = (
+        f"`--output` {output} must be new, or have results of evaluation {evaluation!r}; it has "
+        f"those of {printable(former['evaluation'])!r}. Name another folder, or replace them with "
+        "`--overwrite`."
+    )
+    raise InputError(msg)
+
+
+def _former(output: Path) -> Summary | None:
+    """Return the summary in a folder of results, or None."""
+    path = output / SUMMARY
+    return check(read_json(path, str(path)), _SUMMARIES, str(path)) if path.exists() else None
+
+
+def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
+    """Remove the folders of candidates and sets that the summary names and the verdicts do not.
+
+    Nothing else in the folder is touched: it may have files of others.
+    """
+    try:
+        former = _former(output)
+    except InputError:
+        return
+    kept = {_place(output, one) for one in verdicts}
+    for one in former["verdicts"] if former is not None else []:
+        place = _place(output, one)
+        inside = place.resolve().parent.parent == output.resolve()
+        if inside and place not in kept and (place / REPORT).is_file():
+            shutil.rmtree(place)
+            with suppress(OSError):  # it has other candidates
+                place.parent.rmdir()
+
+
+def _place(output: Path, verdict: LoggedVerdict) -> Path:
+    return output / verdict["evaluation_set"]["name"] / verdict["candidate"]["name"]
+
+
 @task(name="summarise evaluation")
 def summarise_evaluation(
     decided: Decided,
@@ -45,7 +122,8 @@ def summarise_evaluation(
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
     The outcome of the evaluation is the worst of the candidates in `outcome_of` (default: all):
-    error, else blocked, else not enough evidence, else passed. Safe to retry.
+    error, else blocked, else not enough evidence, else passed. Folders of an evaluation that was
+    here before and that this one does not have are removed. Safe to retry.
     """
     decisions = decided.decisions
     counted = outcome_of or [one["candidate"] for one in decisions]
@@ -60,7 +138,8 @@ def summarise_evaluation(
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
     }
-    write_json(Path(output) / "summary.json", summary)
+    _remove_former(Path(output), decided.verdicts)
+    write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)
     return summary
 

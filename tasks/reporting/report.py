@@ -22,9 +22,9 @@ from bias_metrics.metrics import (
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.measuring.cautions import cautions
+from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
 from biasgate.tasks.records import (
     AnalysisRecord,
     Bias,
@@ -40,6 +40,8 @@ from biasgate.tasks.records import (
     error_rates,
     metric_cells,
 )
+from biasgate.tasks.reporting.headline import nights_sentences
+from biasgate.tasks.reporting.markdown import as_text, table_row
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
@@ -115,7 +117,10 @@ def build_report(
         "diagnosis": explained["diagnosis"],
         "thresholds": explained["thresholds"],
         "look_first": explained["look_first"],
-        "warnings": cautions(bias, choices, candidate, unmatched, missing),
+        "warnings": [
+            *cautions(bias, choices, candidate, unmatched, missing),
+            *_cautions_of_raters(evaluation_set),
+        ],
     }
     if missing is not None:
         report["missing"] = missing
@@ -126,9 +131,12 @@ def build_report(
     return report
 
 
-def analysis_sentences(report: Report) -> list[str]:
-    """Return the findings of further analyses, in words."""
-    return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
+def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
+    if RATERS not in evaluation_set.columns:
+        return []
+    labels, raters = (evaluation_set.column(one).to_numpy() for one in ("label", RATERS))
+    told = warn_of_other_fractions(labels, raters)
+    return [] if told is None else [told]
 
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
@@ -193,42 +201,25 @@ def metric_csv(report: Report) -> str:
 def as_cell(value: Any) -> Any:
     """Return text that a spreadsheet would run as a formula with `'` before it; others unchanged.
 
-    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is.
+    Numbers stay numbers, and an id such as `-5` or `-dQw4w9` stays as it is. Text that begins with
+    `'` gets a second one, so that whoever removes the first `'` of a cell has the exact text.
     """
-    is_formula = isinstance(value, str) and _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
-    return f"'{value}" if is_formula else value
+    if not isinstance(value, str):
+        return value
+    is_formula = _FORMULA.match(value) and not _HARMLESS.fullmatch(value)
+    return f"'{value}" if is_formula or value.startswith("'") else value
 
 
 def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
-    policy = verdict["policy"]["name"]
+    policy = as_text(verdict["policy"]["name"])
     n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
     count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
     lines = _listed(map(as_text, unmet))
     word = WORDS[verdict["outcome"]].text
     told = [f"**{word}** by policy {policy}: {count}", *nights_sentences(verdict)]
     return "\n\n".join([*told, "\n".join(lines)]).strip()
-
-
-def nights_sentences(verdict: Verdict) -> list[str]:
-    """Return which nights' rows a verdict pools; nothing if it is about a single set."""
-    if "nights" not in verdict:
-        return []
-    nights = verdict["nights"]
-    text = (
-        f"Night {nights['number']}: judged by the {nights['n_rows']:,} rows of all nights. The "
-        f"bounds hold at every night together ({nights['bound']}, tightest at "
-        f"{nights['planned_rows']:,} rows)."
-    )
-    return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
-
-
-def as_text(sentence: str) -> str:
-    """Return a sentence for Markdown in which names make no HTML, link or picture."""
-    for one in ("\\", "<", "[", "`"):
-        sentence = sentence.replace(one, f"\\{one}")
-    return sentence
 
 
 def summary_markdown(summary: Summary) -> str:
@@ -239,8 +230,8 @@ def summary_markdown(summary: Summary) -> str:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
         word = WORDS[verdict["outcome"]].text.lower()
-        lines.append(f"| {names[0]} | {names[1]} | {word} | {len(unmet)} |")
-        missed += _listed([f"{names[0]} on {names[1]}: {as_text(sentence)}" for sentence in unmet])
+        lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
+        missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
     decisions = [f"- {as_text(sentence)}" for sentence in summary["sentences"]]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
+from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import json_digest, locked
@@ -16,7 +17,9 @@ from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.mlflow_server.runs import NOTE
+from biasgate.tasks.mlflow_server.logged_models import Judged
+from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
+from biasgate.tasks.mlflow_server.source import source_tags
 from biasgate.tasks.records import (
     Bias,
     LoggedVerdict,
@@ -25,16 +28,14 @@ from biasgate.tasks.records import (
     Summary,
     Value,
     Verdict,
+    champion_of,
     metric_cells,
 )
-from biasgate.tasks.reporting.report import (
-    analysis_sentences,
-    as_text,
-    metric_table,
-    summary_markdown,
-    verdict_markdown,
-)
+from biasgate.tasks.reporting.report import metric_table
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.tracking.notes import candidate_note, evaluation_note
+from biasgate.tasks.tracking.pictures import FOLDER, SHOWN, write_grid_pictures
+from biasgate.tasks.tracking.prefect_pages import flow_run_link, flow_run_tags
 from biasgate.tasks.tracking.resume import (
     EVALUATION,
     TABLE,
@@ -42,11 +43,15 @@ from biasgate.tasks.tracking.resume import (
     run_key,
     settle_abandoned,
 )
+from biasgate.tasks.tracking.view import saved_views
+from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 # Most identities whose numbers become metrics of a run: if there are more, the worst. MLflow draws
 # a chart for each metric, and its pages fail at some thousands.
 LOGGED = 500
 LOGGED_TAG = "biasgate.metrics_of"
+# The numbers that MLflow's list of models shows, beside the worst ones and the checks.
+OF_MODEL = {"auc/overall", "final_score", *(f"power_mean/{name}" for name in FINAL_SCORE_PARTS)}
 
 
 def metric_keys(report: Numbers) -> dict[str, float]:
@@ -140,7 +145,7 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
 
 @task(name="open evaluation run")
 def open_evaluation_run(
-    evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
+    config: str, evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> EvaluationRun:
     """Find the parent run, or create it. Safe to retry.
 
@@ -159,16 +164,18 @@ def open_evaluation_run(
         "candidates": ", ".join(one.name for one in evaluation.candidates),
         "evaluation_sets": ", ".join(one.name for one in evaluation.evaluation_sets),
     }
-    gateway.log(run_id, params=params, tags={"biasgate.policy_digest": evaluation.policy.digest})
-    return EvaluationRun(run_id, workplace)
+    source = source_tags(Path(config))
+    tags = source | {"biasgate.policy_digest": evaluation.policy.digest} | flow_run_tags()
+    gateway.log(run_id, params=params, tags=tags)
+    return EvaluationRun(run_id, workplace, source)
 
 
 @contextmanager
 def evaluation_run(
-    evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
+    config: str, evaluation: Evaluation, scores: list[list[str]], key: str, workplace: Workplace
 ) -> Iterator[EvaluationRun]:
     """Yield the parent run; if the body fails, end it as FAILED."""
-    run = open_evaluation_run(evaluation, scores, key, workplace)
+    run = open_evaluation_run(config, evaluation, scores, key, workplace)
     with workplace.gateway.failing(run.run_id):
         yield run
 
@@ -180,56 +187,89 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
     Safe to retry: the run is found by its key, and logging again overwrites.
     """
     gateway, report = parent.workplace.gateway, measured.report
-    evaluation_set = report["evaluation_set"]
     names = measured.candidate.name, measured.source.name
     key, name = run_key(parent.run_id, *names), " on ".join(names)
     experiment_id = gateway.experiment_of(parent.run_id)
     run_id = gateway.run(experiment_id, key, name, parent=parent.run_id)
     with gateway.failing(run_id):
+        judged = _log_inputs(gateway, experiment_id, run_id, report)
         metrics, tags = logged_metrics(report)
+        of_model = headline_metrics(report, verdict)
+        of_model |= {key: value for key, value in metrics.items() if key in OF_MODEL}
+        others = {key: value for key, value in metrics.items() if key not in of_model}
+        gateway.log(run_id, metrics=of_model, judged=judged)
+        note = candidate_note(report, verdict, experiment_id, run_id)
         gateway.log(
             run_id,
             params=_params(report, verdict),
-            metrics=metrics,
-            tags=_tags(report, verdict) | tags,
-        )
-        gateway.log_dataset(
-            run_id,
-            name=evaluation_set["name"],
-            digest=evaluation_set["digest"],
-            source=str(evaluation_set["choices"]["source"].get("source")),
-            profile=f'{{"num_rows": {evaluation_set["choices"]["n_rows"]}}}',
+            metrics=others,
+            tags=_tags(report, verdict) | parent.source | tags | flow_run_tags() | {NOTE: note},
         )
         gateway.log_folder(run_id, Path(measured.folder))
         gateway.log_table(run_id, metric_table(report), TABLE)
+        _log_pictures(gateway, run_id, Path(measured.folder))
         gateway.finish(run_id)
     return {**verdict, "run_id": run_id}
 
 
+def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Report) -> Judged:
+    """Log set and candidate as the run's inputs; return them, for its metrics."""
+    candidate, evaluation_set = report["candidate"], report["evaluation_set"]
+    uri = candidate.get("model")
+    model_id = gateway.logged_model(
+        experiment_id,
+        json_digest([candidate["name"], uri or candidate["digest"]]),
+        candidate["name"],
+        kind=candidate["kind"],
+        tags={"biasgate.candidate_digest": candidate["digest"]},
+        version=gateway.resolve(uri) if uri else None,
+    )
+    judged = Judged.on(model_id, evaluation_set["name"], evaluation_set["digest"])
+    choices = evaluation_set["choices"]
+    gateway.log_inputs(
+        run_id,
+        judged,
+        source=str(choices["source"].get("source")),
+        profile=f'{{"num_rows": {choices["n_rows"]}}}',
+    )
+    return judged
+
+
+def _log_pictures(gateway: Gateway, run_id: str, results: Path) -> None:
+    """Log the pictures that MLflow shows side by side."""
+    with tempfile.TemporaryDirectory() as temporary:
+        if write_grid_pictures(results, Path(temporary)):
+            gateway.log_folder(run_id, Path(temporary), FOLDER)
+            gateway.log(run_id, tags=SHOWN)
+
+
 @task(name="close evaluation run")
 def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> None:
-    """Log outcome, summary and page in the parent run, and end it. Safe to retry."""
+    """Log outcome, summary and page in the parent run, and end it. Safe to retry.
+
+    The experiment's saved views show its candidates from then on.
+    """
     gateway, run_id = run.workplace.gateway, run.run_id
-    runs = [verdict["run_id"] for verdict in summary["verdicts"]]
-    link = f"[Compare the runs]({comparison_page(gateway.experiment_of(run_id), runs)})"
-    note = f"{link}\n\n{summary_markdown(summary)}"
+    experiment_id = gateway.experiment_of(run_id)
+    note = evaluation_note(summary, experiment_id, flow_run_link())
     gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
     gateway.log_file(run_id, Path(page))
+    keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
+    views = saved_views(run_id, best_run(summary), keys, now)
+    gateway.tag_experiment(experiment_id, views)
     gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
 
 
-def runs_page(experiment_id: str) -> str:
-    """Return the address of MLflow's list of runs, relative to its root.
-
-    Without `workflowType`, MLflow 3 shows its page for language models, which is empty.
-    """
-    return f"#/experiments/{experiment_id}/runs?workflowType=machine_learning"
-
-
-def comparison_page(experiment_id: str, run_ids: Sequence[str]) -> str:
-    """Return the address of MLflow's page that compares runs, relative to its root."""
-    runs = quote(json.dumps(list(run_ids), separators=(",", ":")))
-    return f"#/compare-runs?runs={runs}&experiments={quote(json.dumps([experiment_id]))}"
+def best_run(summary: Summary) -> str:
+    """Return the run of the champion if it is a candidate; else of the best verdict."""
+    best = max(
+        summary["verdicts"],
+        key=lambda one: (
+            champion_of(one) is not None and champion_of(one) == one["candidate"].get("model"),
+            WORST_FIRST.index(one["outcome"]),
+        ),
+    )
+    return best["run_id"]
 
 
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:
@@ -242,10 +282,7 @@ def _params(report: Report, verdict: Verdict) -> dict[str, object]:
 
 
 def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
-    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
-    return {
-        NOTE: "\n\n".join([verdict_markdown(verdict), *told]),
-        "biasgate.verdict": verdict["outcome"],
+    return headline_tags(report, verdict) | {
         "biasgate.candidate_digest": report["candidate"]["digest"],
         "biasgate.set_digest": report["evaluation_set"]["digest"],
         "biasgate.policy_digest": verdict["policy"]["digest"],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from biasgate.tasks.common.prefect_task import task
@@ -24,6 +24,7 @@ from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.promoting.ledger import CHAMPION, Ledger
 from biasgate.tasks.records import Decided, LoggedVerdict, Verdict
 from biasgate.tasks.store import Workplace
+from biasgate.tasks.tracking.pictures import FOLDER as PICTURES
 
 EVALUATION = "biasgate.evaluation"
 TABLE = "bias_metrics.json"  # shown on MLflow's page; not a result of its own
@@ -41,10 +42,13 @@ class EvaluationRun:
         Its id.
     workplace : Workplace
         The store and MLflow server of the run.
+    source : dict of str to str
+        Tags that name the evaluation file and its commit.
     """
 
     run_id: str
     workplace: Workplace
+    source: dict[str, str] = field(default_factory=dict)
 
 
 def settle_abandoned(gateway: Gateway, experiment_id: str, key: str, evaluation: str) -> None:
@@ -119,7 +123,8 @@ def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerd
     key = run_key(run, measured.candidate.name, measured.source.name)
     run_id = gateway.find_run(gateway.experiment_of(run), key)
     with gateway.run_files(str(run_id)) as logged:
-        shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(TABLE))
+        only_for_mlflow = shutil.ignore_patterns(TABLE, PICTURES)
+        shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=only_for_mlflow)
     verdict: Verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
     return {**verdict, "run_id": str(run_id)}
 

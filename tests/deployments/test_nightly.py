@@ -250,7 +250,7 @@ def assert_runs_on_schedule(deployment, process, log, environment):
     assert run.created_by.type == "SCHEDULE"
     assert (run.state.type.value, run.state.name) == ("COMPLETED", "Passed")
     [artifact] = artifacts
-    assert artifact.key == "biasgate-nightly"
+    assert artifact.key == "biasgate-nightly-nightly"
     assert "| scores | rows | passed | 0 |" in artifact.data
 
 

@@ -11,6 +11,7 @@ from support.html_page import read_page
 from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
+from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.reporting.page.page import evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
@@ -29,6 +30,7 @@ FILES = {
     "heatmap.png",
     "distributions.png",
     "reliability.png",
+    "intervals.png",
     "details.json",
     "report.html",
 }
@@ -129,15 +131,12 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
-    passed, _, look = notes["words on comments"].partition("\n\n")
+    _, passed, look = notes["words on comments"].split("\n\n")
     assert passed == "**Passed** by policy fair: all checks passed."
-    assert look == first.read("comments/words/report.json")["look_first"]["sentence"]
-    assert notes["shifted on comments"].startswith("**Blocked** by policy fair: ")
+    assert look == as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
+    assert "**Blocked** by policy fair: " in notes["shifted on comments"]
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
     assert "| shifted | comments | blocked | " in notes["evaluate small"]
-    link = notes["evaluate small"].splitlines()[0]
-    assert link.startswith("[Compare the runs](#/compare-runs?runs=")
-    assert all(first.run(f"{one} on comments").info.run_id in link for one in CANDIDATES)
 
 
 def test_the_evaluation_set_is_the_runs_dataset(first):
@@ -153,7 +152,7 @@ def test_the_evaluation_set_is_the_runs_dataset(first):
 def test_results_are_among_the_runs_artifacts(world, first):
     run = first.run("shifted on comments")
     listed = {one.path for one in world.gateway.client.list_artifacts(run.info.run_id)}
-    assert listed == FILES | {"bias_metrics.json"}
+    assert listed == FILES | {"bias_metrics.json", "images"}
 
 
 def test_the_page_of_the_evaluation_is_written_and_logged_with_its_run(world, first):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from support.evaluations import run
+from support.html_page import read_page
 
 from bias_metrics import prediction_powered_bias
 
@@ -93,6 +94,16 @@ def read(home, run_name, name):
     return json.loads((home[0] / run_name / "rows/file" / name).read_text("utf-8"))
 
 
+def test_the_first_line_and_the_headline_fit_the_numbers(home):
+    folder, *_ = home
+    report = json.loads((folder / "first/rows/file/report.json").read_text())
+    n = sum(report["bias"]["overall"]["labelled"].values())
+    text = run("show", folder / "first")[1]
+    assert f"3,000 rows, {report['bias']['overall']['n_positive']:,} positive; " in text
+    assert f"counted on {n:,} rows" in text
+    assert "in the rows with human identity labels alone; the lowest AUC is" in text
+
+
 def test_the_report_has_the_numbers_of_labels_and_terms(home):
     _, done, rows = home
     assert done["first"][0] == 0, done["first"][1]
@@ -153,3 +164,10 @@ def test_a_verdict_is_recomputed_from_its_evidence(home):
     code, told = home[1]["verify"]
     assert code == 0, told
     assert "gives the same one (pass)" in told
+
+
+def test_the_page_says_what_terms_add(home):
+    page = read_page((home[0] / "first" / "report.html").read_bytes())
+    rows = page.one("section", id="diagnosis").one("table").rows()
+    assert {row[0] for row in rows} == {"gay", "old"}
+    assert all(float(text) >= 1 for row in rows for text in row[1:6])

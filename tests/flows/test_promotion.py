@@ -213,7 +213,7 @@ def test_a_failure_in_mlflow_leaves_no_run_running(world, first, monkeypatch):
     def refuse(*_, **__):
         raise InputError("the server has no room")
 
-    monkeypatch.setattr(Gateway, "log_dataset", refuse)
+    monkeypatch.setattr(Gateway, "log_inputs", refuse)
     failed = world.evaluate("no_room")
     with pytest.raises(InputError, match="no room"):
         failed.state.result()
@@ -225,7 +225,7 @@ def test_a_failure_in_mlflow_leaves_no_run_running(world, first, monkeypatch):
 @pytest.mark.slow
 def test_a_connection_lost_while_logging_is_tried_again_in_the_same_run(world, first, monkeypatch):
     del first
-    log, calls = Gateway.log_dataset, []
+    log, calls = Gateway.log_inputs, []
 
     def log_at_second_try(*arguments, **options):
         calls.append(1)
@@ -233,7 +233,7 @@ def test_a_connection_lost_while_logging_is_tried_again_in_the_same_run(world, f
             raise ConnectionError("lost")
         log(*arguments, **options)
 
-    monkeypatch.setattr(Gateway, "log_dataset", log_at_second_try)
+    monkeypatch.setattr(Gateway, "log_inputs", log_at_second_try)
     result = world.evaluate("lost", candidates=[world.candidate])
     assert result.state.name == "Passed"
     assert len(calls) == 2

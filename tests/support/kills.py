@@ -139,7 +139,7 @@ POINTS: dict[str, Callable[[int], None]] = {
         Gateway, "run", like="evaluate killed"
     ),
     "tracking: a candidate's run is open": lambda _: after(Gateway, "run", like="counted on rows"),
-    "tracking: its numbers are logged": lambda _: before(Gateway, "log_dataset", 2),
+    "tracking: its numbers are logged": lambda _: before(Gateway, "log_inputs", 2),
     "tracking: its files are logged": lambda _: before(Gateway, "log_table", 2),
     "tracking: its run has ended": lambda _: after(Gateway, "finish", 3),
     "tracking: the champion has moved": lambda _: after(Gateway, "set_alias"),

@@ -18,7 +18,6 @@ from bias_metrics.metrics import threshold_metrics
 from bias_metrics.report.request import excluded_rows
 from bias_metrics.report.worst import worst_first
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_cells import Gap
 from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
@@ -40,7 +39,7 @@ from biasgate.tasks.records import (
 from biasgate.tasks.reporting.figures import PANELS
 
 FILE = "details.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BINS = 40
 # Thresholds to choose from: as many quantiles of the scores of each class.
 _QUANTILES = 20
@@ -194,8 +193,11 @@ def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves
     for name, metric, gap in rows.compare(decided):
         if metric not in RATE_OF_GAP:
             continue
-        subgroups[name][RATE_OF_GAP[metric]] = _shares(gap, len(thresholds))
-        subgroups[name][metric] = [_ends(gap.measure(one)) for one in range(len(thresholds))]
+        rate, at_each = RATE_OF_GAP[metric], range(len(thresholds))
+        rates = [_ends(gap.own.measure(one, CONFIDENCE)) for one in at_each]
+        subgroups[name][rate] = [value for value, _, _ in rates]
+        subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
+        subgroups[name][metric] = [_ends(gap.measure(one)) for one in at_each]
     overall: Rates = {
         "false_positive_rate": _flagged(decided, ~labels),
         "false_negative_rate": [
@@ -209,7 +211,7 @@ def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves
         "thresholds": thresholds,
         "named": named,
         "overall": overall,
-        "subgroups": subgroups,  # type: ignore[typeddict-item] # each has all four keys now
+        "subgroups": subgroups,  # type: ignore[typeddict-item] # each has all its keys now
     }
 
 
@@ -222,14 +224,8 @@ def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[fl
     return sorted({*map(float, kept), *chosen.values()})
 
 
-def _shares(gap: Gap, n: int) -> list[float | None]:
-    if not gap.own.n:
-        return [None] * n
-    return [round(gap.own.share(one), _DIGITS) for one in range(n)]
-
-
-def _ends(gap: MetricValue) -> list[float | None]:
-    ends = gap.value, gap.low, gap.high
+def _ends(found: MetricValue) -> list[float | None]:
+    ends = found.value, found.low, found.high
     return [None if one is None else round(one, _DIGITS) for one in ends]
 
 

@@ -19,6 +19,7 @@ class Gap:
     """A rate of an identity, and its distance from the rate of others in percentage points."""
 
     rate: str
+    rate_interval: str
     gap: str
     interval: str
     strip: Strip | None
@@ -94,7 +95,11 @@ def explore(curves: Curves) -> Explorer:
             "overall": [_thousandths(_of(overall, rate)) for rate in RATES],
             "rows": [
                 [
-                    [_thousandths(_of(one, rate)), *_columns(_of(one, gap))]
+                    [
+                        _thousandths(_of(one, rate)),
+                        *_columns(_of(one, f"{rate}_ends")),
+                        *_columns(_of(one, gap)),
+                    ]
                     for rate, gap in zip(RATES, GAPS, strict=True)
                 ]
                 for one in subgroups.values()
@@ -121,11 +126,16 @@ def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:
     value, low, high = _of(one, GAPS[side])[position]
     strip = None if value is None else draw_strip(axis, (value, low, high))
     shown = "" if low is None or high is None else f"[{points(low)}, {points(high)}]"
-    return Gap(percent(_of(one, RATES[side])[position]), points(value), shown, strip)
+    rate, ends = (_of(one, name)[position] for name in (RATES[side], f"{RATES[side]}_ends"))
+    return Gap(percent(rate), _between(*ends), points(value), shown, strip)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"[{percent(low)}, {percent(high)}]"
 
 
 def _columns(gaps: Sequence[Sequence[float | None]]) -> list[list[int | None]]:
-    """Return the values, the lower and the upper ends of gaps at all thresholds."""
+    """Return values and ends at all thresholds by column."""
     return [_thousandths(column) for column in zip(*gaps, strict=True)]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import word_of
@@ -12,6 +13,7 @@ from biasgate.tasks.records import Choices, Details, Report, Summary, Verdict
 from biasgate.tasks.reporting.page.grids import Grid, shown_rows, side_by_side
 from biasgate.tasks.reporting.page.numbers import count
 from biasgate.tasks.reporting.page.parts import Part, describe
+from biasgate.tasks.reporting.page.texts import Quoted
 
 _LICENCES = {
     "civil_comments": "Civil Comments, published by Jigsaw under CC0 1.0",
@@ -141,6 +143,11 @@ class Page:
         return sum(one.status == "pass" for one in self.lines)
 
     @property
+    def has_quotes(self) -> bool:
+        """Whether it quotes comments."""
+        return any(one.quotes for one in self.parts)
+
+    @property
     def names(self) -> frozenset[str]:
         """Names that others chose, which sentences may quote."""
         found = {self.title, self.policy, *(one.name for one in self.lines)}
@@ -161,7 +168,11 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     return _page(name, [line], [(report, verdict, details)], of_evaluation=False)
 
 
-def evaluation_page(summary: Summary, judged: Mapping[tuple[str, str], Judged]) -> Page:
+def evaluation_page(
+    summary: Summary,
+    judged: Mapping[tuple[str, str], Judged],
+    quotes: Mapping[tuple[str, str], tuple[Quoted, ...]] = MappingProxyType({}),
+) -> Page:
     """Return the page of an evaluation.
 
     Parameters
@@ -170,8 +181,13 @@ def evaluation_page(summary: Summary, judged: Mapping[tuple[str, str], Judged]) 
         As in `summary.json`.
     judged : mapping of (str, str) to (Report, Verdict, Details)
         By set and candidate.
+    quotes : mapping of (str, str) to tuple of Quoted
+        Comments to quote, also by set and candidate; none unless a user asked for them.
     """
-    parts = [describe(f"p{at}", *one) for at, one in enumerate(judged.values())]
+    parts = [
+        replace(describe(f"p{at}", *one), quotes=quotes.get(place, ()))
+        for at, (place, one) in enumerate(judged.items())
+    ]
     lines = [
         Line(
             decision["candidate"],

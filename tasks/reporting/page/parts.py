@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, GroupScores, Report, Result, Verdict, metric_cells
+from biasgate.tasks.reporting.headline import checks_not_passed, headline
 from biasgate.tasks.reporting.page.drawing import Histogram, draw_histogram, is_empty
 from biasgate.tasks.reporting.page.explorer import Explorer, explore, position_of
+from biasgate.tasks.reporting.page.focus import Focus, focus_of
+from biasgate.tasks.reporting.page.gains import Gained, gains_of
 from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_grid
 from biasgate.tasks.reporting.page.numbers import count, interval, number, plus_minus, with_interval
+from biasgate.tasks.reporting.page.texts import Quoted
 
 # Most checks in a table, and most numbers that got worse: if there are more, the first.
 _CHECKS, _WORSENED = 300, 60
+# Checks that did not pass and are quoted at the top of a page: the worst.
+_QUOTED = 5
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class Judged:
         The outcome, for colours and in words.
     counted : str
         How many checks did not pass.
+    quoted : tuple of str
+        The worst of those, in words.
+    more : str
+        How many others did not pass; empty if all are quoted.
     unmet, met : tuple of Check
         Those that did not pass, the worst first, and all others.
     left_out : str
@@ -53,6 +62,8 @@ class Judged:
     status: str
     word: str
     counted: str
+    quoted: tuple[str, ...]
+    more: str
     unmet: tuple[Check, ...]
     met: tuple[Check, ...]
     left_out: str
@@ -123,6 +134,7 @@ class Part:
     candidate: str
     evaluation_set: str
     judged: Judged
+    focus: Focus | None
     look_first: str
     worst: tuple[WorstRow, ...]
     grid: Grid
@@ -138,6 +150,8 @@ class Part:
     remarks: tuple[str, ...]
     pooled: str
     digests: tuple[tuple[str, str], ...]
+    gains: tuple[Gained, ...]
+    quotes: tuple[Quoted, ...] = ()
 
 
 def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
@@ -145,15 +159,17 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
     scores, analyses = details["scores"], report.get("analyses", {})
     calibrated = report.get("calibration")
     grid = metric_grid(report, verdict)
+    compared = _compared(verdict, details, grid)
     return Part(
         anchor=anchor,
         candidate=report["candidate"]["name"],
         evaluation_set=report["evaluation_set"]["name"],
         judged=_judged(report, verdict),
-        look_first=report["look_first"]["sentence"],
+        focus=focus_of(report, verdict, grid, compared.grid if compared else None),
+        look_first=_look_first(report, verdict),
         worst=tuple(_worst(report["bias"])),
         grid=grid,
-        compared=_compared(verdict, details, grid),
+        compared=compared,
         panels=tuple(_panel(name, one, details) for name, one in scores["subgroups"].items()),
         everyone=_panel("all comments", scores["overall"], details),
         scores_from=_short(scores["edges"][0]),
@@ -167,14 +183,20 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
         remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
         pooled=_pooled(verdict),
         digests=tuple(_digests(report, verdict)),
+        gains=gains_of(report),
     )
+
+
+def _look_first(report: Report, verdict: Verdict) -> str:
+    """Return who is treated worst, beginning with a check that failed."""
+    told = report["look_first"]["sentence"]
+    first = headline(report, verdict)
+    return f"{first.worst} {told}" if first.has_failed else told
 
 
 def _judged(report: Report, verdict: Verdict) -> Judged:
     results = [one for one in verdict["results"] if one["outcome"] != "skipped"]
-    unmet = [
-        one for kind in WORST_FIRST for one in results if one["outcome"] == kind and kind != "pass"
-    ]
+    unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
     word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
     counted = f"All {len(results)} checks passed"
@@ -190,6 +212,8 @@ def _judged(report: Report, verdict: Verdict) -> Judged:
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word.text,
         counted=counted,
+        quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
+        more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),
         left_out=f"Tables list the first {_CHECKS}; all are in verdict.json." if is_long else "",
         met=tuple(map(_check, met[:_CHECKS])),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
+from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.page.texts import quotes_of, require_texts
 
 FILE = "report.html"
 
@@ -32,11 +37,12 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
 def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) -> None:
-    """Write `details.json` and `report.html`. Safe to retry."""
+    """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
     folder, report = Path(measured.folder), measured.report
     details = measure_details(report, EvidenceFile(Path(evidence)))
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
+    draw_judged(report, verdict, details.get("champion"), folder)
 
 
 @task(name="write evaluation page")
@@ -46,11 +52,37 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     It is made from the published files, also from those of an evaluation that promoted a
     candidate before it was killed.
     """
-    judged = {
+    path = Path(output) / FILE
+    write_page(evaluation_page(summary, _judged(summary, output)), path)
+    say(f"wrote {path}, which any browser opens", aside=True)
+    return str(path)
+
+
+@task(name="check texts")
+def check_texts(sources: Sequence[SourceSettings]) -> None:
+    """Refuse sets whose comments cannot be quoted. Safe to retry."""
+    require_texts(sources)
+
+
+@task(name="quote comments")
+def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None:
+    """Write `report.html` again, with comments. Safe to retry.
+
+    Call it last: what was logged in MLflow before has none.
+    """
+    judged = _judged(summary, output)
+    loaded = [EvaluationSet.load(Path(one)) for one in frozen]
+    shown = {
+        place: list(details["scores"]["subgroups"]) for place, (_, _, details) in judged.items()
+    }
+    quotes = quotes_of(Path(output), {one.name: one for one in loaded}, shown)
+    path = Path(output) / FILE
+    write_page(evaluation_page(summary, judged, dict(quotes)), path)
+    say(f"{path} quotes comments, behind a warning; the page in MLflow has none", aside=True)
+
+
+def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
+    return {
         (one["evaluation_set"]["name"], one["candidate"]["name"]): read_judged(Path(output), one)
         for one in summary["verdicts"]
     }
-    path = Path(output) / FILE
-    write_page(evaluation_page(summary, judged), path)
-    say(f"wrote {path}, which any browser opens", aside=True)
-    return str(path)

@@ -26,6 +26,7 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.safe_models import SkopsModel, UnsafeModelError, skops_model
+from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.store import Workplace
 
@@ -89,7 +90,8 @@ class RegisteredScorer(Scorer):
             require_label(folder, settings.model, settings.label)
         self._input = text_input(folder, settings.model)
         chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
-        self.digest = json_digest(["mlflow", self.files_digest, *chosen])
+        by = [] if self._safe is None else [[SCORED_BY]]
+        self.digest = json_digest(["mlflow", self.files_digest, *chosen, *by])
         self.not_bound = None if self._safe else _NOT_BOUND
 
     def check(self, evaluation_set: EvaluationSet) -> None:
@@ -115,7 +117,7 @@ class RegisteredScorer(Scorer):
     def _model(self) -> Any:
         if self._safe is None:
             return load_pyfunc(self._folder).predict
-        return getattr(self._safe.load(), self._safe.predict)
+        return answers_of(self._safe.load(), self._safe.predict, self._safe.of)
 
 
 def _safe_or_trusted(folder: Path, settings: MlflowModel) -> SkopsModel | None:

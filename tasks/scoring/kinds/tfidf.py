@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from biasgate.tasks.scoring.candidate import (
 )
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import skops_model
-from biasgate.tasks.scoring.kinds.tfidf_workers import Workers
+from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
 
@@ -99,10 +99,11 @@ class Tfidf(CandidateSettings):
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Fit on a training set and write a model folder, training row hashes included."""
+        from biasgate.tasks.scoring.ngrams.training import fit  # noqa: PLC0415
+
         del log
         labels = self.training_labels(training_set)
-        pipeline = self.pipeline().fit(_Texts(training_set), labels)
-        _slim(pipeline)
+        pipeline = fit(self.pipeline(), _texts(training_set), labels)
         save_classifier(pipeline, folder, EXAMPLE)
         write_training_rows(training_set, folder)
 
@@ -142,9 +143,8 @@ class TfidfScorer(Scorer):
         self._folder = self.files = folder
         self.not_bound = None
         self._file = skops_model(folder, str(settings.model))
-        self._has_scored = False
         major = version_of("scikit-learn").split(".")[0]
-        self.digest = json_digest(["tfidf", self.files_digest, major])
+        self.digest = json_digest(["tfidf", self.files_digest, major, SCORED_BY])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -154,47 +154,15 @@ class TfidfScorer(Scorer):
             refuse_training_rows(self._folder, evaluation_set, name, model)
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Return the probability of the positive class; uses all cores from the second shard on."""
-        texts = rows.column("text").to_pylist()
-        if self._has_scored:
-            return self._workers.run(texts)
-        self._has_scored = True
-        return positive_probability(self._pipeline, texts)
-
-    def close(self) -> None:
-        """End the processes on the other cores."""
-        if "_workers" in vars(self):
-            self._workers.close()
+        """Return the probability of the positive class."""
+        return self._probabilities(rows.column("text").to_pylist())[:, 1]
 
     @cached_property
-    def _workers(self) -> Workers:
-        return Workers(positive_probability, self._pipeline)
-
-    @cached_property
-    def _pipeline(self) -> Any:
-        return self._file.load()
+    def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
+        return answers_of(self._file.load(), "predict_proba", self._file.of)
 
 
-def positive_probability(pipeline: Pipeline, texts: Sequence[str]) -> np.ndarray:
-    """Return the probability of the positive class of each text, shape (n,)."""
-    return np.asarray(pipeline.predict_proba(texts)[:, 1])
-
-
-def _slim(pipeline: Pipeline) -> None:
-    """Convert vocabularies to plain integers: skops writes each numpy integer as a file."""
-    for _, vectorizer in pipeline["features"].transformer_list:
-        vectorizer.vocabulary_ = {gram: int(at) for gram, at in vectorizer.vocabulary_.items()}
-
-
-class _Texts:
-    """The texts of a set, an iterable that can be read twice without being kept in memory."""
-
-    def __init__(self, rows: EvaluationSet) -> None:
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        for batch in self._rows.batches(["text"], 50_000):
-            yield from batch.column("text").to_pylist()
-
-    def __len__(self) -> int:
-        return self._rows.n_rows
+def _texts(rows: EvaluationSet) -> Iterator[str]:
+    """Yield the texts of a set, without keeping them in memory."""
+    for batch in rows.batches(["text"], 50_000):
+        yield from batch.column("text").to_pylist()

@@ -1,57 +1,74 @@
-"""Intervals cover the true value as often as they should, by simulation.
+"""Intervals cover the true value as often as they should, and floors at the truth seldom pass.
 
-The cases are those of docs/evidence/coverage.md; each case has its own seed.
+The cases are those of docs/evidence/coverage.md and clustered-coverage.md, with fewer samples.
 """
-
-from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("sklearn")
-simulated = pytest.importorskip("benchmarks._coverage")
-cases = pytest.importorskip("benchmarks.coverage")
-clustered = pytest.importorskip("benchmarks._clustered")
-pytestmark = pytest.mark.slow
+campaign = pytest.importorskip("benchmarks.coverage.campaign")
+cells = pytest.importorskip("benchmarks.coverage.cells")
+clustered = pytest.importorskip("benchmarks.coverage.clustered")
+resampled = pytest.importorskip("benchmarks.coverage.resampled")
+
+# Of hundreds of cases, some miss a limit by three Monte Carlo errors by chance.
+ALLOWED = 4.0
+DRAWS = {"resampled": 50, "cells": 1_000, "spreads": 1_000}
+# No interval can know of heavy rows that the sample has none of.
+UNKNOWABLE = "1 of 50 low scores"
+EVERY = [
+    pytest.param(case, DRAWS.get(section.name, 100), id=f"{section.name}-{case}")
+    for section in campaign.SECTIONS
+    if section.name not in {"power", "large"}
+    for case in section.cases
+    if getattr(case, "design", None) != UNKNOWABLE
+]
 
 
-@pytest.mark.parametrize("case", cases.CELLS, ids=str)
-def test_an_interval_covers_the_true_auc(case):
-    found = simulated.cover_cell(case)
-    assert found.missing == 0
-    assert found.as_demanded, found
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "draws"), EVERY)
+def test_intervals_hold(case, draws):
+    found = case.hold(draws)
+    assert {name: list(one.faults(0, ALLOWED)) for name, one in found.items()} == {
+        name: [] for name in found
+    }
 
 
-@pytest.mark.parametrize("case", cases.FINAL_SCORES, ids=str)
-def test_an_interval_covers_the_true_final_score(case):
-    found = simulated.cover_final_score(case)
-    assert found.missing <= 0.01 * case.replicates
-    assert found.as_demanded, found
+def test_a_floor_at_the_truth_rarely_passes_where_few_positives_are_widely_spread():
+    found = cells.Cell(0.95, 25, 1_000, spread=5.0).hold(200)["auc"]
+    assert found.passed <= 0.12
+    assert found.covered >= 0.9
 
 
-@pytest.mark.parametrize("case", cases.DIFFERENCES, ids=str)
-def test_a_paired_interval_covers_the_true_difference(case):
-    found = simulated.cover_difference(case)
-    assert found.missing == 0
-    assert found.as_demanded, found
-
-
-@pytest.mark.parametrize("case", cases.CLAIMS, ids=str)
-def test_a_model_that_is_worse_by_the_margin_is_seldom_shown_not_to_be(case):
-    found = simulated.show_not_worse(case, with_power=False)
-    assert found.as_demanded, found
-
-
-@pytest.mark.parametrize("case", clustered.CASES, ids=str)
-def test_an_interval_of_clustered_rows_covers_the_truth(case):
-    for name, found in clustered.cover_clustered(case).items():
-        if found.missing > 0.5:  # too few clusters in most samples
-            continue
-        drawn = (1 - found.missing) * case.replicates
-        least = simulated.LEAST - 2 * simulated.monte_carlo_error(simulated.LEAST, drawn)
-        assert found.covered >= least, (name, found)
+def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
+    found = cells.Cell(0.6, 25, 1_000, spread=0.2).hold(100)["auc"]
+    assert found.ratio <= 1.5
+    assert found.covered >= 0.88
 
 
 def test_positives_in_few_clusters_are_no_evidence():
-    (case,) = (one for one in clustered.CASES if one.few == 10)
-    found = clustered.cover_clustered(replace(case, replicates=20))
-    assert {name: one.missing for name, one in found.items()} == dict.fromkeys(found, 1.0)
+    case = clustered.Clustered(200, 0.9, unequal=False, few=10)
+    assert {one.missing for one in case.hold(20).values()} == {1.0}
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_the_bootstrap_sees_no_evidence_in_five_clusters(models):
+    case = resampled.Resampled(0.9, 100, 300, models, few=5, replicates=20)
+    assert case.hold(3)["BNSP AUC"].missing == 1
+
+
+def test_a_bootstrap_covers_an_auc_near_one():
+    case = resampled.Resampled(0.99, 50, 200, replicates=150)
+    assert case.hold(30)["BNSP AUC"].covered >= 0.93
+
+
+def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "RESULTS", tmp_path / "coverage.json")
+    both = [cells.Cell(0.7, 20, 30), cells.Cell(0.8, 20, 30)]
+    first = campaign.Section("cells", cells.HEAD, both[:1], draws=10)
+    known = campaign.draw([first], workers=1)
+    stored = (tmp_path / "coverage.json").read_text()
+    (tmp_path / "coverage.json").write_text(stored.replace('"draws": 10', '"draws": 11'))
+    again = campaign.draw([campaign.Section("cells", cells.HEAD, both, draws=10)], workers=1)
+    assert len(known) == 1
+    assert [one["auc"].draws for one in again.values()] == [11, 10]

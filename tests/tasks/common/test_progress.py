@@ -1,12 +1,13 @@
 import contextlib
 import io
 import re
+import sys
 import threading
 import time
 
 import pytest
 
-from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.progress import progress, show_cursor, working
 
 
 class Terminal(io.StringIO):
@@ -84,3 +85,35 @@ def test_an_error_inside_leaves_the_terminal_free_for_the_next(terminal):
             pass
 
     assert "second" in terminal(work)
+
+
+def test_work_that_counts_nothing_shows_how_long_it_has_taken(terminal):
+    def work():
+        with working("verifying"):
+            pass
+
+    shown = terminal(work)
+    assert re.search(r"verifying ━+ 0 s", shown)
+    assert "-:--:--" not in shown
+
+
+def test_what_is_printed_on_standard_output_stays_there(terminal, capsys):
+    def work():
+        with working("verifying"):
+            print("a result")  # noqa: T201
+
+    assert "a result" not in terminal(work)
+    assert capsys.readouterr().out == "a result\n"
+
+
+def test_a_process_that_ends_meanwhile_shows_the_cursor_again(terminal, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "__stderr__", stream)
+
+    def work():
+        with working("verifying"):
+            show_cursor()
+        show_cursor()  # nothing is drawn any more
+
+    terminal(work)
+    assert stream.getvalue() == "\x1b[?25h\n"

@@ -32,22 +32,24 @@ def test_a_limit_that_decides_nothing_is_refused(value):
         policy(max_missing=value)
 
 
-TWO_SHARES = (
-    "The share of all comments without a score must be shown to be at most 0.02, that of each "
-    "identity at most 0.02. [max_missing]"
-)
-A_GAP = (
-    "Of the comments without a score, that of each identity should (a warning only) be at most "
-    "0.1 larger than that of other comments. [max_missing]"
-)
-
-
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
         (None, "Every comment must have a score (no `max_missing`)."),
-        (0.02, TWO_SHARES),
-        ({"gap": 0.1, "action": "warn", "mode": "estimate"}, A_GAP),
+        (
+            0.02,
+            (
+                "The share of all comments without a score must be shown to be at most 0.02, "
+                "that of each identity at most 0.02. [max_missing]"
+            ),
+        ),
+        (
+            {"gap": 0.1, "action": "warn", "mode": "estimate"},
+            (
+                "Of the comments without a score, that of each identity should (a warning only) be "
+                "at most 0.1 larger than that of other comments. [max_missing]"
+            ),
+        ),
     ],
 )
 def test_the_policy_in_words_says_how_many_may_have_none(limits, sentence):

@@ -291,3 +291,21 @@ def test_the_power_of_a_margin_grows_with_it_and_falls_with_the_number_of_rules(
 def test_a_folder_without_evidence_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"must be an evidence\.parquet, or the folder of results"):
         advise(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (
+            "roll_up: {min_positives: 3}",
+            "roll_up.min_positives: must be a list of identities, as in `roll_up: {religion: [",
+        ),
+        ("waivers: 3", "waivers: must be a list of waivers, each with `rule`, `group`, `reason`"),
+    ],
+)
+def test_an_error_about_a_list_says_what_it_holds(tmp_path, more, told):
+    rules = "rules: [{metric: auc, scope: overall, floor: 0.5}]"
+    (tmp_path / "p.yaml").write_text(f"version: 1\nname: p\n{rules}\n{more}\n")
+    with pytest.raises(InputError) as error:
+        read_policy(str(tmp_path / "p.yaml"), tmp_path)
+    assert told in str(error.value)

@@ -6,7 +6,12 @@ import pytest
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.measuring.cautions import cautions, unmeasured, warn_of_inversion
+from biasgate.tasks.measuring.cautions import (
+    cautions,
+    unmeasured,
+    warn_of_inversion,
+    warn_of_other_fractions,
+)
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 RNG = np.random.default_rng(6)
@@ -25,6 +30,29 @@ def bias(score, **groups):
 
 def test_scores_that_are_fine_are_not_warned_of():
     assert cautions(bias(GOOD), ALL, FILE, {}) == []
+
+
+def test_an_identity_of_every_row_is_named_as_the_cause():
+    everyone = np.ones_like(GAY)
+    [warning] = cautions(bias(GOOD, gay=GAY, all=everyone), ALL, FILE, {})
+    assert warning.startswith(
+        "every measured row mentions all, so that there is nothing to compare"
+    )
+    assert "a column that holds only 1s?" in warning
+    assert "columns that hold" in cautions(bias(GOOD, a=everyone, b=everyone), ALL, FILE, {})[0]
+
+
+def test_labels_that_are_no_fraction_of_their_raters_are_counted():
+    raters = np.full(100, 4.0)
+    labels = np.array([0.25] * 90 + [0.3] * 10)
+    told = warn_of_other_fractions(labels, raters)
+    assert told.startswith("10 of 100 labels are no fraction of their `raters`, such as 0.3 of 4")
+
+
+def test_rounded_labels_and_very_many_raters_are_not_warned_of():
+    thirds = np.array([0.33, 0.67] * 50)
+    assert warn_of_other_fractions(thirds, np.full(100, 3.0)) is None
+    assert warn_of_other_fractions(thirds, np.full(100, 1000.0)) is None
 
 
 def test_scores_upside_down_name_their_column_and_what_to_do():

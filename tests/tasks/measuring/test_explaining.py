@@ -109,10 +109,9 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
     look, at = explained(explain(laid_out(*rows()), bias, threshold=0.5))[::2]
-    lowest = bias.subgroups["gay"].bpsn_auc.value
-    assert look.startswith(
-        f"Look first at gay (bpsn_auc {lowest:.3f}, large right shift). Harmless"
-    )
+    lowest = bias.subgroups["gay"].bpsn_auc
+    number = f"{lowest.value:.3f} [{lowest.low:.3f}, {lowest.high:.3f}]"
+    assert look.startswith(f"Look first at gay (bpsn_auc {number}, large right shift). Harmless")
     flagged = error_rates(y_true, y_score, threshold=0.5).false_positive_rate.value
     assert at.startswith(f"At the threshold 0.5: {flagged:.1%} of harmless comments flagged")
     assert "Worst: harmless comments that mention gay" in at
@@ -136,6 +135,8 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     assert found["subgroup"] == "c"
     assert found["sentence"].startswith("No identity shows a clear pattern of bias; the lowest")
     assert found["sentence"].endswith("which rows of one cluster are not.)")
+    found = look_first({"subgroups": cells}, unclear, labelled_alone=True)
+    assert "pattern of bias in the rows with human identity labels alone; the" in found["sentence"]
     empty = {name: {auc: {"value": None} for auc in AUCS} for name in cells}
     assert look_first({"subgroups": empty}, said)["subgroup"] is None
 

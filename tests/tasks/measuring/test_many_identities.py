@@ -1,18 +1,21 @@
 """Many identities: a bounded number of tasks, and pictures and cards that show the worst."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bias_metrics import evaluate_bias
 from bias_metrics.report.worst import worst_first
-from biasgate.printing import print_summary
+from biasgate.first_screen import print_details
+from biasgate.printing import console
 from biasgate.tasks.gating.verdict import _refuse_other_numbers
 from biasgate.tasks.measuring.diagnosis import LEAST_PERMUTATIONS, N_PERMUTATIONS, _affordable
 from biasgate.tasks.measuring.identities import MAX_TASKS, share_out_identities
 from biasgate.tasks.reporting.figures import metric_heatmap, shown_identities
 from biasgate.tasks.reporting.model_card import About, model_card
+from biasgate.tasks.reporting.results import Published
 from biasgate.tasks.tracking.log_runs import logged_metrics, metric_keys
 
 N = 3000
@@ -113,8 +116,7 @@ def test_a_card_lists_the_worst_and_counts_the_others(report):
 
 
 def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, capsys):
-    summary = {"verdicts": [VERDICT], "decisions": []}
-    print_summary(summary, {("s", "c"): report})
+    print_details(console(), Published(Path("out"), report, VERDICT))
     out = capsys.readouterr().out
     assert out.startswith("c on s: 3,000 of 3,500 rows: 14 % lack a value of some identity, ")
     assert out.count("group 0") == 39

@@ -246,7 +246,14 @@ def test_rows_labelled_by_what_they_mention_are_refused_before_scoring(home):
         home.table[name] = np.where(labelled, home.human[name], np.nan)
     with pytest.raises(InputError, match="must be a random sample of the rows of each class") as no:
         choose_rows(home.frozen(), home.source())
-    assert str(no.value).startswith("evaluation set 'rows' is `prediction_powered`, and `labelled`")
+    told = str(no.value)
+    assert told.startswith(
+        "evaluation set 'rows' is `prediction_powered`, and rows with a value in every column of "
+        "`identities` must be a random sample"
+    )
+    assert "got a share of rows with a term of gay of " in told
+    assert "labelled`" not in told
+    assert "matched" not in told
     assert "remove `prediction_powered`" in str(no.value)
     assert "secretword" not in str(no.value)
 
@@ -263,7 +270,7 @@ def test_rows_labelled_by_their_score_are_refused(home):
     for name in NAMES:
         home.table[name] = np.where(labelled, home.human[name], np.nan)
     layout, _, _ = home.laid_out()
-    with pytest.raises(InputError, match="got a mean of `y_score` of"):
+    with pytest.raises(InputError, match="got a mean score of"):
         summarise(layout, {})
 
 

@@ -3,18 +3,11 @@
 import multiprocessing
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import tempfile
-import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
-from pathlib import Path
 
-import httpx
 import pytest
+from support.postgresql import mlflow_on_postgresql
 from support.promoted import (
     MODEL,
     frozen_set,
@@ -106,59 +99,8 @@ def test_of_two_promoters_at_once_one_moves_the_alias_and_the_other_is_to_judge_
 @pytest.fixture
 def server(tmp_path):
     """MLflow's server on a PostgreSQL of its own."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    pytest.importorskip("psycopg2", reason="needs psycopg2-binary")
-    if not programs or os.geteuid() != 0:
-        pytest.skip("needs PostgreSQL in /usr/lib/postgresql, and root to give it a user")
-    home = Path(tempfile.mkdtemp())  # pytest's folders are closed to another user
-    shutil.chown(home, "postgres")
-    data, sockets = home / "data", f"-k {home} -c listen_addresses="
-
-    def run(*command):
-        subprocess.run([str(one) for one in command], check=True, user="postgres", cwd=home)
-
-    run(programs[-1] / "initdb", "-D", data, "-U", "biasgate", "--auth=trust", "--no-sync")
-    run(programs[-1] / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", sockets, "start")
-    try:
-        run(programs[-1] / "createdb", "-h", home, "-U", "biasgate", "mlflow")
-        with closing(_Server(f"postgresql://biasgate@/mlflow?host={home}", tmp_path)) as found:
-            yield found
-    finally:
-        run(programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(home)
-
-
-class _Server:
-    """`mlflow server`, as a team runs it."""
-
-    def __init__(self, database, folder):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--backend-store-uri", database, "--workers", "2"]
-        command += ["--artifacts-destination", str(folder / "artifacts"), "--serve-artifacts"]
-        environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        self.log = (folder / "server.log").open("wb")
-        self.process = subprocess.Popen(
-            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
-        )
-        self._wait(port)
-
-    def _wait(self, port):
-        for _ in range(240):
-            try:
-                if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
-                    return
-            except httpx.HTTPError:
-                time.sleep(0.5)
-        raise TimeoutError
-
-    def close(self):
-        os.killpg(self.process.pid, 15)
-        self.process.wait(30)
-        self.log.close()
+    with mlflow_on_postgresql(tmp_path) as uri:
+        yield uri
 
 
 def decide_one(uri, store, folder, number):
@@ -178,10 +120,10 @@ def test_fifty_decisions_from_eight_processes_are_neither_lost_nor_doubled(serve
     store = tmp_path / "store"
     frozen_set(store)
     with ProcessPoolExecutor(WORKERS, mp_context=FORK) as workers:
-        arguments = (server.uri, store, tmp_path / "made")
+        arguments = (server, store, tmp_path / "made")
         futures = [workers.submit(decide_one, *arguments, number) for number in range(DECISIONS)]
         decided = [one.result() for one in futures]
-    gateway = Gateway(server.uri)
+    gateway = Gateway(server)
     good = {number for number, _, outcome, _ in decided if outcome == "pass"}
     assert good == set(range(0, DECISIONS, GOOD))
     assert sorted(number for number, *_ in decided) == list(range(DECISIONS))

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from biasgate.tasks.reporting import report
-from biasgate.tasks.reporting.report import as_cell, as_text, verdict_markdown, write_submission
+from biasgate.tasks.reporting.markdown import as_text
+from biasgate.tasks.reporting.report import as_cell, verdict_markdown, write_submission
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]
 NO_FORMULAS = ["muslim", "-5", "-0.5", "+1e-5", "-dQw4w9WgXcQ", "a=b", "", "1-2"]
@@ -22,6 +23,11 @@ def test_a_formula_becomes_text(text):
 @pytest.mark.parametrize("value", [*NO_FORMULAS, -0.5, 3, None])
 def test_numbers_and_other_text_stay_as_they_are(value):
     assert as_cell(value) == value
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, *NO_FORMULAS, "'=1", "'a'", "''"])
+def test_a_cell_without_its_first_quote_is_the_exact_text(text):
+    assert as_cell(text).removeprefix("'") == text
 
 
 def test_identities_in_the_table_of_metrics_are_no_formulas(monkeypatch):
@@ -41,5 +47,5 @@ def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
     result = {"outcome": "fail", "sentence": sentence}
     shown = verdict_markdown({"policy": {"name": "own"}, "results": [result], "outcome": "fail"})
-    assert r"\<script>alert(1)\</script> !\[a](http://host) is 0.5" in shown
+    assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

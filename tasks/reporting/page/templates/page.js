@@ -13,8 +13,10 @@
     box.querySelector("input").setAttribute("aria-valuetext", data.thresholds[at]);
     box.querySelectorAll("tbody tr").forEach((line, number) => {
       const rates = line.querySelectorAll(".rate");
-      data.rows[number].forEach(([rate, value, low, high], side) => {
-        rates[side].textContent = percent(rate[at]);
+      data.rows[number].forEach(([rate, from, to, value, low, high], side) => {
+        rates[side].querySelector("b").textContent = percent(rate[at]);
+        rates[side].querySelector("small").textContent =
+          from[at] === null ? "" : `[${percent(from[at])}, ${percent(to[at])}]`;
         const cell = rates[side].nextElementSibling;
         if (!cell.classList.contains("gap")) return;
         const known = low[at] !== null;

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from support.judged import judge, rows
 from support.judging import evidence_of
 
@@ -67,6 +68,16 @@ def test_error_rates_at_each_threshold_are_the_shares_of_rows(judged, columns):
         assert overall["false_negative_rate"][at] == near((~flagged)[label].mean())
 
 
+def test_error_rates_of_an_identity_have_wilsons_interval(judged, columns):
+    curves = judged[2]["curves"]
+    label, score, gay = (columns[key] for key in ("label", "score/candidate", "identity/gay"))
+    own = curves["subgroups"]["gay"]
+    for at, threshold in enumerate(curves["thresholds"]):
+        rows = (score >= threshold)[gay & ~label]
+        known = binomtest(int(rows.sum()), rows.size).proportion_ci(0.95, "wilson")
+        assert own["false_positive_rate_ends"][at] == near([known.low, known.high])
+
+
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 @pytest.mark.parametrize("clusters", [{}, CLUSTERS])
 def test_gaps_are_those_of_the_library(tmp_path, columns, background, clusters):
@@ -107,6 +118,7 @@ def test_an_identity_without_rows_has_no_rates(judged):
     found = judged[2]["curves"]["subgroups"]["deaf"]
     assert set(found["false_positive_rate"]) == {None}
     assert found["fnr_gap"][0] == [None, None, None]
+    assert found["false_positive_rate_ends"][0] == [None, None]
 
 
 def test_thresholds_ascend_and_are_short_unless_they_are_the_reports(judged):

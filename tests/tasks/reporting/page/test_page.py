@@ -4,10 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from biasgate.tasks.reporting.headline import headline
 from biasgate.tasks.reporting.page import grids, parts
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
@@ -128,9 +130,24 @@ def test_the_verdict_says_how_many_checks_did_not_pass_and_quotes_the_worst(judg
     failed = [one for one in unmet if one["outcome"] == "fail"]
     text = page.one("ul", class_="verdicts").text
     assert f"{len(unmet)} of {len(results)} checks did not pass" in text
-    assert failed[0]["sentence"] in text
+    for one in failed:
+        assert one["sentence"] in text
     told = [row[1] for row in page.one("table", class_="checks").rows()]
     assert sorted(told) == sorted(one["sentence"] for one in unmet)
+
+
+def test_more_than_five_checks_that_did_not_pass_are_counted(five):
+    results = five[4][1]["results"]
+    unmet = [one["sentence"] for one in results if one["outcome"] not in {"pass", "skipped"}]
+    text = page_of(five[4]).one("ul", class_="verdicts").text
+    assert sum(one in text for one in unmet) == 5
+    assert f"And {len(unmet) - 5} more, listed below." in text
+
+
+def test_who_is_treated_worst_starts_with_the_check_that_failed(judged, page):
+    worst = headline(judged[0], judged[1]).worst
+    assert worst.startswith("Worst: ")
+    assert page.one("section", id="worst").one("p", class_="first").text.startswith(worst)
 
 
 def test_the_worst_identity_is_named_with_its_number_and_what_it_means(judged, page):
@@ -154,7 +171,9 @@ def test_errors_at_the_given_threshold_are_the_reports(judged, page):
             continue
         cell = at["gaps"][name]["fpr_gap"]
         ends = [f"{100 * cell[key]:+.1f}" for key in ("value", "low", "high")]
-        assert flagged == f"{rate:.1%}"
+        n = judged[0]["bias"]["subgroups"][name]["n_negative"]
+        known = binomtest(round(rate * n), n).proportion_ci(0.95, "wilson")
+        assert flagged == f"{rate:.1%} [{known.low:.1%}, {known.high:.1%}]"
         assert gap == "{} [{}, {}]".format(*ends).replace("-", "\N{MINUS SIGN}")
     overall = at["overall"]
     for kind in ("false_positive_rate", "false_negative_rate"):
@@ -332,3 +351,23 @@ def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
     }
     found = page_of((report, {**verdict, "nights": nights}, details))
     assert "all 2,700 comments of 3 nights" in found.one("section", id="verdict").text
+
+
+def test_what_terms_add_is_told_by_identity_and_metric(judged):
+    report, verdict, details = judged
+    subgroups = dict(report["bias"]["subgroups"])
+    helped = {one: {"weight": 1.0, "gain": 2.345} for one in SUBGROUP_METRICS}
+    subgroups["gay"] = subgroups["gay"] | {"assisted": helped}
+    agreement = {"gay": {"recall": {"value": 0.851}, "precision": {"value": None}}}
+    report = report | {
+        "bias": report["bias"] | {"subgroups": subgroups},
+        "label_agreement": {"n": 300, "identities": agreement},
+    }
+    page = read_page(render(candidate_page(report, verdict, details)))
+    table = page.one("section", id="diagnosis").one("table")
+    assert table.one("caption").text.startswith("What terms add to human labels")
+    assert table.rows() == [["gay", *["2.3"] * 5, "85.1%", "\N{EN DASH}"]]
+
+
+def test_a_set_without_terms_has_no_table_of_gains(page):
+    assert "What terms add" not in page.text

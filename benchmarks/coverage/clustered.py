@@ -1,0 +1,146 @@
+"""Rows that come in clusters: a score is an effect of its cluster plus a part of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from benchmarks.coverage.aggregates import samples_of
+from benchmarks.coverage.held import Case, Sample
+from benchmarks.coverage.populations import shift_of
+from bias_metrics import (
+    BiasComparison,
+    BiasReport,
+    Difference,
+    MetricValue,
+    compare_bias,
+    evaluate_bias,
+)
+
+GROUPS = 3
+
+
+@dataclass(frozen=True)
+class Clustered(Case):
+    """Three groups and rows of none, in clusters.
+
+    Attributes
+    ----------
+    n_clusters : int
+        Clusters.
+    auc : float
+        Of every cell, and so of every aggregate.
+    correlation : float
+        Of two rows of one cluster.
+    unequal : bool
+        Whether sizes are lognormal with standard deviation 1.
+    nested : bool
+        Whether a cluster holds rows of one group only.
+    few : int
+        Clusters that hold the first group's positives; 0 for all.
+    rows : int
+        Rows of a cluster, on average.
+    models : int
+        With 2, the numbers are differences of two equal models.
+    """
+
+    n_clusters: int
+    auc: float
+    correlation: float = 0.3
+    unequal: bool = True
+    nested: bool = False
+    few: int = 0
+    rows: int = 20
+    models: int = 1
+
+    def truths(self) -> Mapping[str, float]:
+        """Return two cells of the first group, a power mean and the final score."""
+        return dict.fromkeys(NUMBERS, self.auc if self.models == 1 else 0.0)
+
+    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+        """Draw clusters, rows and scores."""
+        n = self.n_clusters * self.rows
+        sizes = np.exp(rng.normal(size=self.n_clusters)) if self.unequal else None
+        chances = None if sizes is None else sizes / sizes.sum()
+        codes = rng.choice(self.n_clusters, n, p=chances)
+        group = rng.integers(0, GROUPS + 1, self.n_clusters if self.nested else n)
+        group = group[codes] if self.nested else group
+        y_true = rng.random(n) < 0.3
+        if self.few:
+            codes = np.where(y_true & (group == 0), codes % self.few, codes)
+        effect = math.sqrt(self.correlation) * rng.normal(size=self.n_clusters)
+        own = math.sqrt(1 - self.correlation) * rng.normal(size=n)
+        base, shift = effect[codes] + own, shift_of(self.auc) * y_true
+        masks = {str(one): group == one for one in range(GROUPS)}
+        if self.models == 1:
+            one, wide = (
+                evaluate_bias(y_true, base + shift, masks, clusters=codes, confidence=level)
+                for level in (0.95, 0.9)
+            )
+            return samples_of((_numbers(one), _numbers(wide)))
+        noise = rng.normal(size=(2, n))
+        first, second = math.sqrt(0.8) * base + math.sqrt(0.2) * noise + shift
+        one_of_two, wide_of_two = (
+            compare_bias(y_true, first, second, masks, clusters=codes, confidence=level)
+            for level in (0.95, 0.9)
+        )
+        return samples_of((_numbers(one_of_two), _numbers(wide_of_two)))
+
+    @property
+    def errors(self) -> float:
+        """Expected errors in the smallest class: the first group's positives."""
+        return self.n_clusters * self.rows / (GROUPS + 1) * 0.3 * (1 - self.auc)
+
+    def described(self) -> list[str]:
+        """Return clusters, rows, kind, correlation and AUC."""
+        kind = "unequal" if self.unequal else "equal"
+        kind += ", nested" if self.nested else ""
+        kind += f", positives in {self.few}" if self.few else ""
+        numbers = (f"{one:,}" for one in (self.n_clusters, self.n_clusters * self.rows))
+        return [*numbers, kind, f"{self.correlation:g}", f"{self.auc:g}"]
+
+
+NUMBERS = ("subgroup AUC", "BNSP AUC", "bnsp power mean", "final score")
+
+
+def _numbers(report: BiasReport | BiasComparison) -> dict[str, MetricValue | Difference]:
+    cells = report.subgroups["0"]
+    found = (cells.subgroup_auc, cells.bnsp_auc, report.power_mean.bnsp_auc, report.final_score)
+    return dict(zip(NUMBERS, found, strict=True))
+
+
+HEAD = ["clusters", "rows", "kind", "correlation", "AUC", "number"]
+CORRELATIONS = (0.3, 0.7)
+ROWS = {20: 50, 25: 40, 50: 30, 200: 20}
+CROSSING = [
+    Clustered(n, auc, correlation, unequal, rows=ROWS[n])
+    for n, unequal, (correlation, auc) in product(
+        (20, 25, 50, 200),
+        (False, True),
+        ((0.3, 0.7), (0.3, 0.9), (0.3, 0.99), (0.3, 0.999), (0.7, 0.7), (0.7, 0.9)),
+    )
+]
+NESTED = [
+    Clustered(200, auc, correlation, unequal, nested=True)
+    for unequal, correlation, auc in product((False, True), CORRELATIONS, (0.7, 0.9, 0.99))
+]
+FEW = [
+    *(Clustered(200, 0.9, unequal=False, few=few) for few in (5, 10)),
+    *(
+        Clustered(200, auc, correlation, unequal=False, few=20)
+        for correlation, auc in product(CORRELATIONS, (0.7, 0.9, 0.99))
+    ),
+]
+LARGE = [
+    Clustered(n, auc, rows=rows) for (n, rows), auc in product(((50, 120), (200, 120)), (0.9, 0.99))
+]
+TWO_MODELS = [
+    Clustered(n, auc, unequal=unequal, rows=ROWS[n], models=2)
+    for (n, unequal), auc in product(
+        ((25, False), (50, False), (50, True), (200, True)), (0.9, 0.97)
+    )
+]

@@ -1,0 +1,100 @@
+"""Weighted rows: a sample drawn by unequal chances, and what undoes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.coverage.aggregates import numbers_of, samples_of
+from benchmarks.coverage.held import Case, Sample
+from benchmarks.coverage.populations import Floats, shift_of
+from bias_metrics import evaluate_bias
+
+DESIGNS: dict[str, Callable[[Floats, np.random.Generator], Floats]] = {
+    "high scores 5 times as often": lambda score, _: np.where(score > 0.5, 1.0, 0.2),
+    "low scores 4 times as often": lambda score, _: np.where(score > 0, 0.25, 1.0),
+    "unrelated, lognormal": lambda score, rng: np.minimum(
+        np.exp(rng.normal(0, 0.6, score.size) - 1.5), 1
+    ),
+    "1 of 50 low scores": lambda score, _: np.where(score > 0, 1.0, 0.02),
+}
+GROUPS = 2
+
+
+@dataclass(frozen=True)
+class Weighted(Case):
+    """Two groups and rows of none, drawn by chances that hang on the score.
+
+    Attributes
+    ----------
+    design : str
+        One of `DESIGNS`: the chances.
+    auc : float
+        Of every cell, and so of every aggregate.
+    n : int
+        Rows of the sample.
+    n_clusters : int
+        Clusters, which have an effect on scores; 0 if rows are independent.
+    """
+
+    design: str
+    auc: float
+    n: int
+    n_clusters: int = 0
+
+    def truths(self) -> Mapping[str, float]:
+        """Return a cell, a power mean and the final score."""
+        return dict.fromkeys(NUMBERS, self.auc)
+
+    def sample(self, rng: np.random.Generator) -> Mapping[str, Sample | None]:
+        """Draw rows until there are enough, and weight them."""
+        own, codes, chance = self._drawn(rng)
+        y_true = rng.random(self.n) < 0.3
+        group = rng.integers(0, GROUPS + 1, self.n)
+        scores = own + shift_of(self.auc) * y_true
+        masks = {str(one): group == one for one in range(GROUPS)}
+        reports = []
+        for level in (0.95, 0.9):
+            report = evaluate_bias(
+                y_true,
+                scores,
+                masks,
+                sample_weight=1 / chance,
+                clusters=codes,
+                confidence=level,
+            )
+            cell = {NUMBERS[0]: report.subgroups["0"].bnsp_auc}
+            reports.append({**cell, **numbers_of(report)})
+        first, second = reports
+        found = samples_of((first, second))
+        return {name: found[name] for name in NUMBERS}
+
+    def described(self) -> list[str]:
+        """Return design, rows, clusters and AUC."""
+        return [self.design, f"{self.n:,}", f"{self.n_clusters or 'none'}", f"{self.auc:g}"]
+
+    def _drawn(
+        self, rng: np.random.Generator
+    ) -> tuple[Floats, npt.NDArray[np.intp] | None, Floats]:
+        """Return the drawn rows' scores without the label's shift, clusters and chances."""
+        n = 8 * self.n
+        codes = rng.integers(0, self.n_clusters, n) if self.n_clusters else None
+        own = rng.normal(size=n)
+        if codes is not None:
+            own = math.sqrt(0.3) * rng.normal(size=self.n_clusters)[codes] + math.sqrt(0.7) * own
+        chance = DESIGNS[self.design](own, rng)
+        taken = np.flatnonzero(rng.random(n) < chance)[: self.n]
+        return own[taken], None if codes is None else codes[taken], chance[taken]
+
+
+NUMBERS = ("BNSP AUC", "bnsp power mean", "final score")
+HEAD = ["design", "rows", "clusters", "AUC", "number"]
+WEIGHTED = [
+    Weighted(design, auc, n, n_clusters)
+    for design, n, n_clusters, auc in product(DESIGNS, (400, 2_000), (0, 50), (0.8, 0.9, 0.97))
+]

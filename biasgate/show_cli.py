@@ -1,0 +1,122 @@
+"""The commands on results that are there: show them again, compare two."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.printing import print_json
+from biasgate.registry_cli import registry
+from biasgate.telling import errors_told, waiting
+
+if TYPE_CHECKING:
+    from biasgate.tasks.reporting.results import Published
+
+app = typer.Typer()
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        help="The `--output` of an evaluation, or a folder SET/CANDIDATE in it.", metavar="DIR"
+    ),
+]
+
+
+@app.command()
+def show(folder: Folder, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Print the results in a folder again, as `biasgate evaluate` did.
+
+    The exit code is 0 whatever the verdict.
+    """
+    with errors_told(verbose=False, quiet=as_json):
+        with waiting("reading"):
+            from biasgate.first_screen import print_results  # noqa: PLC0415
+            from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+            results = read_results(folder)
+        if as_json:
+            print_json(results.content())
+        else:
+            print_results(results)
+
+
+@app.command()
+def markdown(
+    folder: Folder,
+    link: Annotated[
+        str | None, typer.Option(help="Address of the whole results, such as that of the job.")
+    ] = None,
+) -> None:
+    """Print the results in a folder as Markdown, for a pull request or a job summary on GitHub.
+
+    The first line is a mark by which the next comment can replace this one.
+    """
+    with errors_told(verbose=False):
+        from biasgate.tasks.reporting.github import markdown_for_github  # noqa: PLC0415
+        from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+        typer.echo(markdown_for_github(read_results(folder), link), nl=False)
+
+
+_VERSION = "models:/"
+_SIDE = (
+    "A folder of results, DIR/SET/CANDIDATE in one, or a version models:/NAME/VERSION; with --in "
+    "the name of a candidate."
+)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help=_SIDE, metavar="A")],
+    second: Annotated[str, typer.Argument(help="What to compare it with: as A.", metavar="B")],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--in", help="A and B are candidates in this folder.", metavar="DIR"),
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Compare A with B: which identities differ, and what got worse in A.
+
+    Differences are A minus B. They have intervals, paired by row, where both were scored on the
+    same rows and their evidence.parquet is there. The exit code is 0 whatever differs.
+    """
+    with ExitStack() as kept:
+        kept.enter_context(errors_told(verbose=False, quiet=as_json))
+        with waiting("comparing"):
+            from biasgate.comparing import print_compared  # noqa: PLC0415
+            from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
+
+            sides = [_side(one, folder, store, kept, quiet=as_json) for one in (first, second)]
+            found = compare_published(sides[0], sides[1], (first, second))
+        if as_json:
+            print_json([one.to_dict() for one in found])
+        else:
+            print_compared(found)
+
+
+def _side(
+    named: str, folder: Path | None, store: Path, kept: ExitStack, *, quiet: bool
+) -> list[Published]:
+    """Return what a user's A or B stands for."""
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.reporting.results import read_results  # noqa: PLC0415
+
+    if folder is not None:
+        each = read_results(folder).each
+        found = [one for one in each if one.names[1] == named]
+        if not found:
+            known = ", ".join(dict.fromkeys(one.names[1] for one in each))
+            msg = f"{named!r} must be a candidate in {folder}; it has {known}."
+            raise InputError(msg)
+        return found
+    if named.startswith(_VERSION):
+        from biasgate.tasks.promoting.published_versions import published_of  # noqa: PLC0415
+
+        gateway = kept.enter_context(registry(store, quiet=quiet, reading=True))
+        return published_of(named, gateway, kept)
+    return list(read_results(Path(named)).each)

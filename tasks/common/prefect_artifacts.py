@@ -1,0 +1,91 @@
+"""What a flow run shows on Prefect's pages, and where its own page is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+# A key is part of an address; longer ones fit no column of Prefect's pages either.
+_LONGEST = 100
+
+
+def artifact_key(*parts: str) -> str:
+    """Return the key of an artifact: lower case letters, digits and `-`, as Prefect demands.
+
+    Parts that are too long, or have no letter or digit of ASCII, are told apart by a digest.
+
+    Examples
+    --------
+    >>> artifact_key("biasgate", "My evaluation_2", "identities")
+    'biasgate-my-evaluation-2-identities'
+    """
+    slugs = [re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts]
+    key = "-".join(filter(None, slugs))
+    if all(slugs) and len(key) <= _LONGEST:
+        return key
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{key[: _LONGEST - len(digest) - 1]}-{digest}".lstrip("-")
+
+
+def publish_markdown(key: str, markdown: str, description: str) -> None:
+    """Publish Markdown; the description is Markdown, too."""
+    from prefect.artifacts import create_markdown_artifact  # noqa: PLC0415
+
+    create_markdown_artifact(key=key, markdown=markdown, description=description)
+
+
+def publish_table(key: str, rows: Sequence[Mapping[str, str]], description: str) -> None:
+    """Publish a table; its cells are Markdown, too."""
+    from prefect.artifacts import create_table_artifact  # noqa: PLC0415
+
+    create_table_artifact(key=key, table=[dict(one) for one in rows], description=description)
+
+
+def publish_link(key: str, link: str, text: str, description: str) -> None:
+    """Publish a link."""
+    from prefect.artifacts import create_link_artifact  # noqa: PLC0415
+
+    create_link_artifact(key=key, link=link, link_text=text, description=description)
+
+
+def flow_run_page() -> tuple[str, str | None] | None:
+    """Return the id of the flow run, and the address of its page if one is known.
+
+    None outside of a flow. Prefect knows the address if `PREFECT_UI_URL` or `PREFECT_API_URL` is
+    set, not for the server that it starts for a single run.
+    """
+    from prefect import runtime  # noqa: PLC0415
+    from prefect.utilities.urls import url_for  # noqa: PLC0415
+
+    found: Any = runtime.flow_run.id
+    return None if not found else (str(found), url_for("flow-run", UUID(str(found))))
+
+
+class ProgressArtifact:
+    """A progress artifact of the running task; created at the first update.
+
+    Parameters
+    ----------
+    key : str
+        Its key in Prefect: lower case letters, digits and `-`.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._id: UUID | None = None
+
+    def tell(self, percent: float, description: str) -> None:
+        """Publish how much is done."""
+        from prefect.artifacts import (  # noqa: PLC0415
+            create_progress_artifact,
+            update_progress_artifact,
+        )
+
+        if self._id is None:
+            made: Any = create_progress_artifact(percent, self._key, description)
+            self._id = made
+        else:
+            update_progress_artifact(self._id, percent, description)

@@ -1,0 +1,87 @@
+"""Two candidates that were scored apart, compared on the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.packed import PackedMasks
+from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+
+RIVAL = "champion"
+
+
+class NotSameRowsError(ValueError):
+    """Two candidates that were not scored on the same rows."""
+
+
+def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
+    """Return the first candidate's rows with the second's scores in the place of the champion's.
+
+    Only the rows of the last night count, if several are pooled, and only the identities that both
+    have.
+
+    Raises
+    ------
+    NotSameRowsError
+        If rows, labels or identities differ, with how.
+    """
+    rows, others = first.rows(), second.rows()
+    order = _order(_ids(first), _ids(second))
+    if (rows.labels != others.labels[order]).any():
+        n = int((rows.labels != others.labels[order]).sum())
+        msg = f"{n:,} of {rows.labels.size:,} rows have another label"
+        raise NotSameRowsError(msg)
+    if first.background != second.background:
+        msg = "they have another background"
+        raise NotSameRowsError(msg)
+    shared = [name for name in rows.members if name in others.members]
+    differ = [x for x in shared if (rows.members[x] != others.members[x][order]).any()]
+    if not shared or differ:
+        msg = f"identity {differ[0]} has other rows" if differ else "they share no identity"
+        raise NotSameRowsError(msg)
+    groups = first.record["power_mean_groups"]
+    return Measuring(
+        rows=_with_scores(rows, others.scores[CANDIDATE][order], shared),
+        power_mean_groups=None if groups is None else [one for one in groups if one in shared],
+        background=first.background,
+        is_sample=first.record["choices"].get("population") != "these_rows",
+        thresholds={},
+        span=lambda *_: None,
+    )
+
+
+def _with_scores(rows: Rows, scores: npt.NDArray[np.floating], shared: list[str]) -> Rows:
+    def among(masks: PackedMasks) -> PackedMasks:
+        return PackedMasks.of(((one, masks[one]) for one in shared), masks.n_rows)
+
+    return replace(
+        rows,
+        members=among(rows.members),
+        matched=None if rows.matched is None else among(rows.matched),
+        scores={CANDIDATE: rows.scores[CANDIDATE], RIVAL: scores},
+    )
+
+
+def _ids(evidence: EvidenceFile) -> npt.NDArray[np.str_]:
+    found = evidence.column("id")
+    if evidence.n_nights:
+        found = found[evidence.column(NIGHT) == evidence.n_nights]
+    return found.astype(np.str_)
+
+
+def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:
+    """Return where the second has each id of the first."""
+    if first.size == second.size and (first == second).all():
+        return np.arange(first.size)
+    n_shared = np.intersect1d(first, second).size
+    if n_shared != first.size or n_shared != second.size:
+        msg = f"{n_shared:,} rows are in both, of {first.size:,} and {second.size:,}"
+        raise NotSameRowsError(msg)
+    sorted_second = np.argsort(second, kind="stable")
+    found: npt.NDArray[np.intp] = sorted_second[np.searchsorted(second[sorted_second], first)]
+    return found

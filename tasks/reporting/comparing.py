@@ -1,0 +1,184 @@
+"""Two candidates that were evaluated, compared: which identities differ, and what got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.report.worsening import ALPHA, worsened
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
+from biasgate.tasks.records import Cell, Worsened, metric_cells
+from biasgate.tasks.reporting.results import Published
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two candidates on one set.
+
+    Attributes
+    ----------
+    evaluation_set : str
+        The set.
+    first, second : str
+        The candidates. Differences are those of the first minus the second.
+    paired : bool
+        Whether both scored the same rows, so that differences have intervals.
+    reason : str or None
+        Why not.
+    comparison : dict
+        As `BiasComparison.to_dict()`; if not paired, without intervals.
+    worsened : list of Worsened
+        What is shown to be worse in the first, with all bounds at 95 % together; most first.
+    left_out : list of str
+        Identities that only one of the two has.
+    """
+
+    evaluation_set: str
+    first: str
+    second: str
+    paired: bool
+    reason: str | None
+    comparison: dict[str, Any]
+    worsened: list[Worsened]
+    left_out: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready values."""
+        return asdict(self)
+
+    def differs(self, name: str, metric: str) -> bool:
+        """Whether a number is shown to differ, after Holm's adjustment for all of them."""
+        cell = self.comparison["subgroups"][name][metric]
+        low, high, p_holm = cell.get("low"), cell.get("high"), cell.get("p_holm")
+        if low is None or high is None or p_holm is None:
+            return False
+        return bool(p_holm <= 1 - CONFIDENCE and not low <= 0 <= high)
+
+    @property
+    def different(self) -> list[str]:
+        """The identities of which a number is shown to differ."""
+        return [
+            name
+            for name in self.comparison["subgroups"]
+            if any(self.differs(name, metric) for metric in SUBGROUP_METRICS)
+        ]
+
+
+def compare_published(
+    first: Sequence[Published], second: Sequence[Published], names: tuple[str, str]
+) -> list[Compared]:
+    """Compare candidates on every set that both sides have.
+
+    Where a side has several candidates, those of the same name are compared.
+
+    Parameters
+    ----------
+    first, second : sequence of Published
+        What was published.
+    names : (str, str)
+        What the sides were called, for errors and, if both have a candidate of one name, to tell
+        them apart.
+
+    Raises
+    ------
+    InputError
+        If nothing can be compared.
+    """
+    several = any(len({one.names[1] for one in side}) > 1 for side in (first, second))
+    pairs = [
+        (one, other)
+        for one in first
+        for other in second
+        if one.names[0] == other.names[0] and (not several or one.names[1] == other.names[1])
+    ]
+    if not pairs:
+        sides = (", ".join(" on ".join(reversed(one.names)) for one in x) for x in (first, second))
+        told = "; ".join(f"{name} has {held}" for name, held in zip(names, sides, strict=True))
+        msg = (
+            "`biasgate compare` must be given two candidates on the same set, or two folders with "
+            f"candidates of the same names; {told}. Name one of each: DIR/SET/CANDIDATE."
+        )
+        raise InputError(msg)
+    return [_compare(one, other, names) for one, other in pairs]
+
+
+def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compared:
+    names = one.names[1], other.names[1]
+    if names[0] == names[1]:
+        names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
+    subgroups = [x.report["bias"]["subgroups"] for x in (one, other)]
+    left_out = sorted(subgroups[0].keys() ^ subgroups[1].keys())
+    comparison, found, reason = _paired(one, other)
+    return Compared(
+        evaluation_set=one.names[0],
+        first=names[0],
+        second=names[1],
+        paired=reason is None,
+        reason=reason,
+        comparison=comparison,
+        worsened=found,
+        left_out=left_out,
+    )
+
+
+def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Worsened], str | None]:
+    """Return the differences, what got worse, and why they are not paired."""
+    first, second = one.evidence, other.evidence
+    if first is None or second is None:
+        lacking = one if first is None else other
+        return _unpaired(one, other, f"{lacking.folder} has no evidence.parquet")
+    try:
+        measuring = beside(first, second)
+    except NotSameRowsError as error:
+        return _unpaired(one, other, f"they did not score the same rows: {error}")
+    compared = measuring.evidence(CONFIDENCE).champion
+    assert compared is not None  # noqa: S101 - it has the second's scores
+    found = cast("list[Worsened]", worsened(measuring.compare_jointly(RIVAL, ALPHA)))
+    return dict(compared), sorted(found, key=lambda x: -x["worse_by_at_least"]), None
+
+
+def _unpaired(
+    one: Published, other: Published, reason: str
+) -> tuple[dict[str, Any], list[Worsened], str]:
+    first, second = one.report["bias"], other.report["bias"]
+    shared = [name for name in first["subgroups"] if name in second["subgroups"]]
+    comparison = {
+        "confidence": CONFIDENCE,
+        "overall": {
+            "n": first["overall"]["n"],
+            "n_positive": first["overall"]["n_positive"],
+            "auc": _difference(first["overall"]["auc"], second["overall"]["auc"], reason),
+        },
+        "subgroups": {
+            name: {
+                metric: _difference(
+                    metric_cells(first["subgroups"][name])[metric],
+                    metric_cells(second["subgroups"][name])[metric],
+                    reason,
+                )
+                for metric in SUBGROUP_METRICS
+            }
+            for name in shared
+        },
+        "final_score": _difference(first["final_score"], second["final_score"], reason),
+    }
+    return comparison, [], reason
+
+
+def _difference(one: Cell, other: Cell, reason: str) -> Mapping[str, Any]:
+    first, second = one["value"], other["value"]
+    known = first is not None and second is not None
+    lack = one.get("reason") or other.get("reason") or reason
+    return {
+        "first": first,
+        "second": second,
+        "value": first - second if first is not None and second is not None else None,
+        "low": None,
+        "high": None,
+        "reason": reason if known else lack,
+    }

@@ -1,0 +1,141 @@
+"""The results as Markdown for GitHub: a comment on a pull request, a job summary.
+
+Whoever opens a pull request may choose the names of candidates, sets and identities. Nothing of
+theirs makes HTML, a link, a mention or a second column here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote, urlsplit
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.reporting.headline import checks_not_passed, counted
+from biasgate.tasks.reporting.results import Published, Results
+
+# GitHub refuses comments of more than 65,536 characters.
+_MOST, _MOST_ROWS, _MOST_CHECKS, _LONGEST = 60_000, 40, 20, 600
+# Letters, digits and signs that start nothing; a point may follow `www`.
+_SIGN = re.compile(r"[^\w ,()%.-]|_|(?<=[wW])\.")
+# GitHub looks for mentions, issues and addresses in the text that is left: this divides it.
+_BREAK = "<!-- -->"
+_DIVIDED = frozenset("@#")
+
+
+def markdown_for_github(results: Results, link: str | None = None) -> str:
+    """Return a comment that starts with a mark by which the next one replaces it.
+
+    Parameters
+    ----------
+    results : Results
+        What was published.
+    link : str, optional
+        An HTTP address of everything, such as that of the job.
+
+    Returns
+    -------
+    str
+        GitHub's Markdown, of at most 65,536 characters.
+
+    Raises
+    ------
+    InputError
+        If `link` is no such address.
+    """
+    lines = [*_head(results), "", *_table(results.each), "", *_decisions(results)]
+    if link is not None:
+        lines += ["", f"[The page with every number and figure]({_address(link)})"]
+    text = "\n".join(lines)
+    for one in results.each:
+        section = "\n".join(_checks(one))
+        if len(text) + len(section) > _MOST:
+            return f"{text}\n\nMore checks that did not pass are in `summary.json`.\n"
+        text += f"\n\n{section}" if section else ""
+    return f"{text}\n"
+
+
+def inert(text: str) -> str:
+    """Return a text of others that GitHub shows as it is, in a table too.
+
+    Signs become numeric references, which start nothing in Markdown; control characters and marks
+    that change the direction of writing are escaped.
+
+    Examples
+    --------
+    >>> inert("a|b")
+    'a&#124;b'
+    >>> inert("@octocat")
+    '&#64;<!-- -->octocat'
+    """
+    shown = printable(text)
+    if len(shown) > _LONGEST:
+        shown = f"{shown[:_LONGEST]}..."
+    return _SIGN.sub(_as_reference, shown)
+
+
+def _as_reference(found: re.Match[str]) -> str:
+    return f"&#{ord(found[0])};{_BREAK if found[0] in _DIVIDED else ''}"
+
+
+def _name(text: str) -> str:
+    """Return a name as code; one in another script is isolated from what is around it."""
+    shown = inert(text)
+    return f"<code>{shown if text.isascii() else f'&#8296;{shown}&#8297;'}</code>"
+
+
+def _head(results: Results) -> Iterator[str]:
+    if results.summary is None:
+        [only] = results.each
+        title, word = " on ".join(reversed(only.names)), only.headline.word
+    else:
+        title, word = results.summary["evaluation"], word_of(results.summary).text
+    mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
+    yield f"<!-- biasgate: {mark} -->"
+    yield f"### biasgate: {word}"
+    yield ""
+    yield f"Identity bias, evaluation {_name(title)}"
+
+
+def _table(each: Sequence[Published]) -> Iterator[str]:
+    yield "| candidate | set | verdict | who is treated worst, and by how much | checks |"
+    yield "|---|---|---|---|---|"
+    for one in each[:_MOST_ROWS]:
+        first = one.headline
+        names = f"| {_name(first.candidate)} | {_name(first.evaluation_set)}"
+        yield f"{names} | {first.word} | {inert(first.worst)} | {inert(counted(one.verdict))} |"
+    if len(each) > _MOST_ROWS:
+        yield ""
+        yield f"And {len(each) - _MOST_ROWS:,} more in `summary.json`."
+
+
+def _decisions(results: Results) -> Iterator[str]:
+    decisions = [] if results.summary is None else results.summary["decisions"]
+    for one in decisions[:_MOST_ROWS]:
+        yield f"- **{word_of(one).text}**: {_name(one['candidate'])}. {inert(one['sentence'])}"
+
+
+def _checks(one: Published) -> Iterator[str]:
+    against = checks_not_passed(one.verdict)
+    if not against:
+        return
+    what = f"{_name(one.names[1])} on {_name(one.names[0])}"
+    yield f"<details><summary>{len(against):,} checks did not pass: {what}</summary>"
+    yield ""
+    for result in against[:_MOST_CHECKS]:
+        kind = "only warns" if result["action"] == "warn" else result["outcome"]
+        yield f"- {kind}: {inert(result['sentence'])}"
+    if len(against) > _MOST_CHECKS:
+        yield f"- and {len(against) - _MOST_CHECKS:,} more"
+    yield ""
+    yield "</details>"
+
+
+def _address(link: str) -> str:
+    parts = urlsplit(link)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        msg = f"`--link` must be an address that starts with http:// or https://; got {link!r}."
+        raise InputError(msg)
+    return quote(link, safe=":/?&=%#~+,;@!$*")

@@ -1,0 +1,213 @@
+"""What people read first: the verdict, who is treated worst, and by how much.
+
+The terminal, the page and the comment on a pull request start with these lines. They are made from
+the checks that decided, so that they cannot contradict the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.gate.judging import RIVALS
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
+from biasgate.tasks.common.outcomes import REPORTED, WORDS
+from biasgate.tasks.records import Cell, Report, Result, Verdict, metric_cells
+
+_WORDS = {
+    "error": "with an error",
+    "fail": "failed",
+    "insufficient": "without enough evidence",
+    "pass": "passed",
+    "waived": "waived",
+    "warned": "with a warning alone",
+}
+_FAILED = frozenset({"fail", "error"})
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first lines about one candidate on one set.
+
+    Attributes
+    ----------
+    candidate, evaluation_set : str
+        Their names.
+    status, word : str
+        The outcome, for colours and in words.
+    worst : str
+        Who is treated worst, by how much, and what the checks say of it.
+    counted : str
+        How many checks passed, failed, or lack evidence.
+    has_failed : bool
+        Whether a check that counts has failed.
+    """
+
+    candidate: str
+    evaluation_set: str
+    status: str
+    word: str
+    worst: str
+    counted: str
+    has_failed: bool
+
+
+def headline(report: Report, verdict: Verdict) -> Headline:
+    """Return the first lines about a candidate on a set.
+
+    Parameters
+    ----------
+    report : Report
+        Its numbers, of the rows that the verdict is about.
+    verdict : Verdict
+        Its verdict.
+    """
+    policy = verdict["policy"]
+    word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
+    return Headline(
+        candidate=verdict["candidate"]["name"],
+        evaluation_set=verdict["evaluation_set"]["name"],
+        status="reported" if policy["report_only"] else verdict["outcome"],
+        word=word.text,
+        worst=_worst(report, verdict),
+        counted=f"{counted(verdict)} (policy {policy['name']}).",
+        has_failed=any(_kind(one) in _FAILED for one in checks_not_passed(verdict)),
+    )
+
+
+def checks_not_passed(verdict: Verdict) -> list[Result]:
+    """Return the checks that did not pass, the worst outcome first; skipped ones are left out."""
+    kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
+    return [one for kind in kinds for one in verdict["results"] if one["outcome"] == kind]
+
+
+def counted(verdict: Verdict) -> str:
+    """Return in words how many checks there are, and what came of them."""
+    found = Counter(_kind(one) for one in verdict["results"] if one["outcome"] != "skipped")
+    known = [f"{found[kind]:,} {words}" for kind, words in _WORDS.items() if kind in found]
+    n = found.total()
+    return f"{n:,} {'check' if n == 1 else 'checks'}: {', '.join(known) or 'nothing to check'}"
+
+
+def analysis_sentences(report: Report) -> list[str]:
+    """Return the findings of further analyses, in words."""
+    return [text for one in report.get("analyses", {}).values() for text in one["sentences"]]
+
+
+def nights_sentences(verdict: Verdict) -> list[str]:
+    """Return which nights' rows a verdict pools; nothing if it is about a single set."""
+    if "nights" not in verdict:
+        return []
+    nights = verdict["nights"]
+    text = (
+        f"Night {nights['number']}: judged by the {nights['n_rows']:,} rows of all nights. The "
+        f"bounds hold at every night together ({nights['bound']}, tightest at "
+        f"{nights['planned_rows']:,} rows)."
+    )
+    return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
+
+
+def with_interval(cell: Cell) -> str:
+    """Return a number with its interval, if there is one."""
+    low, high = cell.get("low"), cell.get("high")
+    ends = "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
+    return f"{cell['value']:.3f}{ends}"
+
+
+def worst_check(report: Report, verdict: Verdict) -> Result | None:
+    """Return the failed check of an identity that is furthest beyond its limit; None if none is.
+
+    It is one of the identity to look at first, if any of its checks failed.
+    """
+    failed = [one for one in checks_not_passed(verdict) if _kind(one) in _FAILED]
+    of_groups = [one for one in failed if one["group"] is not None]
+    first = report["look_first"]["subgroup"]
+    found = [one for one in of_groups if one["group"] == first] or of_groups
+    return max(found, key=_beyond, default=None)
+
+
+def lowest_auc(report: Report) -> tuple[str, str] | None:
+    """Return the identity to look at first, and its lowest AUC; None if there is none."""
+    name = report["look_first"]["subgroup"]
+    if name is None:
+        return None
+    cells = metric_cells(report["bias"]["subgroups"][name])
+    known = {one: cells[one]["value"] for one in FINAL_SCORE_PARTS}
+    defined = {one: value for one, value in known.items() if value is not None}
+    return (name, min(defined, key=lambda one: defined[one])) if defined else None
+
+
+def _kind(one: Result) -> str:
+    if one["outcome"] == "pass":
+        return "pass"
+    if one["waived_by"]:
+        return "waived"
+    return "warned" if one["action"] == "warn" else one["outcome"]
+
+
+def _worst(report: Report, verdict: Verdict) -> str:
+    against = checks_not_passed(verdict)
+    failed = [one for one in against if _kind(one) in _FAILED]
+    worst = worst_check(report, verdict)
+    if worst is None:
+        return " ".join(
+            [*(one["sentence"] for one in failed[:1]), *_lowest(report, failed, against)]
+        )
+    others = [one for one in dict.fromkeys(one["group"] for one in failed) if one is not None]
+    others = [one for one in others if one != worst["group"]]
+    text = f"Worst: {worst['sentence']}{_own_interval(report, worst)}"
+    return f"{text} Checks also failed for {_listed(others)}." if others else text
+
+
+def _lowest(report: Report, failed: list[Result], against: list[Result]) -> list[str]:
+    """Say that no check of an identity failed, and which number is the lowest."""
+    lacking = [one["group"] for one in against if _kind(one) == "insufficient" and one["group"]]
+    names = list(dict.fromkeys(lacking))
+    told = [] if failed else ["No check failed."]
+    if failed:
+        told = ["No check of a single identity failed."]
+    if names:
+        told += [f"There is not enough evidence about {_listed(names)}."]
+    elif against and not failed:
+        told += [against[0]["sentence"]]
+    if report["look_first"]["subgroup"] is None:
+        return [*told, report["look_first"]["sentence"]]
+    lowest = lowest_auc(report)
+    if lowest is not None:
+        name, metric = lowest
+        cell = metric_cells(report["bias"]["subgroups"][name])[metric]
+        told += [f"The lowest AUC is {metric} {with_interval(cell)} of {name}."]
+    return told
+
+
+def _own_interval(report: Report, one: Result) -> str:
+    """Return the interval of a number whose check looked at the value alone."""
+    if one["mode"] != "estimate" or one["slice"] is not None or one["kind"] in RIVALS:
+        return ""  # its sentence has one, or it is about other rows
+    subgroups = report["bias"]["subgroups"]
+    if one["group"] not in subgroups or one["metric"] not in SUBGROUP_METRICS:
+        return ""
+    cell = metric_cells(subgroups[one["group"]])[one["metric"]]
+    low, high = cell.get("low"), cell.get("high")
+    return "" if low is None or high is None else f" Its interval is {low:.3f} to {high:.3f}."
+
+
+def _beyond(one: Result) -> float:
+    """Return how far a number is beyond its limit, as far as that is shown."""
+    if one["bound"] is None:
+        return math.inf
+    is_gap = METRICS[one["metric"]].is_gap
+    if one["kind"] in RIVALS:
+        return one["bound"] - one["limit"] if is_gap else -one["limit"] - one["bound"]
+    is_ceiling = one["kind"] == "ceiling"
+    return one["bound"] - one["limit"] if is_ceiling else one["limit"] - one["bound"]
+
+
+def _listed(names: list[str]) -> str:
+    """Return up to three names, and how many more there are."""
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"

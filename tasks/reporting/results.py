@@ -1,0 +1,158 @@
+"""The results of an evaluation, read again from the folder that it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.untrusted import Place, check, read_json
+from biasgate.tasks.gating.evidence import FILE as EVIDENCE
+from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.records import Bias, Report, Summary, Verdict
+from biasgate.tasks.reporting.headline import Headline, headline
+
+SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
+_CONFIDENCE = 0.95  # of earlier reports, which do not name theirs
+_COUNTS = frozenset({"n_rows", "n_rows_measured"})
+_SUMMARIES, _REPORTS = TypeAdapter(Summary), TypeAdapter(Report)
+_VERDICTS = TypeAdapter(Verdict)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was published of one candidate on one set.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is.
+    report : Report
+        The numbers; if the verdict is about several nights, those of the rows of all nights.
+    verdict : Verdict
+        The verdict.
+    """
+
+    folder: Path
+    report: Report
+    verdict: Verdict
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The set and the candidate."""
+        return self.verdict["evaluation_set"]["name"], self.verdict["candidate"]["name"]
+
+    @property
+    def headline(self) -> Headline:
+        """The first lines about it."""
+        return headline(self.report, self.verdict)
+
+    @property
+    def evidence(self) -> EvidenceFile | None:
+        """The rows and scores that the verdict rests on, if they are there."""
+        path = self.folder / EVIDENCE
+        return EvidenceFile(path) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What an evaluation wrote, or the part about one candidate on one set.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it is.
+    summary : Summary or None
+        How the evaluation ended; None for a single candidate on a set.
+    each : sequence of Published
+        Each candidate on each set.
+    """
+
+    folder: Path
+    summary: Summary | None
+    each: Sequence[Published]
+
+    @property
+    def page(self) -> Path:
+        """The page on these results."""
+        return self.folder / PAGE
+
+    def content(self) -> Any:
+        """Return what `--json` prints: `summary.json`, or `verdict.json` of a single candidate."""
+        return self.each[0].verdict if self.summary is None else self.summary
+
+
+def read_results(folder: Path) -> Results:
+    """Read the results in an output folder, or in a folder of one candidate on one set in it.
+
+    Parameters
+    ----------
+    folder : Path
+        As `--output` named it, or `OUTPUT/SET/CANDIDATE`.
+
+    Raises
+    ------
+    InputError
+        If there are none, or they are not what biasgate wrote.
+    """
+    if (folder / SUMMARY).exists():
+        path = folder / SUMMARY
+        summary = check(read_json(path, str(path)), _SUMMARIES, str(path))
+        return results_of(summary, folder)
+    if (folder / REPORT).exists() and (folder / VERDICT).exists():
+        path = folder / VERDICT
+        verdict = check(read_json(path, str(path)), _VERDICTS, str(path))
+        return Results(folder, None, [_published(folder, verdict)])
+    raise InputError(_no_results(folder))
+
+
+def results_of(summary: Summary, folder: Path) -> Results:
+    """Read the reports that belong to a summary."""
+    found = []
+    for verdict in summary["verdicts"]:
+        names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
+        place = folder.joinpath(*names)
+        if place.resolve().parent.parent != folder.resolve():
+            msg = f"{folder / SUMMARY} must name folders in {folder}; it names {place}."
+            raise InputError(msg)
+        found.append(_published(place, verdict))
+    return Results(folder, summary, found)
+
+
+def _published(folder: Path, verdict: Verdict) -> Published:
+    path = folder / REPORT
+    try:
+        report = check(read_json(path, str(path)), _REPORTS, str(path), may_miss=_is_choice)
+    except FileNotFoundError as error:
+        msg = f"{path} must be there, since a summary or verdict names it; it is not."
+        raise InputError(msg) from error
+    return Published(folder, _of_all_nights(report, verdict, folder / EVIDENCE), verdict)
+
+
+def _is_choice(place: Place) -> bool:
+    """Whether a key says how rows were chosen: earlier releases wrote fewer."""
+    return place[:2] == ("evaluation_set", "choices") and place[-1] not in _COUNTS
+
+
+def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
+    """Return the report with the numbers that the verdict is about."""
+    if "nights" not in verdict or verdict["nights"]["number"] == 1 or not evidence.is_file():
+        return report
+    key = None, report["evaluation_set"]["choices"].get("confidence", _CONFIDENCE)
+    measured = EvidenceFile(evidence).measure([key])[key].report
+    return {**report, "bias": cast("Bias", measured)}
+
+
+def _no_results(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} must be the folder of an evaluation; there is no such folder."
+    below = sorted(one.parent for one in folder.glob(f"*/{SUMMARY}"))
+    hint = f" The newest one in it is {below[-1]}." if below else ""
+    return (
+        f"{folder} must be the `--output` of an evaluation, or a folder SET/CANDIDATE in it; it "
+        f"has neither {SUMMARY} nor {REPORT} with {VERDICT}.{hint}"
+    )

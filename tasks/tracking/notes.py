@@ -1,0 +1,55 @@
+"""The notes on MLflow's pages of runs: links, the verdict, and what to look at first."""
+
+from __future__ import annotations
+
+from biasgate.tasks.records import Report, Summary, Verdict
+from biasgate.tasks.reporting.headline import analysis_sentences
+from biasgate.tasks.reporting.markdown import as_text
+from biasgate.tasks.reporting.page.writing import FILE as PAGE
+from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
+from biasgate.tasks.tracking.addresses import (
+    artifact_page,
+    comparison_page,
+    models_page,
+    tables_page,
+    view_page,
+)
+from biasgate.tasks.tracking.resume import TABLE
+from biasgate.tasks.tracking.view import LATEST
+from biasgate.tasks.tracking.worst_numbers import worsened_in_words
+
+
+def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id: str) -> str:
+    """Return the note on a candidate's run: links, verdict, and what is worse than before."""
+    links = {
+        "Report": artifact_page(experiment_id, run_id, PAGE),
+        "Table": artifact_page(experiment_id, run_id, TABLE),
+        "All candidates": view_page(experiment_id, LATEST),
+        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
+        "Tables of candidates": tables_page(experiment_id, LATEST),
+    }
+    # First, since MLflow's page shows the beginning of a note.
+    worse = []
+    if verdict["champion"] is not None:
+        worse = [f"Worse than the champion: {as_text(worsened_in_words(verdict['worsened']))}."]
+    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
+    return "\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told])
+
+
+def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
+    """Return the note on an evaluation's run: links, also to Prefect, then a table of verdicts."""
+    runs = [verdict["run_id"] for verdict in summary["verdicts"]]
+    links = {
+        "Report": artifact_page(experiment_id, summary["run_id"], PAGE),
+        "All candidates": view_page(experiment_id, LATEST),
+        "Charts and differences": view_page(experiment_id, LATEST, charts=True),
+        "Compare the runs": comparison_page(experiment_id, runs),
+        "Tables of candidates": tables_page(experiment_id, LATEST),
+        "Models": models_page(experiment_id),
+    }
+    row = " · ".join(filter(None, [_row(links), flow_run]))
+    return f"{row}\n\n{summary_markdown(summary)}"
+
+
+def _row(links: dict[str, str]) -> str:
+    return " · ".join(f"[{name}]({address})" for name, address in links.items())

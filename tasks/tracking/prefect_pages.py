@@ -1,0 +1,138 @@
+"""An evaluation on Prefect's pages: a summary, a table of identities, a link to its MLflow run.
+
+The MLflow runs name the flow run in turn, so that one finds the other from either side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.common.prefect_artifacts import (
+    artifact_key,
+    flow_run_page,
+    publish_link,
+    publish_markdown,
+    publish_table,
+)
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.records import LoggedVerdict, Report, Summary
+from biasgate.tasks.reporting.markdown import as_text
+from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
+from biasgate.tasks.reporting.report import summary_markdown
+from biasgate.tasks.tracking.resume import EvaluationRun
+
+FLOW_RUN_TAG, FLOW_RUN_PAGE_TAG = "biasgate.prefect_flow_run", "biasgate.prefect_flow_run_page"
+# Where `biasgate ui` shows a local store unless it is told another port.
+LOCAL_PAGES = "http://127.0.0.1:5000"
+# Most rows of a table; Prefect's pages show all of them at once.
+_ROWS = 300
+
+
+def flow_run_tags() -> dict[str, str]:
+    """Return the MLflow tags that name the Prefect flow run; none outside of a flow."""
+    found = flow_run_page()
+    if found is None:
+        return {}
+    run_id, page = found
+    return {FLOW_RUN_TAG: run_id} | ({FLOW_RUN_PAGE_TAG: page} if page else {})
+
+
+def flow_run_link() -> str:
+    """Return a Markdown link to the page of the flow run; empty if its address is not known."""
+    found = flow_run_page()
+    return f"[Flow run in Prefect]({found[1]})" if found and found[1] else ""
+
+
+class MlflowPages:
+    """Addresses of MLflow's pages on the runs of an evaluation.
+
+    Those of a local store exist while `biasgate ui` runs; `hint` says so.
+    """
+
+    def __init__(self, run: EvaluationRun) -> None:
+        gateway = run.workplace.gateway
+        is_server = gateway.uri.startswith(("http://", "https://"))
+        root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
+        self._runs = f"{root}/#/experiments/{gateway.experiment_of(run.run_id)}/runs"
+        self.hint = ""
+        if not is_server:
+            self.hint = f"The link opens while `biasgate ui --store {run.workplace.store}` runs."
+
+    def of_run(self, run_id: str) -> str:
+        """Return the address of one run."""
+        return f"{self._runs}/{run_id}"
+
+
+def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:
+    """Return the summary of an evaluation with links to everything else, in Markdown."""
+    links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary['run_id'])})."]
+    links += [pages.hint] if pages.hint else []
+    links.append(f"The page for people: {as_text(str(Path(output).resolve() / 'report.html'))}")
+    name, word = as_text(summary["evaluation"]), word_of(summary).text
+    return "\n\n".join([f"## {name}: {word}", " ".join(links), summary_markdown(summary)])
+
+
+def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]], str]:
+    """Return the metrics of each candidate's identities, the worst first, and a note.
+
+    Cells are short, and free of Markdown, which not all of Prefect's pages understand.
+    """
+    verdicts = summary["verdicts"]
+    most = max(_ROWS // max(len(verdicts), 1), 1)
+    has_sets = len({one["evaluation_set"]["name"] for one in verdicts}) > 1
+    rows: list[dict[str, str]] = []
+    is_cut = False
+    for verdict in verdicts:
+        of_candidate = list(_rows(verdict, output, has_sets=has_sets))
+        rows += of_candidate[:most]
+        is_cut = is_cut or len(of_candidate) > most
+    marks = {mark: words for mark, words in MARKS.values() if mark}
+    legend = ", ".join(f"{mark} {words}" for mark, words in marks.items())
+    note = f"Metrics by identity, the worst first, with 95 % intervals. {legend}."
+    if is_cut:
+        note += f" Of each candidate and set the worst {most}; all are in `bias_metrics.csv`."
+    return rows, note
+
+
+def _rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterator[dict[str, str]]:
+    name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+    path = Path(output) / of_set / name / "report.json"
+    report: Report = json.loads(path.read_text("utf-8"))
+    grid = metric_grid(report, verdict)
+    named = {"candidate": as_text(name)} | ({"set": as_text(of_set)} if has_sets else {})
+    for row in grid.rows:
+        numbers = zip(grid.columns, row.cells, strict=True)
+        yield {
+            **named,
+            "identity": as_text(row.name),
+            "comments": row.n,
+            **{column.title: _text(cell) for column, cell in numbers},
+        }
+
+
+def _text(cell: GridCell) -> str:
+    if cell.lack:
+        return "no evidence"
+    return " ".join(filter(None, [cell.mark, cell.text, cell.interval]))
+
+
+@task(name="show results")
+def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
+    """Publish summary, table and link as artifacts of the flow run.
+
+    A server that cannot be reached does no harm. A retry adds newer versions.
+    """
+    evaluation, pages = summary["evaluation"], MlflowPages(run)
+    page = summary_page(summary, output, pages)
+    rows, note = identity_table(summary, output)
+    name = as_text(evaluation)
+    try:
+        publish_markdown(artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
+        publish_table(artifact_key("biasgate", evaluation, "identities"), rows, note)
+        address, text = pages.of_run(summary["run_id"]), f"MLflow run of {evaluation}"
+        publish_link(artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the evaluation is done
+        say(f"the results are not on Prefect's pages ({type(error).__name__})")

@@ -1,0 +1,206 @@
+"""A saved view: MLflow's list of runs with the columns, the order and the charts of an evaluation.
+
+MLflow's pages keep such a view as a tag of the experiment, and open it by a link. Its format is
+that of the pages themselves; a browser test opens it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
+from biasgate.tasks.tracking.worst_numbers import (
+    FAILED,
+    INSUFFICIENT,
+    VERDICT,
+    WORSENED,
+    WORST_TAG,
+)
+
+TAG = "mlflow.sharedViewState."
+LATEST, ALL = "biasgate", "biasgate-all"
+_NAMES = {LATEST: "Latest evaluation", ALL: "All evaluations"}
+OVERVIEW, DIFFERENCES = "Checks and worst identities", "Every metric of every candidate"
+SIDE_BY_SIDE, BARS = "Pictures side by side", "Bars by identity"
+PICTURES = {
+    "Difference from the champion": "difference",
+    "Every metric by identity": "heatmap",
+    "Intervals by identity": "intervals",
+}
+# MLflow puts the metrics without a slash, and those of the machine, in sections of these names.
+_GENERATED = ("Model metrics", "System metrics")
+# Bars of more identities cannot be told apart.
+_MOST_BARS = 30
+# How a section shows its charts: how many in a row, and how high.
+_THREE, _WIDE, _TALL = (3, 420), (1, 620), (1, 900)
+_WIDTHS = {VERDICT: 110, FAILED: 110, INSUFFICIENT: 140, WORSENED: 460}
+
+
+def saved_views(parent: str, baseline: str, metrics: Iterable[str], now: int) -> dict[str, str]:
+    """Return the tags of an experiment that hold its views: of one evaluation, and of all.
+
+    Parameters
+    ----------
+    parent : str
+        Id of the evaluation's run.
+    baseline : str
+        Id of the run that others are compared with in the table of differences.
+    metrics : iterable of str
+        Keys of the metrics that its candidates' runs have.
+    now : int
+        Milliseconds since 1970.
+
+    Returns
+    -------
+    dict
+        Two tags.
+    """
+    keys = sorted(set(metrics))
+    filters = {
+        LATEST: f"tags.mlflow.parentRunId = '{parent}'",
+        ALL: f"tags.`{VERDICT}` LIKE '%'",
+    }
+    return {
+        f"{TAG}{view}": _envelope(_NAMES[view], _state(condition, baseline, keys), now)
+        for view, condition in filters.items()
+    }
+
+
+def _envelope(name: str, state: Mapping[str, Any], now: int) -> str:
+    plain = json.dumps(state, separators=(",", ":")).encode()
+    packed = f"deflate;{base64.b64encode(zlib.compress(plain, 9)).decode()}"
+    return json.dumps({"name": name, "createdAt": now, "updatedAt": now, "state": packed})
+
+
+def _state(condition: str, baseline: str, keys: list[str]) -> dict[str, Any]:
+    columns = _columns()
+    sections = _sections(baseline, keys)
+    return {
+        "searchFilter": condition,
+        # MLflow adds the runs of evaluations to a list that is ordered by time.
+        "orderByKey": f"metrics.`{FAILED}`",
+        "orderByAsc": False,
+        "selectedColumns": columns,
+        "columnOrder": columns,
+        "columnWidths": {
+            column: width
+            for column in columns
+            for name, width in _WIDTHS.items()
+            if column.endswith(f"`{name}`")
+        },
+        "runsHiddenMode": "FIRST_10_RUNS",
+        "compareRunSections": [one.record() for one in sections],
+        "compareRunCharts": [chart for one in sections for chart in one.charts],
+        "isAccordionReordered": True,
+        "hideEmptyCharts": True,
+    }
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A part of the page; a closed one draws nothing until somebody opens it."""
+
+    name: str
+    charts: tuple[dict[str, Any], ...] = ()
+    shape: tuple[int, int] = _THREE
+    is_open: bool = True
+
+    def record(self) -> dict[str, Any]:
+        columns, height = self.shape
+        return {
+            "uuid": _section_id(self.name),
+            "name": self.name,
+            "display": self.is_open,
+            "columns": columns,
+            "cardHeight": height,
+            "isReordered": True,
+            "deleted": False,
+            "isGenerated": False,
+        }
+
+
+def _columns() -> list[str]:
+    names = [("tags", VERDICT), ("metrics", FAILED), ("metrics", INSUFFICIENT)]
+    names.append(("tags", WORSENED))
+    for metric in SUBGROUP_METRICS:
+        names += [("metrics", f"worst/{metric}"), ("tags", f"{WORST_TAG}.{metric}")]
+    names += [("metrics", "auc/overall"), ("metrics", "final_score"), ("attributes", "Dataset")]
+    return [f"{kind}.`{name}`" for kind, name in names]
+
+
+def _sections(baseline: str, keys: list[str]) -> list[_Section]:
+    """Return the sections in order.
+
+    Those at the end are closed and empty: MLflow fills each with a chart of every metric.
+    """
+    bars = [_bars(metric, keys) for metric in SUBGROUP_METRICS]
+    prefixes = sorted({key.rpartition("/")[0] for key in keys} - {""})
+    return [
+        _Section(OVERVIEW, tuple(_overview())),
+        _Section(SIDE_BY_SIDE, (_pictures(SIDE_BY_SIDE, *PICTURES.values()),), _TALL),
+        *(
+            _Section(name, (_pictures(name, key),), _TALL, is_open=False)
+            for name, key in PICTURES.items()
+        ),
+        _Section(DIFFERENCES, (_differences(baseline),), _TALL),
+        _Section(BARS, tuple(one for one in bars if one), _WIDE, is_open=False),
+        *(_Section(name, is_open=False) for name in (*prefixes, *_GENERATED)),
+    ]
+
+
+def _section_id(name: str) -> str:
+    return f"biasgate-section-{name}"
+
+
+def _chart(kind: str, section: str, name: str, **options: Any) -> dict[str, Any]:
+    return {
+        "uuid": f"biasgate-{section}-{name}",
+        "type": kind,
+        "metricSectionId": _section_id(section),
+        "deleted": False,
+        "isGenerated": False,
+        "runsCountToCompare": 10,
+        **options,
+    }
+
+
+def _overview() -> list[dict[str, Any]]:
+    shown = {
+        "checks that did not pass": [FAILED, INSUFFICIENT],
+        "worst identity": [f"worst/{metric}" for metric in AUCS],
+        "all comments": ["auc/overall", "final_score"],
+    }
+    return [
+        _chart("BAR", OVERVIEW, name, metricKey="", selectedMetricKeys=keys, displayName=name)
+        for name, keys in shown.items()
+    ]
+
+
+def _pictures(section: str, *keys: str) -> dict[str, Any]:
+    """Return a grid: of one picture of each run, or of several, with a column for each run."""
+    return _chart("IMAGE", section, "pictures", imageKeys=keys, step=0, showRunParams=False)
+
+
+def _differences(baseline: str) -> dict[str, Any]:
+    return _chart(
+        "DIFFERENCE",
+        DIFFERENCES,
+        "metrics",
+        chartName=DIFFERENCES,
+        compareGroups=["Model metrics"],
+        showChangeFromBaseline=True,
+        showDifferencesOnly=True,
+        baselineColumnUuid=baseline,
+    )
+
+
+def _bars(metric: str, keys: list[str]) -> dict[str, Any] | None:
+    own = [key for key in keys if key.startswith(f"{metric}/")]
+    if not 0 < len(own) <= _MOST_BARS:
+        return None
+    return _chart("BAR", BARS, metric, metricKey="", selectedMetricKeys=own, displayName=metric)

@@ -1,0 +1,66 @@
+"""What a run says in few words: the metrics and tags that lists of runs are sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.records import Report, Verdict, Worsened
+
+WORST_TAG = "biasgate.worst"
+VERDICT = "biasgate.verdict"
+WORSENED = "biasgate.worse_than_champion"
+FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
+# Most numbers in a tag: its column in a list of runs is narrow.
+_TOLD = 2
+
+
+def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
+    """Return the worst value of each metric, and how many checks did not pass.
+
+    `worst/bpsn_auc` is the lowest value of all identities, and `worst_low/bpsn_auc` the lower end
+    of its interval. An AEG is worst where it is farthest from 0, on either side; its `worst_low`
+    is the smallest distance that the intervals allow. Undefined numbers are left out.
+    """
+    outcomes = [one["outcome"] for one in verdict["results"]]
+    found: dict[str, float] = {
+        FAILED: outcomes.count("fail"),
+        INSUFFICIENT: outcomes.count("insufficient"),
+    }
+    for metric, worst in report["bias"]["worst"].items():
+        low = worst.get("size_low", worst["low"])
+        if worst["value"] is not None:
+            found[f"worst/{metric}"] = worst["value"]
+        if low is not None:
+            found[f"worst_low/{metric}"] = low
+    return found
+
+
+def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
+    """Return the verdict, the worst identity by each metric, and what is worse than before."""
+    worst = {
+        f"{WORST_TAG}.{metric}": printable(one["subgroup"])
+        for metric, one in report["bias"]["worst"].items()
+        if one["subgroup"] is not None
+    }
+    known = {VERDICT: verdict["outcome"], WORSENED: _worsened(verdict)}
+    return known | worst
+
+
+def _worsened(verdict: Verdict) -> str:
+    if verdict["champion"] is None:
+        return "no champion"
+    return worsened_in_words(verdict["worsened"])
+
+
+def worsened_in_words(worsened: Sequence[Worsened]) -> str:
+    """Return the numbers that are shown to be worse than the champion's, the largest loss first."""
+    if not worsened:
+        return "nothing shown"
+    largest = sorted(worsened, key=lambda one: -one["worse_by"])
+    told = [
+        f"{printable(one['group'])}: {one['metric']} {one['first']:.3f}, was {one['second']:.3f}"
+        for one in largest[:_TOLD]
+    ]
+    more = len(largest) - len(told)
+    return "; ".join([*told, *([f"{more} more"] if more else [])])

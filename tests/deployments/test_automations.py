@@ -1,0 +1,111 @@
+"""The automations that the guide imports: a real server sends a message, to a real receiver."""
+
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect import get_client
+from prefect.events.schemas.automations import AutomationCore
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Scheduled
+from support.blocks import blocks_of
+from support.receiver import receiving
+
+REPOSITORY = Path(__file__).parents[2]
+SHIPPED = REPOSITORY / "deployments" / "automations.yaml"
+GUIDE = REPOSITORY / "docs" / "guides" / "prefect.md"
+NO_BLOCK = "00000000-0000-0000-0000-000000000000"
+CONFIG = """\
+name: watched
+evaluation_sets:
+  - {name: rows, source: table, path: rows.csv, identities: [group]}
+candidates:
+  - {name: scores, kind: scores, path: scores.csv}
+"""
+PATIENCE_S = 120
+
+
+def test_the_automations_are_whole_and_cannot_be_imported_without_a_block():
+    content = SHIPPED.read_text("utf-8")
+    for one in yaml.safe_load(content.replace("BLOCK_ID", NO_BLOCK))["automations"]:
+        AutomationCore.model_validate(one)
+    for one in yaml.safe_load(content)["automations"]:
+        with pytest.raises(ValueError, match="BLOCK_ID"):
+            AutomationCore.model_validate(one)
+
+
+@pytest.mark.slow
+def test_the_guide_brings_messages_about_a_blocked_and_a_late_run(prefect_services, tmp_path):
+    with receiving() as (address, arrived):
+        environment = prefect_services | {"SLACK_URL": address}
+        do_what_the_guide_says(environment)
+        evaluate_into_a_block(tmp_path, environment)
+        text = wait_for(arrived, "Blocked")
+        assert "scores: Not a registered version: nothing to promote." in text
+        assert "/flow-run/" in text
+        forget_to_run_a_night(environment)
+        text = wait_for(arrived, "is late")
+        assert "forgotten was due at" in text
+        assert len([one for one in arrived if "Blocked" in one["text"]]) == 1
+
+
+def do_what_the_guide_says(environment):
+    """Save the block by the page's Python, import the file by the page's commands."""
+    [python] = [one.content for one in blocks_of(GUIDE) if one.language == "python"]
+    [commands] = [one.content for one in blocks_of(GUIDE) if "sed " in one.content]
+    saved = run([sys.executable, "-c", python], environment)
+    folder = Path(environment["PREFECT_HOME"])
+    commands = commands.replace("deployments/", f"{SHIPPED.parent}/")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    known = environment | {"BLOCK_ID": saved.split()[-1], "PATH": path}
+    said = run(["bash", "-ec", commands], known, cwd=folder)
+    assert "Created 2 automation" in said
+
+
+def evaluate_into_a_block(folder, environment):
+    rows = [(i, i % 2, i % 4 // 2) for i in range(400)]
+    table = "".join(f"{i},{y},{g}\n" for i, y, g in rows)
+    (folder / "rows.csv").write_text("id,label,group\n" + table)
+    scores = "".join(f"{i},{0.005 * (i % 97)}\n" for i, _, _ in rows)  # knows nothing
+    (folder / "scores.csv").write_text("id,prediction\n" + scores)
+    (folder / "watched.yaml").write_text(CONFIG)
+    command = [sys.executable, "-m", "biasgate", "evaluate", "watched.yaml", "--output", "out"]
+    run(command, environment, cwd=folder, expected=3)
+
+
+def forget_to_run_a_night(environment):
+    """Schedule a run that nobody starts."""
+    with (
+        temporary_settings({PREFECT_API_URL: environment["PREFECT_API_URL"]}),
+        get_client(sync_client=True) as client,
+    ):
+        from biasgate.flows.nightly import nightly  # noqa: PLC0415
+
+        due = datetime.now(UTC) - timedelta(minutes=5)
+        parameters = {"config": "c", "output": "o", "store": "s"}
+        client.create_flow_run(
+            nightly, name="forgotten", parameters=parameters, state=Scheduled(scheduled_time=due)
+        )
+
+
+def wait_for(arrived, words):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = [one["text"] for one in arrived if words in one["text"]]
+        if found:
+            return found[0]
+        time.sleep(0.2)
+    pytest.fail(f"no message with {words!r} came: {arrived}")
+
+
+def run(command, environment, *, cwd=None, expected=0):
+    done = subprocess.run(
+        command, env=environment, cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == expected, done.stdout + done.stderr
+    return done.stdout

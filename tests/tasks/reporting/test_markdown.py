@@ -1,0 +1,86 @@
+"""Texts of others in Markdown: a reader of Markdown finds exactly the text, and no markup."""
+
+import html
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from support.hostile import NAMES
+
+from biasgate.tasks.common.printable import printable
+from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
+
+# It lets HTML through, and has what GitHub, MLflow and Prefect add to CommonMark.
+READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+PIECES = st.sampled_from([*"\\`*_[]()<>|~&;$#+-=.:@!/\"'ab1 \n\t\u202e", "://", "www.", "&lt;"])
+TEXTS = st.lists(PIECES, min_size=1).map("".join)
+
+
+def plain(text):
+    """A text as it should be read."""
+    return printable(" ".join(text.split()))
+
+
+def read(rendered):
+    return html.unescape(rendered).strip()
+
+
+@given(TEXTS)
+@example("&lt;b&gt;")
+@example("-5\n\n# head")
+@example("1. x")
+@example("a\\|b")
+def test_a_reader_finds_the_text_in_a_line_of_its_own(text):
+    found = READER.render(as_text(text))
+    assert read(found.removeprefix("<p>").strip().removesuffix("</p>")) == plain(text)
+
+
+@given(TEXTS)
+def test_a_reader_finds_the_text_in_a_list(text):
+    found = READER.render(f"- {as_text(text)}\n- second")
+    items = re.findall("<li>(.*?)</li>", found)
+    assert [read(one) for one in items] == [plain(text), "second"]
+
+
+@given(TEXTS, TEXTS)
+def test_a_reader_finds_the_texts_in_a_table(first, second):
+    row = table_row([as_text(first), as_text(second), "3"])
+    found = READER.render("\n".join([table_row("abc"), table_row(["---"] * 3), row]))
+    cells = re.findall("<td>(.*?)</td>", found)
+    assert [read(one) for one in cells] == [plain(first), plain(second), "3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_names_make_no_element(name):
+    assert re.findall("<[^>]*>", READER.render(as_text(name))) == ["<p>", "</p>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("http://host and HTTPS://host", r"http\://host and HTTPS\://host"),
+        ("www.host", r"www\.host"),
+        ("me@host", r"me\@host"),
+        ("$x$", r"\$x\$"),
+        ("bpsn_auc of a_b: -0.5", "bpsn_auc of a_b: -0.5"),
+    ],
+)
+def test_addresses_become_no_links_and_usual_words_stay_readable(text, escaped):
+    assert as_text(text) == escaped
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("See <script>alert(1)</script>", "See &lt;script>alert(1)&lt;/script>"),
+        ("\\<img src=x>", "\\&lt;img src=x>"),
+        ("a [link](https://host) *and* 1 < 2", "a [link](https://host) *and* 1 < 2"),
+        ("```\ncode", "```\ncode\n```"),
+        ("~~~\ncode\n~~~", "~~~\ncode\n~~~"),
+        ("\u202eabc", "\\u202eabc"),
+    ],
+)
+def test_markdown_of_an_owner_keeps_links_and_loses_html(given, shown):
+    assert without_html(given) == shown

@@ -1,0 +1,102 @@
+"""A pipeline fitted here is the one that scikit-learn fits: n-grams, weights, coefficients."""
+
+import numpy as np
+import pytest
+from support.comments import ODD
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.tfidf import Tfidf
+from biasgate.tasks.scoring.ngrams import logistic, training, vocabulary
+from biasgate.tasks.scoring.ngrams.training import fit
+
+RNG = np.random.default_rng(0)
+SYLLABLES = ["ka", "Ma", "ra", "İ", "ΑΣ", "don't", "no\u0301", "2x", "_", "-", "😀", "b"]
+TEXTS = [
+    RNG.choice([" ", "\t", "  ", "\u3000"]).join(
+        "".join(RNG.choice(SYLLABLES, size=RNG.integers(1, 4))) for _ in range(RNG.integers(0, 12))
+    )
+    for _ in range(300)
+] + [text[:2000] for text in ODD]
+LABELS = np.array(["ka" in text or n % 7 == 0 for n, text in enumerate(TEXTS)])
+OPTIONS = [
+    {},
+    {"word_ngrams": (1, 1), "char_ngrams": (1, 2), "class_weight": "balanced"},
+    {"word_ngrams": (2, 3), "char_ngrams": (4, 7), "max_features": 150, "regularization": 0.1},
+    {"word_ngrams": (1, 3), "char_ngrams": (3, 3), "max_features": 60, "min_df": 12},
+    {"char_ngrams": (6, 12), "min_df": 7},
+]
+
+
+def settings(**options):
+    return Tfidf(name="words", kind="tfidf", model="models:/words/1", **options)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
+    theirs = settings(**options).pipeline().fit(TEXTS, LABELS)
+    ours = fit(settings(**options).pipeline(), iter(TEXTS), LABELS)
+    for (_, one), (_, other) in zip(
+        ours[0].transformer_list, theirs[0].transformer_list, strict=True
+    ):
+        assert one.vocabulary_ == other.vocabulary_
+        np.testing.assert_array_equal(one.idf_, other.idf_)
+        assert vars(one).keys() == vars(other).keys() - {"_stop_words_id"}
+        assert vars(one._tfidf).keys() == vars(other._tfidf).keys()
+    mine, of_theirs = dict(vars(ours[-1])), dict(vars(theirs[-1]))
+    np.testing.assert_allclose(mine.pop("coef_"), of_theirs.pop("coef_"), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        mine.pop("intercept_"), of_theirs.pop("intercept_"), rtol=0, atol=1e-9
+    )
+    np.testing.assert_equal(mine, of_theirs)
+    assert all(type(one) is int for one in ours[0].transformer_list[0][1].vocabulary_.values())
+    np.testing.assert_allclose(
+        ours.predict_proba(ODD), theirs.predict_proba(ODD), rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("options", OPTIONS[:3])
+def test_small_steps_learn_the_same(options, monkeypatch):
+    at_once = fit(settings(**options).pipeline(), TEXTS, LABELS)
+    monkeypatch.setattr(vocabulary, "_WORDS_A_STEP", 7)
+    monkeypatch.setattr(vocabulary, "_TEXTS_A_STEP", 11)
+    monkeypatch.setattr(vocabulary, "_MOST_KEYS", 40)
+    in_steps = fit(settings(**options).pipeline(), TEXTS, LABELS)
+    for (_, one), (_, other) in zip(
+        at_once[0].transformer_list, in_steps[0].transformer_list, strict=True
+    ):
+        assert one.vocabulary_ == other.vocabulary_
+        np.testing.assert_array_equal(one.idf_, other.idf_)
+    np.testing.assert_array_equal(at_once[-1].coef_, in_steps[-1].coef_)
+
+
+def test_the_number_of_cores_changes_no_coefficient(monkeypatch):
+    monkeypatch.setattr(training, "_TEXTS_A_BLOCK", 9)
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(logistic, "_cores", lambda cores=cores: cores)
+        found.append(fit(settings().pipeline(), TEXTS, LABELS)[-1].coef_)
+    np.testing.assert_array_equal(*found)
+
+
+def test_counts_beyond_a_byte_are_kept():
+    texts = ["ha " * 700 + word for word in ("kind", "vile")] * 5
+    labels = np.array([False, True] * 5)
+    theirs, ours = (
+        settings().pipeline().fit(texts, labels),
+        fit(settings().pipeline(), texts, labels),
+    )
+    np.testing.assert_allclose(ours[-1].coef_, theirs[-1].coef_, rtol=0, atol=1e-9)
+
+
+def test_comments_that_share_nothing_are_refused():
+    with pytest.raises(InputError, match=r"in at least `min_df` = 5 comments; none .* its 3 comm"):
+        fit(settings().pipeline(), ["one", "two", "three"], np.array([True, False, True]))
+
+
+def test_that_the_solver_stopped_early_is_said(monkeypatch):
+    said = []
+    monkeypatch.setattr(training, "say", lambda line, **_: said.append(line))
+    pipeline = settings().pipeline()
+    pipeline[-1].max_iter = 2
+    assert fit(pipeline, TEXTS, LABELS)[-1].n_iter_.tolist() == [2]
+    assert "training stopped after 2 iterations, before it converged" in said

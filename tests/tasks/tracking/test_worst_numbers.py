@@ -1,0 +1,107 @@
+"""The numbers and words by which lists of runs are sorted."""
+
+import subprocess
+
+import pytest
+
+from biasgate.tasks.mlflow_server.source import source_tags
+from biasgate.tasks.reporting.figures import floor_of
+from biasgate.tasks.tracking.log_runs import best_run
+from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
+
+BPSN = {"value": 0.5, "low": 0.4, "subgroup": "\u202egay"}
+AEG = {"value": -0.3, "low": None, "size_low": 0.2, "size_high": 0.4, "subgroup": "old"}
+UNDEFINED = {"value": None, "low": None, "subgroup": None}
+REPORT = {
+    "bias": {"worst": {"bpsn_auc": BPSN, "negative_aeg": AEG, "subgroup_auc": UNDEFINED}},
+}
+
+
+def worse(group, first, by, metric="bpsn_auc"):
+    return {
+        "metric": metric,
+        "group": group,
+        "first": first,
+        "second": first + by,
+        "worse_by": by,
+        "worse_by_at_least": by / 2,
+    }
+
+
+def verdict(*outcomes, worsened=(), champion=None, **others):
+    results = [
+        {"outcome": one, "metric": "auc", "kind": "floor", "group": None, "limit": 0.5}
+        for one in outcomes
+    ]
+    known = {"outcome": "fail", "results": results, "worsened": list(worsened)}
+    return known | {"champion": champion, "candidate": {"name": "c"}} | others
+
+
+def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
+    found = headline_metrics(REPORT, verdict("fail", "pass", "insufficient", "fail", "skipped"))
+    assert found == {
+        "checks/failed": 2,
+        "checks/insufficient": 1,
+        "worst/bpsn_auc": 0.5,
+        "worst_low/bpsn_auc": 0.4,
+        "worst/negative_aeg": -0.3,
+        "worst_low/negative_aeg": 0.2,
+    }
+
+
+def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
+    tags = headline_tags(REPORT, verdict("fail"))
+    assert tags["biasgate.worst.bpsn_auc"] == "\\u202egay"
+    assert tags["biasgate.worst.negative_aeg"] == "old"
+    assert "biasgate.worst.subgroup_auc" not in tags
+
+
+@pytest.mark.parametrize(
+    ("champion", "worsened", "words"),
+    [
+        (None, [], "no champion"),
+        ({"name": "old"}, [], "nothing shown"),
+        (
+            {"name": "old"},
+            [worse("a", 0.8, 0.1), worse("b", 0.5, 0.3), worse("c", 0.7, 0.2), worse("d", 0.9, 0)],
+            "b: bpsn_auc 0.500, was 0.800; c: bpsn_auc 0.700, was 0.900; 2 more",
+        ),
+    ],
+)
+def test_a_tag_says_what_got_worse_the_largest_loss_first(champion, worsened, words):
+    tags = headline_tags(REPORT, verdict("fail", champion=champion, worsened=worsened))
+    assert tags["biasgate.worse_than_champion"] == words
+
+
+def test_differences_are_from_the_champion_if_it_is_a_candidate_else_from_the_best():
+    champion = {"name": "c", "model": "models:/m/1"}
+    old = {"candidate": {"name": "a", "model": "models:/m/1"}, "champion": champion}
+    new = {"candidate": {"name": "b"}, "champion": champion}
+    first = verdict(run_id="old", **old)
+    second = verdict(run_id="new", **new) | {"outcome": "pass"}
+    assert best_run({"verdicts": [second, first]}) == "old"
+    assert best_run({"verdicts": [verdict(run_id="blocked"), second]}) == "new"
+
+
+def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
+    def checked(*limits):
+        results = [
+            {"metric": "bpsn_auc", "kind": "floor", "group": "gay", "limit": one} for one in limits
+        ]
+        return {"results": [*results, results[0] | {"group": None, "limit": 0.1}]}
+
+    assert floor_of(checked(0.7, 0.7), "bpsn_auc") == 0.7
+    assert floor_of(checked(0.7, 0.8), "bpsn_auc") is None
+    assert floor_of(checked(0.7), "bnsp_auc") is None
+
+
+def test_a_file_in_a_repository_names_its_commit(tmp_path):
+    assert "mlflow.source.git.commit" not in source_tags(tmp_path / "evaluation.yaml")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    (tmp_path / "folder").mkdir()
+    tags = source_tags(tmp_path / "folder" / "evaluation.yaml")
+    assert tags["mlflow.source.git.commit"] == head.stdout.strip()
+    assert tags["mlflow.source.name"] == "evaluation.yaml"

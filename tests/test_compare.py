@@ -1,0 +1,116 @@
+"""Two candidates compared by the command: what got worse, and which identities differ."""
+
+import json
+import shutil
+
+import pytest
+from support.evaluations import run
+from support.judged import rows
+from support.published import NAMES, publish
+from typer.testing import CliRunner
+
+from bias_metrics import compare_bias
+from biasgate.cli import app
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare") / "out"
+    publish(folder, sets=("s", "t"))
+    return folder
+
+
+def compare(*arguments, width=120):
+    environment = {"COLUMNS": str(width), "TERM": "xterm"}
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)], env=environment)
+
+
+def as_json(*arguments):
+    return json.loads(compare(*arguments, "--json").stdout)
+
+
+def test_differences_are_those_of_the_library_paired_by_row(output):
+    [found] = as_json(output / "s/biased", output / "s/fair")
+    columns = [rows(NAMES, shift=shift) for shift in (0.8, 0.0)]
+    scores = [one["score/candidate"] for one in columns]
+    members = {name: columns[0][f"identity/{name}"] for name in NAMES}
+    expected = compare_bias(columns[0]["label"], *scores, members).to_dict()
+    assert found["paired"]
+    assert found["comparison"] == expected
+
+
+def test_what_got_worse_comes_first_and_its_identity_before_others(output):
+    lines = compare(output / "s/biased", output / "s/fair", width=1000).stdout.splitlines()
+    assert lines[0] == "biased minus fair"
+    assert lines[1].startswith("  Worse: negative_aeg of gay (")
+    assert "of 3 identities differ: gay" in lines[2]
+    table = [line for line in lines if line.startswith("│")]
+    assert table[0].startswith("│ gay")
+    assert " ! " in table[0]
+
+
+def test_the_other_way_round_nothing_got_worse_and_differences_have_the_other_sign(output):
+    there, back = (as_json(*(output / "s" / x for x in pair))[0] for pair in PAIRS)
+    assert there["worsened"]
+    assert not back["worsened"]
+    one, other = (x["comparison"]["overall"]["auc"]["value"] for x in (there, back))
+    assert one == pytest.approx(-other)
+
+
+PAIRS = (("biased", "fair"), ("fair", "biased"))
+
+
+def test_two_candidates_of_an_evaluation_are_compared_on_every_set(output):
+    found = as_json("biased", "fair", "--in", output)
+    assert [one["evaluation_set"] for one in found] == ["s", "t"]
+    code, text = run("compare", "biased", "fare", "--in", output)
+    assert (code, "'fare' must be a candidate in" in text) == (2, True)
+    assert "it has biased, fair." in text
+
+
+def test_two_folders_are_compared_candidate_by_candidate(output, tmp_path):
+    other = tmp_path / "other"
+    publish(other, candidates={"biased": {"shift": 0.1}})
+    [found] = as_json(output, other)
+    assert found["first"] == f"biased of {output}"
+    assert found["second"] == f"biased of {other}"
+
+
+def test_without_evidence_values_are_compared_without_intervals(output, tmp_path):
+    copy = shutil.copytree(output / "s/biased", tmp_path / "copy")
+    (copy / "evidence.parquet").unlink()
+    [found] = as_json(copy, output / "s/fair")
+    cell = found["comparison"]["subgroups"]["gay"]["bpsn_auc"]
+    assert cell["value"] == pytest.approx(cell["first"] - cell["second"])
+    assert (cell["low"], found["worsened"]) == (None, [])
+    text = compare(copy, output / "s/fair").stdout
+    assert "No intervals, so nothing is shown to differ:" in text
+    assert "±" not in text
+
+
+def test_other_rows_are_not_paired(output, tmp_path):
+    publish(tmp_path, candidates={"fair": {"shift": 0.0, "n": 800}})
+    [found] = as_json(output / "s/fair", tmp_path / "s/fair")
+    assert not found["paired"]
+    assert "they did not score the same rows: 800 rows are in both, of 900 and" in found["reason"]
+
+
+def test_identities_that_one_lacks_are_named_and_the_others_are_compared(output, tmp_path):
+    publish(tmp_path, names=["gay", "white"], candidates={"fair": {"shift": 0.0}})
+    [found] = as_json(output / "s/fair", tmp_path / "s/fair")
+    assert found["left_out"] == ["deaf", "muslim", "white"]
+    assert list(found["comparison"]["subgroups"]) == ["gay"]
+
+
+def test_folders_without_a_common_set_are_refused(output, tmp_path):
+    publish(tmp_path, candidates={"fair": {}}, sets=("other",))
+    code, text = run("compare", output / "s/fair", tmp_path)
+    assert code == 2
+    assert "must be given two candidates on the same set" in text
+    assert "has fair on s;" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_tables_keep_to_the_width(output, width):
+    text = compare(output / "s/biased", output / "s/fair", width=width).stdout
+    assert max(map(len, text.splitlines())) <= width

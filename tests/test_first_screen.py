@@ -1,0 +1,159 @@
+"""What people read first: verdict, who is treated worst, how much, where to look."""
+
+import json
+
+import pytest
+from support.evaluations import run
+from support.published import publish
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.reporting.headline import counted, headline
+
+HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
+ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)
+LAX = ({"metric": "auc", "scope": "overall", "floor": 0.5},)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("output") / "out"
+    publish(folder)
+    return folder
+
+
+def show(*arguments, width=80, **environment):
+    found = {"COLUMNS": str(width), "TERM": "xterm", **environment}
+    return CliRunner().invoke(app, ["show", *map(str, arguments)], env=found)
+
+
+def verdict_of(folder):
+    return json.loads((folder / "verdict.json").read_text())
+
+
+def test_the_first_lines_are_the_verdict_who_how_much_and_where_to_look(output):
+    lines = show(output, width=400).stdout.splitlines()
+    failed = [one for one in verdict_of(output / "s/biased")["results"] if one["outcome"] == "fail"]
+    worst = next(one for one in failed if (one["metric"], one["group"]) == ("negative_aeg", "gay"))
+    assert lines[0] == "Blocked: biased"
+    assert lines[1] == f"  Worst: {worst['sentence']}"
+    assert lines[2].startswith("  7 checks: 2 failed, ")
+    assert "Blocked: fair" not in lines
+    assert f"Look at: {output / 'report.html'}" in lines
+    assert lines.index(f"Files: {output}") < lines.index(
+        next(x for x in lines if "biased on s" in x)
+    )
+
+
+def test_the_last_lines_repeat_the_outcomes_and_say_how_to_see_this_again(output):
+    *_, outcomes, again = show(output, width=400).stdout.splitlines()
+    assert "Blocked: biased; " in outcomes
+    assert again.endswith(f"show {output}")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
+    text = show(output, width=width).stdout
+    first = text[: text.index("Look at:")].splitlines()
+    assert max(map(len, first)) <= width
+    tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
+    assert max(map(len, tables)) <= width
+
+
+def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):
+    lines = show(output / "s/fair", width=400).stdout.splitlines()
+    assert lines[0].endswith(": fair on s")
+    assert not any("biased" in one for one in lines)
+
+
+def test_json_is_the_summary_and_nothing_else(output):
+    result = show(output, "--json")
+    assert result.stdout == (output / "summary.json").read_text()
+    assert result.stderr == ""
+    assert json.loads(show(output / "s/fair", "--json").stdout) == verdict_of(output / "s/fair")
+
+
+def test_a_folder_without_results_is_refused_with_the_newest_one_below(output):
+    code, text = run("show", output.parent)
+    assert code == 2
+    assert f"The newest one in it is {output}." in text
+    assert "there is no such folder" in run("show", output / "nothing")[1]
+
+
+def test_a_summary_that_names_another_folder_is_refused(output, tmp_path):
+    summary = json.loads((output / "summary.json").read_text())
+    summary["verdicts"][0]["evaluation_set"]["name"] = "../../other"
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    code, text = run("show", tmp_path)
+    assert code == 2
+    assert "must name folders in" in text
+
+
+def test_a_damaged_report_is_refused_by_its_place(tmp_path):
+    publish(tmp_path, candidates={"one": {}})
+    (tmp_path / "s/one/report.json").write_text('{"schema_version": 1}')
+    code, text = run("show", tmp_path)
+    assert code == 2
+    assert "report.json must be as biasgate writes it; " in text
+
+
+def test_names_neither_colour_nor_rewrite_the_screen(tmp_path):
+    publish(tmp_path, names=[HOSTILE, "gay"], candidates={"one": {"shift": 0.8}})
+    for width in (40, 80, 300):
+        text = show(tmp_path, width=width).stdout
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "[red]x[/] \\x1b[2K\\u202e<b>|`" in text.replace("\n", "")
+
+
+def test_no_color_means_no_colour(output):
+    assert "\x1b[1;31m" in show(output, FORCE_COLOR="1").stdout
+    assert "\x1b[31m" not in (text := show(output, FORCE_COLOR="1", NO_COLOR="1").stdout)
+    assert "\x1b[1;31m" not in text
+
+
+def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
+    found = headline(report, verdict)
+    assert (found.word, found.has_failed) == ("Passed", False)
+    cell = report["bias"]["subgroups"]["gay"]["subgroup_auc"]
+    number = f"subgroup_auc {cell['value']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}] of gay."
+    assert found.worst == f"No check failed. The lowest AUC is {number}"
+
+
+def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
+    rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
+    text = headline(report, verdict).worst
+    assert text.startswith(verdict["results"][0]["sentence"])
+    assert "No check of a single identity failed. The lowest AUC is" in text
+
+
+def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
+    cell = report["bias"]["subgroups"]["gay"]["bpsn_auc"]
+    ends = f"Its interval is {cell['low']:.3f} to {cell['high']:.3f}."
+    assert headline(report, verdict).worst.endswith(ends)
+
+
+def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
+    rules = (
+        {"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "action": "warn"},
+        {"metric": "auc", "scope": "overall", "floor": 0.5},
+    )
+    [(report, verdict, _)] = publish(
+        tmp_path, names=["gay", "muslim"], candidates={"one": {}}, rules=rules
+    )
+    found = headline(report, verdict)
+    assert not found.has_failed
+    assert "Worst" not in found.worst
+    assert counted(verdict) == "3 checks: 2 passed, 1 with a warning alone"
+    waived = {**verdict["results"][0], "action": "block", "waived_by": "ann"}
+    assert counted({**verdict, "results": [waived]}) == "1 check: 1 waived"
+
+
+def test_several_identities_with_failed_checks_are_named(tmp_path):
+    rules = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.999},)
+    names = [f"i{one}" for one in range(6)]
+    [(report, verdict, _)] = publish(tmp_path, names=names, candidates={"one": {}}, rules=rules)
+    assert headline(report, verdict).worst.endswith("Checks also failed for i1, i2, i3 and 2 more.")
