@@ -34,7 +34,6 @@ from bias_metrics.groups.counts import (
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, PairedGaps
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
-from bias_metrics.groups.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
@@ -66,6 +65,7 @@ from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
 from bias_metrics.thresholds.label_sample import LabelSample, Stratum, sample_to_label
+from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.thresholds.permutation import NullReference, permuted_reference
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.thresholds.rate_gaps import (

@@ -130,7 +130,7 @@ RATED = {"label_noise", "rater_group_bias"}
 WITH_TERMS = {"compare_prediction_powered", "prediction_powered_bias"}
 # Rows and confidences of many nights have theirs in sequential/.
 OF_NIGHTS = {"always_valid_confidence", "pool_nights"}
-# Rows without a score have theirs in groups/test_missing.py.
+# Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
 SUCCESSION = {"sample_to_label", "transfer_threshold"}

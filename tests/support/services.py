@@ -244,7 +244,7 @@ class Service(ThreadingHTTPServer):
         """Return the settings of a candidate that is this service."""
         known = {"name": "served", "kind": "http", "preset": self.preset, "url": self.url}
         known |= {"version": "1", "token_env": "SERVICE_KEY", "requests_per_second": 1e9}
-        return known | {"tokens_per_second": 1e9, "timeout_s": 10} | self.options | options
+        return known | {"tokens_per_second": 1e9, "timeout_s": 60} | self.options | options
 
     def fault(self):
         with self.lock:
