@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 import yaml
@@ -17,9 +16,6 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.evaluation_file import read_evaluation
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 ABOUT = {
     "details": f"{SCRIPT} {IMAGE}\n\n</td></tr></table> a|b\n```",
     "intended_use": f"[a](javascript:alert(1)) {OVERRIDE}",
@@ -72,17 +68,6 @@ def results(tmp_path_factory, prefect_services):
     )
     assert done.returncode == 3, done.stderr
     return folder / "out" / "rows" / "scores"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} is missing")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

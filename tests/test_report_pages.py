@@ -10,6 +10,7 @@ from support.judged import by_place, judge, rows, summary_of
 
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
+from biasgate.tasks.reporting.page.texts import Quote, Quoted
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -178,3 +179,23 @@ def test_paper_has_the_tables_and_no_controls(opened):
     assert page.locator(".controls").first.is_hidden()
     assert page.locator("#metrics .grid").first.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_comments_are_hidden_until_they_are_opened_and_not_printed(browser, judged, tmp_path):
+    quoted = (Quoted(NAMES[0], (Quote("0.9", f"secretword {NAMES[1]}"),), ()),)
+    page = evaluation_page(
+        summary_of(judged), by_place(judged), dict.fromkeys(by_place(judged), quoted)
+    )
+    path = tmp_path / "report.html"
+    path.write_bytes(render(page))
+    context = browser.new_context(offline=True)
+    shown = context.new_page()
+    shown.goto(path.as_uri())
+    shown.evaluate("document.querySelectorAll('.part').forEach(one => { one.open = true; })")
+    comment = shown.get_by_text("secretword").first
+    assert comment.is_hidden()
+    shown.locator(".quotes summary").first.click()
+    assert comment.is_visible()
+    shown.emulate_media(media="print")
+    assert comment.is_hidden()
+    context.close()

@@ -28,6 +28,11 @@ def models_page(experiment_id: str) -> str:
     return f"#/experiments/{experiment_id}/models?{_KIND}"
 
 
+def run_page(experiment_id: str, run_id: str) -> str:
+    """Return the address of one run."""
+    return f"#/experiments/{experiment_id}/runs/{run_id}?{_KIND}"
+
+
 def artifact_page(experiment_id: str, run_id: str, path: str) -> str:
     """Return the address of one artifact, shown in the page of its run."""
     return f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{quote(path)}?{_KIND}"

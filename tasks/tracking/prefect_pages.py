@@ -22,6 +22,7 @@ from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
 from biasgate.tasks.reporting.report import summary_markdown
+from biasgate.tasks.tracking.addresses import run_page
 from biasgate.tasks.tracking.resume import EvaluationRun
 
 FLOW_RUN_TAG, FLOW_RUN_PAGE_TAG = "biasgate.prefect_flow_run", "biasgate.prefect_flow_run_page"
@@ -55,15 +56,15 @@ class MlflowPages:
     def __init__(self, run: EvaluationRun) -> None:
         gateway = run.workplace.gateway
         is_server = gateway.uri.startswith(("http://", "https://"))
-        root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
-        self._runs = f"{root}/#/experiments/{gateway.experiment_of(run.run_id)}/runs"
+        self._root = gateway.uri.rstrip("/") if is_server else LOCAL_PAGES
+        self._experiment_id = gateway.experiment_of(run.run_id)
         self.hint = ""
         if not is_server:
             self.hint = f"The link opens while `biasgate ui --store {run.workplace.store}` runs."
 
     def of_run(self, run_id: str) -> str:
         """Return the address of one run."""
-        return f"{self._runs}/{run_id}"
+        return f"{self._root}/{run_page(self._experiment_id, run_id)}"
 
 
 def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:

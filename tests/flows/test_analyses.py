@@ -11,6 +11,7 @@ from support.evaluations import COMMENT, FILE, run, write_inputs
 from support.records import check_records
 
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.reporting.markdown import as_text
 
 LABELS = [0.0, 0.4, 0.6, 1.0]
 ASKED = [
@@ -78,7 +79,7 @@ def test_what_was_found_stands_on_the_terminal_and_in_the_model_card(home):
     assert "## Further analyses" in card
     for sentence in sentences:
         assert " ".join(sentence.split()) in done
-        assert f"- {sentence}".replace("[", r"\[").replace("`", r"\`") in card
+        assert f"- {as_text(sentence)}" in card
     assert "nothing is said of dialect or irony." in card
     plain = read(home, "plain", "model_card.md")
     assert "Further analyses" not in plain

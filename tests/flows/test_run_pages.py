@@ -116,9 +116,8 @@ def test_prefect_and_mlflow_lead_to_each_other(artifacts, first, world):
     link = artifacts["biasgate-small-mlflow"].data
     parent = first.run("evaluate small")
     experiment = parent.info.experiment_id
-    assert link.endswith(
-        f"](http://127.0.0.1:5000/#/experiments/{experiment}/runs/{parent.info.run_id})"
-    )
+    root, run = "http://127.0.0.1:5000/#/experiments", parent.info.run_id
+    assert f"]({root}/{experiment}/runs/{run}?workflowType=machine_learning)" in link
     assert f"`biasgate ui --store {world.store}`" in artifacts["biasgate-small-mlflow"].description
     flow_run = str(run_id(first.state))
     for one in (parent, first.run("words on comments")):

@@ -10,7 +10,7 @@ from support.judged import RULES, by_place, judge, rows, summary_of
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.reporting.headline import headline
-from biasgate.tasks.reporting.page import grids, parts
+from biasgate.tasks.reporting.page import checks, grids
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
 
@@ -266,7 +266,7 @@ def test_analyses_are_told_in_their_own_words(judged):
 
 
 def test_of_very_many_identities_the_worst_are_shown_and_the_page_says_so(judged, monkeypatch):
-    monkeypatch.setattr(parts, "_CHECKS", 2)
+    monkeypatch.setattr(checks, "_CHECKS", 2)
     monkeypatch.setattr(grids, "ROWS", 2)
     found = page_of(judged)
     assert len(found.one("table", class_="checks").rows()) == 2

@@ -1,0 +1,104 @@
+"""The verdict on a candidate on a set, and its checks, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
+from biasgate.tasks.common.outcomes import REPORTED, WORDS
+from biasgate.tasks.records import Report, Result, Verdict, metric_cells
+from biasgate.tasks.reporting.headline import checks_not_passed
+from biasgate.tasks.reporting.page.numbers import with_interval
+
+# Most checks in a table: if there are more, the first.
+_CHECKS = 300
+# Checks that did not pass and are quoted at the top of a page: the worst.
+_QUOTED = 5
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the policy, in words; `rule` has the rule and what it compares with."""
+
+    outcome: str
+    word: str
+    rule: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on a candidate on a set.
+
+    Attributes
+    ----------
+    status, word : str
+        The outcome, for colours and in words.
+    counted : str
+        How many checks did not pass.
+    quoted : tuple of str
+        The worst of those, in words.
+    more : str
+        How many others did not pass; empty if all are quoted.
+    unmet, met : tuple of Check
+        Those that did not pass, the worst first, and all others.
+    left_out : str
+        A note if there are more.
+    keys : tuple of (str, str)
+        The numbers of all comments together, with intervals.
+    lacks : tuple of (str, str)
+        Why some of them are undefined.
+    """
+
+    status: str
+    word: str
+    counted: str
+    quoted: tuple[str, ...]
+    more: str
+    unmet: tuple[Check, ...]
+    met: tuple[Check, ...]
+    left_out: str
+    keys: tuple[tuple[str, str], ...]
+    lacks: tuple[tuple[str, str], ...]
+
+
+def judge(report: Report, verdict: Verdict) -> Judged:
+    """Return what the checks came to."""
+    results = [one for one in verdict["results"] if one["outcome"] != "skipped"]
+    unmet = checks_not_passed(verdict)
+    policy = verdict["policy"]
+    word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
+    counted = f"All {len(results)} checks passed"
+    if unmet:
+        counted = f"{len(unmet)} of {len(results)} checks did not pass"
+    met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
+    is_long = max(len(unmet), len(met)) > _CHECKS
+    bias = report["bias"]
+    means = metric_cells(bias["power_mean"])
+    keys = {"Overall AUC": bias["overall"]["auc"], "Final score": bias["final_score"]}
+    keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
+    return Judged(
+        status="reported" if policy["report_only"] else verdict["outcome"],
+        word=word.text,
+        counted=counted,
+        quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
+        more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
+        unmet=tuple(map(_check, unmet[:_CHECKS])),
+        left_out=f"Tables list the first {_CHECKS}; all are in verdict.json." if is_long else "",
+        met=tuple(map(_check, met[:_CHECKS])),
+        keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
+        lacks=tuple(
+            (name, cell.get("reason", "no reason given"))
+            for name, cell in keys.items()
+            if cell["value"] is None
+        ),
+    )
+
+
+def _check(one: Result) -> Check:
+    words = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
+    word = words.get(one["outcome"], one["outcome"])
+    if one["outcome"] not in {"pass", "skipped"}:
+        word += " (only warns)" if one["action"] == "warn" else ""
+        word += f" (waived by {one['waived_by']})" if one["waived_by"] else ""
+    return Check(one["outcome"], word, f"{one['rule']} {one['kind']}", one["sentence"])

@@ -1,0 +1,120 @@
+"""The evaluation sets of a page: their rows, and how they were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bias_metrics.metrics import SUBGROUP_METRICS
+from biasgate.tasks.measuring.cautions import unmeasured
+from biasgate.tasks.records import Choices, Report, Verdict
+from biasgate.tasks.reporting.page.grids import Grid, shown_rows, side_by_side
+from biasgate.tasks.reporting.page.numbers import count
+
+_LICENCES = {
+    "civil_comments": "Civil Comments, published by Jigsaw under CC0 1.0",
+    "templates": "phrases that biasgate generated",
+}
+_NO_LICENCE = "not known to biasgate; ask whoever published the data"
+_WORDS = {
+    "label_threshold": "a comment is toxic if its label is at least",
+    "identity_threshold": "it mentions an identity if the fraction is at least",
+    "identity_rows": "comments that were not rated for every identity",
+    "background": "an identity is compared with",
+    "population": "the verdict is about",
+    "n_rows": "comments of the set",
+    "n_rows_rated": "comments that were rated for every identity",
+    "n_rows_measured": "comments that were measured",
+    "confidence": "confidence of each interval",
+    "weights": "meaning of the weights",
+    "n_clusters": "clusters of comments that are not independent",
+    "split": "part of the comments",
+}
+_MEANINGS = {
+    "rated": "are left out",
+    "all": "are measured; no rating counts as no mention",
+    "outside_subgroup": "all comments that do not mention it",
+    "no_identity": "comments that mention no identity",
+    "these_rows": "exactly these phrases",
+    "probability": "sampling weights",
+    "frequency": "how many comments a row stands for",
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The measured rows that mention an identity, by label."""
+
+    name: str
+    n: str
+    n_toxic: str
+    n_harmless: str
+
+
+@dataclass(frozen=True)
+class SetView:
+    """An evaluation set: its rows, and how they were chosen.
+
+    Attributes
+    ----------
+    name, digest, licence : str
+        What it is.
+    unrated : str
+        How many rows were left out, and why; empty if none were.
+    choices : tuple of (str, str)
+        In words.
+    files : tuple of (str, str)
+        The files that it was read from, with their digests.
+    counts : tuple of Counts
+        By identity, after all rows.
+    left_out : str
+        A note if some identities are not listed.
+    grids : tuple of Grid
+        The candidates side by side, for each metric; empty for a single candidate.
+    """
+
+    name: str
+    digest: str
+    licence: str
+    unrated: str
+    choices: tuple[tuple[str, str], ...]
+    files: tuple[tuple[str, str], ...]
+    counts: tuple[Counts, ...]
+    left_out: str
+    grids: tuple[Grid, ...]
+
+
+def describe_set(judged: Sequence[tuple[Report, Verdict]]) -> SetView:
+    """Return an evaluation set, with its candidates side by side."""
+    report = judged[0][0]
+    evaluation_set, bias = report["evaluation_set"], report["bias"]
+    choices, subgroups = evaluation_set["choices"], bias["subgroups"]
+    source = choices.get("source", {})
+    shown, left_out = shown_rows(subgroups)
+    n, n_toxic = bias["overall"]["n"], bias["overall"]["n_positive"]
+    numbers = [("all comments", n, n_toxic, n - n_toxic)]
+    for name in shown:
+        one = subgroups[name]
+        numbers.append((name, one["n"], one["n_positive"], one["n_negative"]))
+    return SetView(
+        name=evaluation_set["name"],
+        digest=evaluation_set["digest"],
+        licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
+        unrated=unmeasured(choices) or "",
+        choices=tuple(_choices(choices)),
+        files=tuple((str(name), str(one)) for name, one in source.get("files", {}).items()),
+        counts=tuple(Counts(name, *map(count, found)) for name, *found in numbers),
+        left_out=left_out,
+        grids=tuple(side_by_side(judged, one) for one in SUBGROUP_METRICS)
+        if len(judged) > 1
+        else (),
+    )
+
+
+def _choices(choices: Choices) -> Iterator[tuple[str, str]]:
+    for key, words in _WORDS.items():
+        value = choices.get(key)
+        if value is not None:
+            named = key in {"identity_rows", "background", "population", "weights"}
+            text = f"{value:,}" if isinstance(value, int) else str(value)
+            yield words, _MEANINGS[text] if named else text
