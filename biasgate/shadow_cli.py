@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, Store, Yes
-from biasgate.printing import print_sentence
-from biasgate.telling import errors_told, say
+from biasgate.options import DEFAULT_STORE, AsJson, Store, Yes
+from biasgate.printing import print_json, print_sentence
+from biasgate.telling import errors_told, say, waiting
 
 app = typer.Typer()
 
@@ -20,12 +21,14 @@ def shadow(
     output: Annotated[Path, typer.Option(help="Folder for shadow.json and sample.csv.")],
     store: Store = DEFAULT_STORE,
     yes: Yes = False,  # noqa: FBT002
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Compare a model with its successor on comments without labels, and say what to label."""
-    with errors_told(verbose=False, places={"store": store, "output": output}):
+    with errors_told(verbose=False, quiet=as_json, places={"store": store, "output": output}):
         say(f"reading {config}")
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.shadowing.settings import read_shadow  # noqa: PLC0415
+        from biasgate.tasks.shadowing.shadow import REPORT  # noqa: PLC0415
         from biasgate.tasks.shadowing.shadow import shadow as compare  # noqa: PLC0415
         from biasgate.tasks.store import Workplace  # noqa: PLC0415
 
@@ -33,5 +36,10 @@ def shadow(
             require_writable(folder.absolute(), what)
         settings = read_shadow(config)
         output.mkdir(parents=True, exist_ok=True)
-        for sentence in compare(settings, Workplace(store.resolve()), output, yes=yes).sentences():
+        with waiting("scoring and comparing"):
+            found = compare(settings, Workplace(store.resolve()), output, yes=yes)
+        if as_json:
+            print_json(json.loads((output / REPORT).read_text("utf-8")))
+            return
+        for sentence in found.sentences():
             print_sentence(sentence)
