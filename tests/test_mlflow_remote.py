@@ -53,7 +53,7 @@ def page(browser, tmp_path, request):
 def test_the_view_opens_from_the_link_that_the_ui_prints(page, links):
     page.goto(links["charts"])
     playwright.expect(page.get_by_text("2 matching runs")).to_be_visible()
-    page.get_by_text("Pictures side by side (1)").scroll_into_view_if_needed()
+    page.get_by_text("Pictures side by side").scroll_into_view_if_needed()
     grid = page.get_by_role("table").filter(has_text="intervals").first
     playwright.expect(grid.locator("img")).to_have_count(6)
     page.goto(links["models"])
@@ -67,7 +67,7 @@ def test_a_view_of_two_hundred_runs_asks_as_often_as_one_of_ten(page, links, ser
     page.goto(links["all evaluations"] + "&compareRunsMode=CHART")
     playwright.expect(page.get_by_text(f"{2 * EVALUATIONS + 4} matching runs")).to_be_visible()
     playwright.expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    page.get_by_text("Pictures side by side (1)").scroll_into_view_if_needed()
+    page.get_by_text("Pictures side by side").scroll_into_view_if_needed()
     grid = page.get_by_role("table").filter(has_text="intervals").first
     playwright.expect(grid.locator("img").first).to_be_visible()
     assert asked["search"] <= 10

@@ -60,8 +60,7 @@ class WordCharacters:
     def counts(self, texts: HasWords) -> sparse.csr_array:
         """Multiply counts of words in texts by counts of n-grams in words."""
         words = texts.words
-        if words.first_new == 0:
-            self._known.clear()
+        self._known.cut_to(words.first_new)
         for at in range(0, len(words.new), _WORDS_A_STEP):
             self._known.append(*self._of_words(words.new[at : at + _WORDS_A_STEP]))
         n_values = len(self._known.values)
@@ -141,7 +140,7 @@ class Words:
         grams = [gram.split(" ") for gram in vocabulary]
         tokens = dict.fromkeys(chain.from_iterable(grams))
         self._numbers = {token: number for number, token in enumerate(tokens)}
-        self._tokenize, self._stop_words = tokenize, frozenset(stop_words)
+        self._tokenize = _without(frozenset(stop_words), tokenize) if stop_words else tokenize
         self._lengths = shortest, longest
         self._trie = Trie(
             np.array([self._numbers[token] for gram in grams for token in gram], np.int64),
@@ -155,10 +154,10 @@ class Words:
     def counts(self, texts: HasWords) -> sparse.csr_array:
         """Look up the n-grams that begin at each token of the texts."""
         words = texts.words
-        if words.first_new == 0:
-            self._known.clear()
+        self._known.cut_to(words.first_new)
         if words.new:
-            found = [self._tokens(word) for word in words.new]
+            get, unknown, tokenize = self._numbers.get, len(self._numbers), self._tokenize
+            found = [[get(token, unknown) for token in tokenize(word)] for word in words.new]
             numbers = np.fromiter(chain.from_iterable(found), np.int32)
             self._known.append(np.fromiter(map(len, found), np.int64, len(found)), numbers)
         of_words, symbols = self._known.joined(words.numbers)
@@ -167,10 +166,11 @@ class Words:
         rows = np.repeat(np.arange(len(texts)), lengths)[at]
         return self._sum(rows, features, len(texts))
 
-    def _tokens(self, word: str) -> list[int]:
-        unknown = len(self._numbers)
-        stop = self._stop_words
-        return [self._numbers.get(one, unknown) for one in self._tokenize(word) if one not in stop]
+
+def _without(
+    stop_words: frozenset[str], tokenize: Callable[[str], list[str]]
+) -> Callable[[str], list[str]]:
+    return lambda text: [token for token in tokenize(text) if token not in stop_words]
 
 
 def counter_of(vectorizer: Any, vocabulary: Vocabulary) -> Counter:

@@ -9,13 +9,13 @@ rounding alone, which the solver's iterations amplify.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy import optimize, sparse
 
@@ -157,4 +157,4 @@ def _sigmoid(raw: np.ndarray) -> np.ndarray:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(joblib.cpu_count())  # `LOKY_MAX_CPU_COUNT` lowers it

@@ -112,15 +112,24 @@ class Lists:
     """Many lists of numbers, one after the other in an array that grows."""
 
     def __init__(self) -> None:
-        self.clear()
+        self._starts, self._values = np.zeros(1, np.int32), np.empty(0, np.int32)
+        self._n_lists = self._n_values = 0
 
     def __len__(self) -> int:
         return self._n_lists
 
-    def clear(self) -> None:
-        """Forget all lists."""
-        self._starts, self._values = np.zeros(1, np.int32), np.empty(0, np.int32)
-        self._n_lists = self._n_values = 0
+    def cut_to(self, n_lists: int) -> None:
+        """Keep only the first lists: words after them were forgotten, or an error came between.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer.
+        """
+        if n_lists > self._n_lists:
+            msg = f"`n_lists` must be at most {self._n_lists}; got {n_lists}."
+            raise ValueError(msg)
+        self._n_lists, self._n_values = n_lists, int(self._starts[n_lists])
 
     def append(self, lengths: np.ndarray, values: np.ndarray) -> None:
         """Add lists: their lengths, and their numbers one after the other."""

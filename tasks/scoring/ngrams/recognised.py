@@ -91,9 +91,10 @@ def _vectorizer(step: Any) -> tuple[Any, Weights]:
     if np.dtype(step.dtype) == np.float32:
         _refuse(f"its {_name(step)} computes in float32")
     vocabulary = getattr(step, "vocabulary_", None)
-    if not vocabulary or not all(isinstance(gram, str) for gram in vocabulary):
+    if not vocabulary or set(map(type, vocabulary)) != {str}:
         _refuse(f"its {_name(step)} is not fitted to a vocabulary of texts")
-    if set(vocabulary.values()) != set(range(len(vocabulary))):
+    numbers = np.fromiter(vocabulary.values(), np.int64, len(vocabulary))
+    if not np.array_equal(np.sort(numbers), np.arange(len(vocabulary))):
         _refuse(f"the n-grams of its {_name(step)} are not numbered from 0 on")
     if type(step) is TfidfVectorizer:
         return step, weights_of(step)

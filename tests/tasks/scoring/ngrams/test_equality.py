@@ -15,6 +15,7 @@ from sklearn.svm import LinearSVC
 from support.comments import ODD
 
 from biasgate.tasks.scoring.ngrams import recognised
+from biasgate.tasks.scoring.ngrams.counting import counter_of
 from biasgate.tasks.scoring.ngrams.model import TEXTS_A_STEP, NgramModel
 from biasgate.tasks.scoring.ngrams.reading import Reader
 
@@ -159,6 +160,15 @@ def test_forgetting_words_changes_no_score(monkeypatch):
     kept = NgramModel(pipeline).answer("predict_proba", texts)
     monkeypatch.setattr(Reader.__init__, "__defaults__", (50,))
     np.testing.assert_array_equal(kept, NgramModel(pipeline).answer("predict_proba", texts))
+
+
+def test_words_that_were_never_counted_are_not_taken_for_others():
+    texts = ["one two", "three four"]
+    counter = counter_of(CountVectorizer(), {"one": 0, "four": 1})
+    reader = Reader(str.lower)
+    _ = reader.read(texts[:1]).words  # as if counting had failed
+    with pytest.raises(ValueError, match="`n_lists` must be at most 0; got 2"):
+        counter.counts(reader.read(texts[1:]))
 
 
 def test_tokens_never_hold_white_space_and_split_agrees_with_the_regular_expression():
