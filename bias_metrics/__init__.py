@@ -34,7 +34,6 @@ from bias_metrics.groups.counts import (
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
 from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, PairedGaps
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
-from bias_metrics.groups.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
@@ -65,6 +64,8 @@ from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
 from bias_metrics.thresholds.decisions import ThresholdReport, threshold_report
 from bias_metrics.thresholds.dixon import EqualityDifference, fned, fped
 from bias_metrics.thresholds.errors import ErrorCurve, ErrorRates
+from bias_metrics.thresholds.label_sample import LabelSample, Stratum, sample_to_label
+from bias_metrics.thresholds.missing import MissingScores, MissingShare, missing_scores
 from bias_metrics.thresholds.permutation import NullReference, permuted_reference
 from bias_metrics.thresholds.pinned import pinned_auc, pinned_auc_equality_difference
 from bias_metrics.thresholds.rate_gaps import (
@@ -81,6 +82,7 @@ from bias_metrics.thresholds.thresholds import (
     error_rates,
     threshold_table,
 )
+from bias_metrics.thresholds.transfer import FlagChange, ThresholdTransfer, transfer_threshold
 
 __all__ = [
     "IDENTITY_HIERARCHY",
@@ -105,11 +107,13 @@ __all__ = [
     "EqualityDifference",
     "ErrorCurve",
     "ErrorRates",
+    "FlagChange",
     "GroupLabels",
     "IdentityCounts",
     "Intersections",
     "LabelAgreement",
     "LabelNoise",
+    "LabelSample",
     "LabelSensitivity",
     "LengthBucket",
     "MetricValue",
@@ -132,6 +136,7 @@ __all__ = [
     "SliceReports",
     "SortedClasses",
     "SortedScores",
+    "Stratum",
     "SubgroupBias",
     "Support",
     "TermFrequencies",
@@ -139,6 +144,7 @@ __all__ = [
     "ThresholdAdvice",
     "ThresholdReport",
     "ThresholdTable",
+    "ThresholdTransfer",
     "ToxicRows",
     "ToxicityByLength",
     "Verdict",
@@ -188,11 +194,13 @@ __all__ = [
     "rater_group_bias",
     "roc_auc",
     "roll_up",
+    "sample_to_label",
     "subgroup_auc",
     "term_frequencies",
     "threshold_report",
     "threshold_table",
     "toxicity_by_length",
+    "transfer_threshold",
     "worst_group_accuracy",
     "worst_subgroup",
 ]

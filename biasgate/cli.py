@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, show_cli, ui_cli
+from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, show_cli, ui_cli
 from biasgate.first_screen import print_results
-from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts
+from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.stopping import until_stopped
 from biasgate.tasks.common.errors import InputError
@@ -36,6 +36,7 @@ app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
+app.add_typer(shadow_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
@@ -62,14 +63,6 @@ OutcomeOf = Annotated[
         metavar="NAME",
         help="Candidate whose outcome decides the exit code; may be given more than once. "
         "Default: those in `outcome_of` of CONFIG, or else all.",
-    ),
-]
-Yes = Annotated[
-    bool,
-    typer.Option(
-        "--yes",
-        help="Send comments to services that have a price or limits without asking; where is in "
-        "`sends_text_to` of CONFIG.",
     ),
 ]
 Verbose = Annotated[

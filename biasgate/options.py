@@ -16,6 +16,14 @@ Store = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Send comments to services that have a price or limits without asking; where is in "
+        "`sends_text_to` of CONFIG.",
+    ),
+]
 WithTexts = Annotated[
     bool,
     typer.Option(

@@ -29,6 +29,7 @@ from biasgate.tasks.measuring.identities import (
 )
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
+from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
@@ -78,9 +79,9 @@ def evaluate(
 
     1. freeze the evaluation sets; check that they can be measured and analysed, and judged by
        the policy
-    2. train the candidates that are trained here; pin registered ones to a version; score
-       every candidate, champion and reference on every set (kept scores are reused; on a
-       cluster all workers score)
+    2. train the candidates that are trained here; pin registered ones to a version; refuse rows
+       that an earlier night had, where nights are pooled; score every candidate, champion and
+       reference on every set (kept scores are reused; on a cluster all workers score)
     3. measure each identity in its own task, then the aggregates; do further analyses
     4. write report, table and figures
     5. compare all candidates with the current champion, and decide
@@ -130,8 +131,10 @@ def evaluate(
             check_policy(policy, source, rows)
             check_analyses(evaluation.analyses_of(source.name), source, rows)
         candidates = prepare_candidates(evaluation, workplace)
-        rivals = look_up_rivals(evaluation, candidates, workplace).values()
-        scores = score_candidates([*candidates, *rivals], frozen, workplace, yes=yes)
+        rivals = look_up_rivals(evaluation, candidates, workplace)
+        for source, rows in zip(sources, frozen, strict=True):
+            check_nights(candidates, source, rows, rivals, policy, workplace)
+        scores = score_candidates([*candidates, *rivals.values()], frozen, workplace, yes=yes)
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,

@@ -87,9 +87,9 @@ def prefect_services(tmp_path_factory):
             stop(server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A real browser, one for all tests of pages."""
+    """A real browser. While it is open, nothing else in this process can run an event loop."""
     from support.browser import launched  # noqa: PLC0415
 
     with launched() as found:

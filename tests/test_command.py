@@ -150,6 +150,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "heatmap.png",
         "distributions.png",
         "reliability.png",
+        "intervals.png",
         "details.json",
         "report.html",
     }

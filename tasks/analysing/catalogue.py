@@ -19,6 +19,7 @@ KINDS = Catalogue(
         "label_sensitivity": f"{_HERE}.label_sensitivity:LabelSensitivityAnalysis",
         "label_noise": f"{_HERE}.label_noise:LabelNoiseAnalysis",
         "threshold_advice": f"{_HERE}.threshold_advice:ThresholdAdviceAnalysis",
+        "threshold_transfer": f"{_HERE}.threshold_transfer:ThresholdTransferAnalysis",
         "counterfactual": f"{_HERE}.counterfactual:CounterfactualAnalysis",
         "agreement": f"{_HERE}.agreement:AgreementAnalysis",
     },

@@ -72,6 +72,20 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def paused() -> Iterator[None]:
+    """Take what is drawn off the terminal, as long as somebody is asked there."""
+    with _lock:
+        if _users:
+            _bars[0].stop()
+    try:
+        yield
+    finally:
+        with _lock:
+            if _users:
+                _bars[0].start()
+
+
 def show_cursor() -> None:
     """Show the cursor of a terminal again, before a process ends while a bar is drawn."""
     if _users and sys.__stderr__ is not None and sys.__stderr__.isatty():

@@ -121,6 +121,11 @@ class EvidenceFile:
         return count_missing_rows(self._every, SCORE + "candidate", level, self.background)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the candidate has a score for every row."""
+        return self._scored is None
+
+    @property
     def n_missing(self) -> dict[str, int]:
         """For how many rows champion and reference have no score, where there are any."""
         found = {role: int(np.isnan(self.scores(role)).sum()) for role in self.roles}

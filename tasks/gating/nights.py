@@ -54,6 +54,18 @@ def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
     return None
 
 
+def ids_before(earlier: EvidenceFile) -> pa.Table:
+    """Return the ids of all nights, each with its night."""
+    with pq.ParquetFile(earlier.path) as file:
+        return file.read(["id", NIGHT])
+
+
+def other_options(choices: Mapping[str, Any], earlier: EvidenceFile) -> bool:
+    """Say whether a set is measured otherwise than on earlier nights."""
+    then = earlier.record["choices"]
+    return any(choices.get(key) != then.get(key) for key in _SAME_CHOICES)
+
+
 def _is_itself(role: str, evidence: EvidenceFile) -> bool:
     """Say whether the candidate is its own rival, as a champion is that is judged again."""
     scores = evidence.record["scores"]
@@ -88,7 +100,7 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     before, digests = _before(earlier, record["set_digest"])
     rows = rows.append_column(NIGHT, _constant(len(digests) + 1, rows.num_rows))
     if before is not None:
-        _refuse_known_rows(rows, before, len(digests))
+        refuse_known_ids(rows["id"], before, len(digests))
         for role in RIVALS:
             if _is_itself(role, tonight):
                 before = _with_column(before, SCORE + role, before[SCORE + "candidate"])
@@ -159,15 +171,22 @@ def _with_column(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table
     return known.append_column(name, values)
 
 
-def _refuse_known_rows(rows: pa.Table, before: pa.Table, n_nights: int) -> None:
-    again = pc.is_in(rows["id"], value_set=before["id"].combine_chunks())
+def refuse_known_ids(ids: pa.ChunkedArray, before: pa.Table, n_nights: int) -> None:
+    """Refuse ids of tonight's rows that are among the rows of earlier nights.
+
+    Raises
+    ------
+    InputError
+        With their number, and the first.
+    """
+    again = pc.is_in(ids, value_set=before["id"].combine_chunks())
     count = pc.sum(again).as_py() or 0
     if count:
-        first = rows["id"].filter(again)[0]
+        first = ids.filter(again)[0]
         night = before[NIGHT].filter(pc.equal(before["id"], first))[0].as_py()
         msg = (
             f"rows of a set with `pool_nights` must be fresh; {count:,} of tonight's "
-            f"{rows.num_rows:,} were in the {n_nights} nights before, first id {shown_id(first)} "
+            f"{len(ids):,} were in the {n_nights} nights before, first id {shown_id(first)} "
             f"in night {night}. Give every comment an id of its own, and each night only new ones."
         )
         raise InputError(msg)

@@ -165,8 +165,10 @@ def _worst(outcome: Outcome, unscored: Sequence[RuleResult]) -> Outcome:
 
 def _judge_missing(evidence: EvidenceFile, limits: MissingLimits | None) -> tuple[RuleResult, ...]:
     """Judge how many rows have no score; nothing to say without limits if all have one."""
-    found = evidence.missing(CONFIDENCE if limits is None else limits.level)
     rivals = evidence.n_missing
+    if limits is None and evidence.is_complete and not rivals:
+        return ()
+    found = evidence.missing(CONFIDENCE if limits is None else limits.level)
     return judge_missing(found, limits, rivals=rivals, is_sample=evidence.is_sample)
 
 

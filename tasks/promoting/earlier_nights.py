@@ -6,16 +6,29 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
+
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.nights import judged_nights, new_because, pool
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.gating.evidence import FILE, RIVALS, EvidenceFile
+from biasgate.tasks.gating.nights import (
+    ids_before,
+    judged_nights,
+    new_because,
+    other_options,
+    pool,
+    refuse_known_ids,
+)
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.documents import Documents
 from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.rivals import Rivals
 from biasgate.tasks.promoting.verify_verdict import (
     as_recorded,
     attested_by,
@@ -24,6 +37,7 @@ from biasgate.tasks.promoting.verify_verdict import (
 )
 from biasgate.tasks.promoting.version_tags import with_whole_tags
 from biasgate.tasks.records import Verdict
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.signing.statement import RESTS_ON
 from biasgate.tasks.signing.trusted import TrustedKeys
 from biasgate.tasks.store import Workplace
@@ -80,6 +94,53 @@ def pool_earlier_nights(
         return pool(tonight, earlier, earlier.record["nights"]["began"])
 
 
+def refuse_known_rows(
+    candidate: CandidateSettings,
+    source: SourceSettings,
+    frozen: EvaluationSet,
+    rivals: Rivals,
+    policy: Policy,
+    n_candidates: int,
+    gateway: Gateway,
+) -> None:
+    """Refuse rows of earlier nights before anything is scored.
+
+    Where it is not known yet whether the rows of earlier nights will count, nothing is refused
+    here: `pool_earlier_nights` decides.
+
+    Raises
+    ------
+    InputError
+        With the number of rows that an earlier night has, or if the last verdict does not verify.
+    """
+    assert candidate.uri is not None  # noqa: S101 - refused when the evaluation file is read
+    version = with_whole_tags(gateway.resolve(candidate.uri), gateway)
+    run_id = version.tags.get(f"biasgate.{source.name}.run_id")
+    if not run_id:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        verdict, earlier = _verified(version, source.name, run_id, gateway, Path(folder))
+        if _other_rules(verdict, policy, n_candidates) or "nights" not in earlier.record:
+            return
+        measured, _, choices = choose_rows(frozen, source)
+        digests = [one["set_digest"] for one in earlier.record["nights"]["each"]]
+        same = earlier.identities == source.measured_identities(frozen.identities)
+        if digests[-1] == frozen.digest or not same or other_options(choices, earlier):
+            return
+        if any(_is_another(role, verdict, candidate, rivals) for role in RIVALS):
+            return
+        ids = frozen.column("id").filter(pa.array(measured))
+        refuse_known_ids(ids, ids_before(earlier), len(digests))
+
+
+def _is_another(role: str, verdict: Verdict, candidate: CandidateSettings, rivals: Rivals) -> bool:
+    """Whether a rival is, or may be, another one than that of the last verdict."""
+    now, then = rivals.get(role), verdict["champion" if role == "champion" else "reference"]
+    if now is None or then is None:
+        return now is not None or then is not None
+    return now.uri is None or now.uri not in {candidate.uri, then.get("model")}
+
+
 def _verified(
     version: ModelVersion, name: str, run_id: str, gateway: Gateway, folder: Path
 ) -> tuple[Verdict, EvidenceFile]:
@@ -121,6 +182,23 @@ def _other_rules(verdict: Verdict, policy: Policy, n_candidates: int) -> str | N
     if policy.correction != "none" and verdict["n_candidates"] != n_candidates:
         return "the number of candidates is another one"
     return None
+
+
+@task(name="check nights", task_run_name="check nights of {source.name}")
+def check_nights(
+    candidates: list[CandidateSettings],
+    source: SourceSettings,
+    rows: str,
+    rivals: Rivals,
+    policy: Policy,
+    workplace: Workplace,
+) -> None:
+    """Refuse rows of earlier nights before anything is scored. Only reads."""
+    if source.pool_nights is None:
+        return
+    frozen, gateway = EvaluationSet.load(Path(rows)), workplace.gateway
+    for one in candidates:
+        refuse_known_rows(one, source, frozen, rivals, policy, len(candidates), gateway)
 
 
 @task(name="pool nights", task_run_name="pool nights of {measured.folder!m}")

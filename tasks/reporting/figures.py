@@ -75,13 +75,16 @@ def draw_figures(report: Report, layout: Layout, folder: str) -> None:
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
-    """Draw the three AUCs of each identity with intervals and the policy's floor."""
+    """Draw the AUCs that the policy checks, with intervals and floors; BPSN if it checks none."""
     found = report["bias"]["subgroups"]
     shown, left_out = shown_identities(found, ROWS)
     cells = {"subgroups": {name: found[name] for name in shown}}
-    figure = Figure(figsize=(16, 1.5 + 0.26 * max(len(shown), 1)), layout="constrained")
-    panels = figure.subplots(1, len(AUCS))
-    for axes, metric in zip(panels, AUCS, strict=True):
+    checked = {one["metric"] for one in verdict["results"] if one["group"] is not None}
+    metrics = [metric for metric in AUCS if metric in checked] or ["bpsn_auc"]
+    size = max(8.0, 5.4 * len(metrics)), 1.5 + 0.26 * max(len(shown), 1)
+    figure = Figure(figsize=size, layout="constrained")
+    [panels] = figure.subplots(1, len(metrics), squeeze=False)
+    for axes, metric in zip(panels, metrics, strict=True):
         plot.intervals(cells, metric, floor=floor_of(verdict, metric), ax=axes)
     figure.suptitle(_title(report) + left_out, fontsize=11, parse_math=False)
     return figure

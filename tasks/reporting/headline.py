@@ -199,8 +199,8 @@ def _beyond(one: Result) -> float:
     """Return how far a number is beyond its limit, as far as that is shown."""
     if one["bound"] is None:
         return math.inf
-    is_gap = METRICS[one["metric"]].is_gap
     if one["kind"] in RIVALS:
+        is_gap = METRICS[one["metric"]].is_gap
         return one["bound"] - one["limit"] if is_gap else -one["limit"] - one["bound"]
     is_ceiling = one["kind"] == "ceiling"
     return one["bound"] - one["limit"] if is_ceiling else one["limit"] - one["bound"]

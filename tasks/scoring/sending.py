@@ -10,6 +10,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.progress import paused
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
 from biasgate.tasks.scoring.outcomes import Load
@@ -59,6 +60,13 @@ def estimate_sending(
     candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
 ) -> list[Sending]:
     """Return what candidates will send to services that have a price or limits. Only reads."""
+    return plan_sending(candidates, set_folders, workplace)
+
+
+def plan_sending(
+    candidates: Sequence[CandidateSettings], set_folders: Sequence[str], workplace: Workplace
+) -> list[Sending]:
+    """Return what candidates will send to services that have a price or limits. Only reads."""
     found = []
     for candidate in candidates:
         with candidate.open(workplace) as scorer:
@@ -93,9 +101,11 @@ def agree_to_send(all_sending: Sequence[Sending], *, yes: bool) -> None:
             f"{' '.join(one.sentence() for one in all_sending)} Nobody can be asked here. {how}"
         )
         raise InputError(msg)
-    sys.stderr.write("Send them? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    with paused():
+        sys.stderr.write("Send them? [y/N] ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+    if answer.strip().lower() not in {"y", "yes"}:
         msg = f"nothing was sent, as you did not answer yes. {how}"
         raise InputError(msg)
 

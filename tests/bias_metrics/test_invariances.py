@@ -130,8 +130,10 @@ RATED = {"label_noise", "rater_group_bias"}
 WITH_TERMS = {"compare_prediction_powered", "prediction_powered_bias"}
 # Rows and confidences of many nights have theirs in sequential/.
 OF_NIGHTS = {"always_valid_confidence", "pool_nights"}
-# Rows without a score have theirs in groups/test_missing.py.
+# Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
+# Moving from one model to another has its own in thresholds/.
+SUCCESSION = {"sample_to_label", "transfer_threshold"}
 # Words have invariances of their own, in test_diagnosis.py.
 IN_WORDS = {"diagnose_bias"}
 # The same numbers under the names of the Kaggle notebooks: test_kaggle.py.
@@ -144,7 +146,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, UNSCORED),
+        *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, UNSCORED, SUCCESSION),
     )
 
 

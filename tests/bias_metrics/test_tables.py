@@ -80,12 +80,16 @@ RESULTS = {
         np.tile(np.arange(60), 2), np.arange(120) % 3 == 0, [HOSTILE, "b"] * 60, Y_SCORE, GROUPS
     ),
     "roll_up": lambda f: f({"black": GROUPS["gay"]}, {HOSTILE: ["black", "white"], "b": ["x"]}),
+    "sample_to_label": lambda f: f(
+        Y_TRUE, np.arange(60) % 3 == 0, margin=0.1, rng=np.random.default_rng(0)
+    ),
     "term_frequencies": lambda f: f(Y_TRUE, GROUPS),
     "threshold_report": lambda f: f(
         *ROWS, threshold=0.5, rng=np.random.default_rng(0), n_permutations=2
     ),
     "threshold_table": lambda f: f(*ROWS),
     "toxicity_by_length": lambda f: f(Y_TRUE, np.arange(60), GROUPS, edges=[20]),
+    "transfer_threshold": lambda f: f(Y_SCORE, Y_SCORE[::-1], GROUPS, threshold=0.5),
     "worst_group_accuracy": lambda f: f(*ROWS),
     "worst_subgroup": lambda f: f(evaluate_bias(*ROWS), "bpsn_auc"),
 }

@@ -124,3 +124,4 @@ def test_rows_of_an_earlier_night_end_the_evaluation(home):
     code, text = run("evaluate", "evaluation.yaml", "--output", "again")
     assert code == 2
     assert "200 of tonight's 210 were in the 3 nights before" in text
+    assert "scoring" not in text

@@ -26,6 +26,7 @@ def launched():
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip(f"no browser: {CHROMIUM} is missing")
+    playwright.expect.set_options(timeout=60_000)  # machines of tests are slow
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser

@@ -137,7 +137,7 @@ def is_foreign(text):
     return any(one.isalpha() and ord(one) > 0x500 for one in text)
 
 
-def _perspective_error(kind):
+def perspective_error(kind):
     found = {
         "@type": "type.googleapis.com/google.commentanalyzer.v1alpha1.Error",
         "errorType": kind,
@@ -152,11 +152,11 @@ def perspective(request):
         raise RefusalError(403, {"error": {"code": 403, "status": "PERMISSION_DENIED"}})
     text = request.json["comment"]["text"]
     if not text.strip():
-        raise _perspective_error("COMMENT_EMPTY")
+        raise perspective_error("COMMENT_EMPTY")
     if len(text.encode()) > 20_480:
-        raise _perspective_error("COMMENT_TOO_LONG")
+        raise perspective_error("COMMENT_TOO_LONG")
     if is_foreign(text):
-        raise _perspective_error("LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE")
+        raise perspective_error("LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE")
     value = {"value": toxicity(text), "type": "PROBABILITY"}
     asked = request.json["requestedAttributes"]
     return {
@@ -244,7 +244,7 @@ class Service(ThreadingHTTPServer):
         """Return the settings of a candidate that is this service."""
         known = {"name": "served", "kind": "http", "preset": self.preset, "url": self.url}
         known |= {"version": "1", "token_env": "SERVICE_KEY", "requests_per_second": 1e9}
-        return known | {"tokens_per_second": 1e9, "timeout_s": 10} | self.options | options
+        return known | {"tokens_per_second": 1e9, "timeout_s": 60} | self.options | options
 
     def fault(self):
         with self.lock:

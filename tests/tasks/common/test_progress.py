@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from biasgate.tasks.common.progress import progress, show_cursor, working
+from biasgate.tasks.common.progress import paused, progress, show_cursor, working
 
 
 class Terminal(io.StringIO):
@@ -104,6 +104,16 @@ def test_what_is_printed_on_standard_output_stays_there(terminal, capsys):
 
     assert "a result" not in terminal(work)
     assert capsys.readouterr().out == "a result\n"
+
+
+def test_nothing_is_drawn_while_somebody_is_asked(terminal):
+    def work():
+        with working("verifying"), paused():
+            start = sys.stderr.tell()
+            time.sleep(0.3)  # three times what is between two drawings
+            assert sys.stderr.tell() == start
+
+    assert "verifying" in terminal(work)
 
 
 def test_a_process_that_ends_meanwhile_shows_the_cursor_again(terminal, monkeypatch):

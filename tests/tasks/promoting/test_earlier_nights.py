@@ -1,8 +1,10 @@
 """The rows of a version's earlier nights come from its last verdict, which must verify."""
 
 import uuid
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.promoted import (
@@ -18,12 +20,14 @@ from support.promoted import (
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.data.evaluation_set import freeze_rows
+from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.by_hand import verify
-from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights
+from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights, refuse_known_rows
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.promoting.version_tags import write_verdicts
@@ -209,3 +213,66 @@ def test_a_pooled_verdict_whose_rows_were_changed_does_not_verify(nights):
     edit_json(nights.of_last("verdict.json"), lambda one: one["nights"].update(n_rows=300))
     wrong = {one.what for one in nights.findings() if not one.holds}
     assert wrong == {"attestation", "tags"}
+
+
+def tonight(folder, first_id):
+    """Rows of a new night, as they are frozen before anything is scored."""
+    rng = np.random.default_rng(9)
+    rows = pa.table(
+        {
+            "id": pa.array([f"{first_id + row}" for row in range(300)]),
+            "label": (rng.random(300) < 0.5).astype(float),
+            "identity/gay": pa.array([None, *(rng.random(299) < 0.5).astype(float)]),
+        }
+    )
+    return freeze_rows([rows], folder, name=ON, split="all", source={"of": ON})
+
+
+def check_before_scoring(nights, folder, first_id, *, policy=POLICY, rivals=None, **options):
+    known = {"name": ON, "source": "table", "path": "x.csv", "identities": ["gay"]}
+    source = SOURCES.validate_python(known | {"pool_nights": {"rows": 600}} | options)
+    candidate = SimpleNamespace(uri=nights.version.uri)
+    frozen = tonight(folder / uuid.uuid4().hex, first_id)
+    given = candidate, source, frozen, rivals or {}, policy, 1, nights.gateway
+    refuse_known_rows(*given)
+
+
+FULL = CHOICES | {
+    "label_threshold": 0.5,
+    "identity_threshold": 0.5,
+    "identity_rows": "rated",
+}
+
+
+def test_rows_of_an_earlier_night_are_refused_before_scoring(nights, tmp_path):
+    nights.judge(1, choices=FULL)
+    nights.judge(2, choices=FULL)
+    with pytest.raises(InputError, match="1 of tonight's 299 were in the 2 nights before, first"):
+        check_before_scoring(nights, tmp_path, 2298)
+    check_before_scoring(nights, tmp_path, 3000)
+
+
+def test_an_unrated_row_that_is_not_measured_may_be_there_again(nights, tmp_path):
+    nights.judge(1, choices=FULL)
+    check_before_scoring(nights, tmp_path, 1300)
+    with pytest.raises(InputError, match="298 of"):
+        check_before_scoring(nights, tmp_path, 1001)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"policy": policy_with(confidence=0.9)},
+        {"label_threshold": 0.6},
+        {"identity_rows": "all"},
+        {"rivals": {"champion": SimpleNamespace(uri="models:/toxicity/7")}},
+        {"rivals": {"reference": SimpleNamespace(uri=None)}},
+    ],
+)
+def test_where_tonight_begins_anew_nothing_is_refused_before_scoring(nights, tmp_path, changed):
+    nights.judge(1, choices=FULL)
+    check_before_scoring(nights, tmp_path, 1001, **changed)
+
+
+def test_the_first_night_has_nothing_to_refuse(nights, tmp_path):
+    check_before_scoring(nights, tmp_path, 1001)

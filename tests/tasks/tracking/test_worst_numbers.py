@@ -4,8 +4,9 @@ import subprocess
 
 import pytest
 
+from bias_metrics.metrics import AUCS
 from biasgate.tasks.mlflow_server.source import source_tags
-from biasgate.tasks.reporting.figures import floor_of
+from biasgate.tasks.reporting.figures import floor_of, interval_panels
 from biasgate.tasks.tracking.log_runs import best_run
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
@@ -93,6 +94,28 @@ def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
     assert floor_of(checked(0.7, 0.7), "bpsn_auc") == 0.7
     assert floor_of(checked(0.7, 0.8), "bpsn_auc") is None
     assert floor_of(checked(0.7), "bnsp_auc") is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "drawn"),
+    [
+        ([], ["bpsn_auc"]),
+        ([("bnsp_auc", "gay"), ("subgroup_auc", "gay")], ["subgroup_auc", "bnsp_auc"]),
+        ([("auc", None)], ["bpsn_auc"]),
+    ],
+)
+def test_intervals_are_drawn_of_the_metrics_that_the_policy_checks(rules, drawn):
+    cell = {"value": 0.9, "low": 0.8, "high": 0.95}
+    report = {
+        "bias": {"subgroups": {"gay": dict.fromkeys(AUCS, cell)}},
+        "candidate": {"name": "c"},
+        "evaluation_set": {"name": "s"},
+    }
+    results = [
+        {"metric": metric, "group": group, "kind": "floor", "limit": 0.7} for metric, group in rules
+    ]
+    figure = interval_panels(report, {"results": results})
+    assert [axes.get_xlabel() for axes in figure.axes] == drawn
 
 
 def test_a_file_in_a_repository_names_its_commit(tmp_path):

@@ -151,7 +151,7 @@ def starts(one, sizes, clock):
             found.append(round(clock[0] - 1000, 6))
         return found
 
-    return asyncio.new_event_loop().run_until_complete(run())
+    return asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_protocol_of_ones_own():
     answer = lambda request: {  # noqa: E731
         "out": [{"toxicity": len(text) / 10} for text in request.json["input"]]
     }
-    found, seen = scored(answer, ["a", "{{text}}", "ccc"], batch_size=2)
+    found, seen = scored(answer, ["a", "{{text}}", "ccc"], batch_size=2, concurrency=1)
     assert found == [0.1, 0.8, 0.3]
     assert [one.json for one in seen] == [{"input": ["a", "{{text}}"]}, {"input": ["ccc"]}]
 

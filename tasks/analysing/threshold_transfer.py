@@ -1,0 +1,111 @@
+"""The threshold that is carried over from an earlier model, and who is flagged more than before."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pydantic import FiniteFloat
+
+from bias_metrics import ThresholdTransfer, transfer_threshold
+from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
+from biasgate.tasks.common.settings import ConfigPath
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.chunks import Separator
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+
+_TOLD = 5
+
+
+class ThresholdTransferAnalysis(Analysis):
+    """The candidate's threshold that flags as many comments as an earlier model did at its own.
+
+    Attributes
+    ----------
+    path : Path
+        The earlier model's scores: CSV or JSON lines (gz too), or Parquet.
+    separator : str, optional
+        Of a CSV file. Default: a tab for `.tsv`, else a comma.
+    id, score : str
+        Its columns. Rows without a score are left out.
+    threshold : float
+        The earlier model's threshold.
+    match : {"flag_rate", "recall"}
+        What stays as it was: the share of all comments that is flagged, or of the toxic ones.
+    """
+
+    kind: Literal["threshold_transfer"]
+    path: ConfigPath
+    separator: Separator | None = None
+    id: str = "id"
+    score: str = "prediction"
+    threshold: FiniteFloat
+    match: Literal["flag_rate", "recall"] = "flag_rate"
+
+    def check(self, frozen: EvaluationSet, source: SourceSettings) -> None:
+        """Refuse a file that lacks a column, or rows of the set."""
+        del source
+        known = self._scores()
+        wanted = pd.Index(frozen.column("id").to_pandas())
+        missing = wanted.difference(known.index, sort=False)
+        if len(missing):
+            self.refuse(
+                frozen,
+                f"the ids of {self.path.name}",
+                f"{len(missing)} of its {frozen.n_rows} rows are not in that file",
+            )
+
+    def analyse(self, rows: MeasuredRows) -> Findings:
+        """Compare the flags on the measured rows for which both models have a score."""
+        ids = np.asarray(rows.frozen.column("id").to_pandas(), dtype=object)[rows.measured]
+        before = np.asarray(self._scores().reindex(ids).to_numpy(), dtype=np.float64)
+        both = ~np.isnan(before)
+        found = transfer_threshold(
+            before[both],
+            rows.y_score[both],
+            {name: rows.masks[name][both] for name in rows.groups},
+            threshold=self.threshold,
+            match=self.match,
+            y_true=rows.y_true[both],
+            clusters=None if rows.clusters is None else rows.clusters[both],
+        )
+        return Findings(found.to_dict(), _sentences(found), found.rows())
+
+    def _scores(self) -> pd.Series[float]:
+        wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
+        ids, scores = [], []
+        for chunk in reading.read_chunks(self.path, wanted, separator=self.separator):
+            ids.append(reading.to_ids(chunk, self.id))
+            numbers = reading.to_scores(chunk, self.score, ids[-1], allow_missing=True)
+            scores.append(numbers.to_numpy())
+        if not ids:
+            return pd.Series(dtype=float)
+        index = pd.Index(pa.chunked_array(ids).to_pandas())
+        first = ~index.duplicated()
+        return pd.Series(np.concatenate(scores)[first], index[first])
+
+
+def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:
+    what = "the flag rate" if found.match == "flag_rate" else "recall"
+    overall = found.overall
+    first = (
+        f"At {found.after:.4g}, {what} is {found.rate_after:.3f}, as before at "
+        f"{found.before:.4g} ({found.rate_before:.3f}): {overall.n_gained:,} comments are flagged "
+        f"that were not, and {overall.n_lost:,} no longer are."
+    )
+    more = [
+        (one.change.value, name, one)
+        for name, one in found.subgroups.items()
+        if one.change.value is not None and one.change.low is not None and one.change.low > 0
+    ]
+    if not more:
+        return (first, "No identity is shown to be flagged more often than before.")
+    told = [
+        f"{name} {value:+.3f} [{one.change.low:+.3f}, {one.change.high:+.3f}]"
+        for value, name, one in sorted(more, key=lambda each: -each[0])[:_TOLD]
+    ]
+    others = f" and {len(more) - _TOLD} more" if len(more) > _TOLD else ""
+    return (first, f"Flagged more often than before: {', '.join(told)}{others}.")

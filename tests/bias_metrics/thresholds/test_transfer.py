@@ -1,0 +1,127 @@
+"""A threshold that is carried over to a successor."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bias_metrics import transfer_threshold
+
+reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+BEFORE = [0.9, 0.8, 0.7, 0.3, 0.2, 0.1]
+AFTER = [0.5, 0.1, 0.4, 0.6, 0.2, 0.3]
+GAY = [1, 1, 0, 1, 0, 0]
+Y_TRUE = [1, 1, 0, 0, 1, 0]
+
+
+def transferred(**options):
+    return transfer_threshold(BEFORE, AFTER, {"gay": GAY}, **{"threshold": 0.7} | options)
+
+
+def test_the_threshold_of_six_rows_is_the_one_counted_by_hand():
+    found = transferred()
+    # Three of six are flagged before: 0.9, 0.8 and 0.7. Afterwards 0.6, 0.5 and 0.4.
+    assert (found.rate_before, found.after, found.rate_after) == (1 / 2, 0.4, 1 / 2)
+    assert found.overall.change.value == 0
+    gay = found.subgroups["gay"]
+    assert (gay.n, gay.n_before, gay.n_after, gay.n_gained, gay.n_lost) == (3, 2, 2, 1, 1)
+
+
+def test_at_the_same_recall_only_toxic_rows_count():
+    found = transferred(match="recall", y_true=Y_TRUE)
+    # Two of three toxic rows before: 0.9 and 0.8; afterwards 0.5 and 0.2.
+    assert (found.rate_before, found.after, found.rate_after) == (2 / 3, 0.2, 2 / 3)
+    assert found.overall.n_after == 5
+
+
+def test_where_no_threshold_gives_the_rate_the_nearest_is_taken_and_of_two_the_higher():
+    tied = transfer_threshold(BEFORE, [0.5, 0.5, 0.5, 0.5, 0.1, 0.1], {}, threshold=0.7)
+    assert (tied.after, tied.rate_after) == (0.5, 4 / 6)
+    between = transfer_threshold([1, 0, 0, 0], [0.5, 0.5, 0.1, 0.1], {}, threshold=1)
+    assert (between.after, between.rate_after) == (np.nextafter(0.5, 1), 0)
+
+
+def test_a_threshold_that_is_decided_already_is_kept():
+    found = transferred(threshold_after=0.6)
+    assert (found.after, found.rate_after, found.overall.n_lost) == (0.6, 1 / 6, 3)
+
+
+def test_a_threshold_that_flags_nothing_stays_one():
+    found = transferred(threshold=1.0)
+    assert found.after > max(AFTER)
+    assert (found.overall.n_before, found.overall.n_after) == (0, 0)
+
+
+@reliable
+@given(seed=st.integers(0, 2**32))
+def test_a_naive_search_over_all_thresholds_finds_none_nearer(seed):
+    rng = np.random.default_rng(seed)
+    before, after = rng.random(30).round(1), rng.random(30).round(1)
+    found = transfer_threshold(before, after, {}, threshold=0.5)
+    wanted = (before >= 0.5).sum()
+    distances = [abs((after >= one).sum() - wanted) for one in [*after, 2.0]]
+    assert abs((after >= found.after).sum() - wanted) == min(distances)
+
+
+@reliable
+@given(seed=st.integers(0, 2**32))
+def test_only_the_order_of_the_scores_matters_for_who_is_flagged(seed):
+    rng = np.random.default_rng(seed)
+    before, after, gay = rng.random(40), rng.random(40), rng.random(40) < 0.5
+    plain = transfer_threshold(before, after, {"gay": gay}, threshold=0.6)
+    moved = transfer_threshold(before, after**3 - 7, {"gay": gay}, threshold=0.6)
+    assert plain.subgroups == moved.subgroups
+
+
+def test_the_same_model_keeps_its_flags():
+    found = transfer_threshold(BEFORE, BEFORE, {"gay": GAY}, threshold=0.7)
+    assert found.after == 0.7
+    assert (found.overall.n_gained, found.overall.n_lost) == (0, 0)
+    assert found.overall.change.low < 0 < found.overall.change.high
+
+
+def test_intervals_hold_the_true_change_about_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(300):
+        old, new = rng.random(400) < 0.3, rng.random(400) < 0.4
+        found = transfer_threshold(old * 1.0, old * 1.0, {}, threshold=0.5)
+        assert found.overall.n_gained == 0
+        mixed = np.r_[old, new] * 1.0
+        both = transfer_threshold(
+            np.r_[old, old] * 1.0, mixed, {"half": np.r_[old * 0, old * 0 + 1]}, threshold=0.5
+        )
+        change = both.subgroups["half"].change
+        held += change.low <= 0.1 <= change.high
+    assert 275 <= held <= 295
+
+
+def test_clusters_widen_the_interval_and_few_clusters_have_none():
+    before = np.repeat(np.arange(40) % 2, 10) * 1.0
+    after = np.repeat(np.arange(40) % 4 < 2, 10) * 1.0
+    cluster = np.repeat(np.arange(40), 10)
+    plain = transfer_threshold(before, after, {}, threshold=0.5).overall.change
+    wide = transfer_threshold(before, after, {}, threshold=0.5, clusters=cluster).overall.change
+    few = transfer_threshold(before, after, {}, threshold=0.5, clusters=cluster % 5).overall.change
+    assert wide.low < plain.low < plain.high < wide.high
+    assert (few.low, few.reason) == (None, "5 clusters where 20 are needed")
+
+
+def test_a_subgroup_without_rows_is_undefined():
+    found = transfer_threshold(BEFORE, AFTER, {"none": [0] * 6}, threshold=0.7)
+    assert found.subgroups["none"].change.reason == "no rows"
+    assert found.to_dict()["subgroups"]["none"]["change"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"match": "recall"}, "`y_true` must be given"),
+        ({"match": "recall", "y_true": [0] * 6}, "must have positive rows"),
+        ({"match": "precision"}, "`match` must be one of"),
+        ({"threshold": float("nan")}, "threshold"),
+    ],
+)
+def test_what_cannot_be_matched_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        transferred(**options)

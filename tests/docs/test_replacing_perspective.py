@@ -1,0 +1,132 @@
+"""The guide's commands in order, with a local server in place of Perspective."""
+
+import json
+import logging
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from support.blocks import blocks_of
+from support.services import KEY, perspective_error, serving
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.scoring.kinds import http_requests
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "replacing-perspective.md"
+HOST = "sends_text_to: commentanalyzer.googleapis.com"
+TERMS = ["gay", "muslim", "deaf"]
+
+
+def invented(real_data):
+    """Comments whose identities move the successor's scores, and Perspective's less."""
+    del real_data
+    rng = np.random.default_rng(0)
+    toxic, identity = rng.random(3000) < 0.4, rng.integers(0, 4, 3000)
+    words = np.array([*TERMS, "kind"])[identity]
+    text = [f"a {word} person number {at}" for at, word in enumerate(words)]
+    before = np.clip(rng.normal(0.35 + 0.35 * toxic, 0.15), 0, 1)
+    after = np.clip(rng.normal(0.2 + 0.4 * toxic + 0.03 * (identity == 0), 0.12), 0, 1)
+    return pd.DataFrame({"comment": text, "toxic": toxic * 1, "before": before, "after": after})
+
+
+def real(real_data):
+    """Phrases with the scores of two of Perspective's own models."""
+    rows = pd.read_parquet(real_data() / "perspective_templates.parquet")
+    rows = rows.drop_duplicates("phrase")
+    named = rows["phrase"].str.contains(r"\b(?:gay|muslim|deaf)\b")
+    rows = pd.concat([rows[named], rows[~named].sample(1500, random_state=0)])
+    toxic = (rows["toxicity"] == "toxic") * 1
+    known = {"comment": rows["phrase"], "toxic": toxic}
+    return pd.DataFrame(known | {"before": rows["TOXICITY@1"], "after": rows["TOXICITY@6"]})
+
+
+def write_inputs(rows, folder):
+    rows = rows.sample(frac=1, random_state=0).reset_index(drop=True)
+    half = len(rows) // 2
+    for name, some in (("labelled", rows[:half]), ("site", rows[half:])):
+        part = some.assign(id=[f"{name}{at}" for at in range(len(some))])
+        columns = ["id", "comment", *(["toxic"] if name == "labelled" else [])]
+        part[columns].to_csv(folder / f"{name}.csv", index=False)
+        scores = part[["id", "after"]].rename(columns={"after": "prediction"})
+        if name == "site":
+            scores.to_csv(folder / "successor_site.csv", index=False)
+        else:
+            scores.to_csv(folder / "successor_labelled.csv", index=False)
+    return dict(zip(rows["comment"], rows["before"], strict=True))
+
+
+def run_page(service, done):
+    """Save the files and run the commands of the page; note how each ended."""
+    for block in blocks_of(PAGE):
+        if block.not_run is not None:
+            continue
+        if block.language == "yaml":
+            name = yaml.safe_load(block.content)["name"]
+            here = f"url: {service.url}\n{{indent}}requests_per_second: 1000000\n{{indent}}"
+            lines = []
+            for line in block.content.splitlines():
+                indent = line[: len(line) - len(line.lstrip())]
+                lines.append(
+                    line.replace(HOST, here.format(indent=indent) + "token_env: SERVICE_KEY")
+                )
+            Path(f"{name}.yaml").write_text("\n".join(lines), "utf-8")
+            continue
+        for line in block.content.splitlines():
+            program, *arguments = shlex.split(line)
+            if program == "cp":
+                shutil.copy(*arguments)
+                continue
+            assert program == "biasgate"
+            result = CliRunner().invoke(app, arguments)
+            done[line] = result.exit_code, result.output + result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows_of", [invented, real])
+def test_the_guide_runs_from_the_first_command_to_the_last(
+    rows_of, request, tmp_path, monkeypatch, prefect_server
+):
+    del prefect_server
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+    monkeypatch.setattr(http_requests, "WAIT_S", 0.001)
+    for name in ("prefect", "prefect.flow_runs", "prefect.task_runs"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", True)
+    scores = write_inputs(rows_of(lambda: request.getfixturevalue("real_data")), tmp_path)
+    refused = list(scores)[:3]
+
+    def answer(call):
+        text = call.json["comment"]["text"]
+        if text in refused:
+            raise perspective_error("LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE")
+        value = {"value": float(scores[text]), "type": "PROBABILITY"}
+        return {"attributeScores": {"TOXICITY": {"summaryScore": value}}, "languages": ["en"]}
+
+    done = {}
+    with serving("perspective") as service:
+        service.answer = answer
+        run_page(service, done)
+    for line, (code, text) in done.items():
+        assert code in ({0, 3, 4} if "judge_successor" in line else {0}), f"{line}\n{text}"
+    kept = pd.read_csv("perspective_labelled.csv")
+    labelled = pd.read_csv("labelled.csv")
+    assert kept["id"].tolist() == labelled["id"].tolist()
+    assert kept["prediction"].isna().sum() == labelled["comment"].isin(refused).sum() == 3
+    report = json.loads(Path("judged/labelled/successor/report.json").read_text("utf-8"))
+    moved = report["analyses"]["threshold_transfer"]["result"]
+    assert moved["before"] == 0.7
+    assert abs(moved["rate_after"] - moved["rate_before"]) < 0.01
+    found = json.loads(Path("shadowed/shadow.json").read_text("utf-8"))
+    later = json.loads(Path("shadowed_later/shadow.json").read_text("utf-8"))
+    assert found["flags"] == later["flags"]
+    sample = pd.read_csv("shadowed/sample.csv")
+    assert sample["weight"].sum() == pytest.approx(found["n_compared"])
+    assert "comment" not in sample.columns
+    assert "Flagged before at 0.7: " in next(
+        text for line, (_, text) in done.items() if "shadow" in line
+    )
