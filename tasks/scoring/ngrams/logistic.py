@@ -3,8 +3,8 @@
 The matrix of TF-IDF of a large training set does not fit into memory: 12 bytes for each entry.
 Here an entry takes 5, the number of the n-gram and its count. Each evaluation of the objective goes
 through the matrix in small blocks and makes each one's weights anew. Objective, solver (L-BFGS),
-start and stopping rule are those of scikit-learn's `LogisticRegression`, so coefficients differ by
-rounding alone, which the solver's iterations amplify.
+start and stopping rule are those of scikit-learn's `LogisticRegression`. Coefficients differ only
+because each iteration amplifies rounding: with many iterations the solver may stop elsewhere.
 """
 
 from __future__ import annotations
