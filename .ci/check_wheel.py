@@ -114,7 +114,7 @@ def civil_comments(programs: Path, folder: Path) -> None:
     (folder / "test_scores.csv").write_text("id,prediction\n" + scores)
     (folder / "own.yaml").write_text(POLICY)
     (folder / "civil_comments.yaml").write_text(CIVIL_COMMENTS)
-    run(folder, programs / "biasgate", "evaluate", "civil_comments.yaml", "--output", "out")
+    run(folder, programs / "biasgate", "evaluate", "civil_comments.yaml", "--output", "official")
     run(folder, programs / "biasgate", "verify", "toxicity")
 
 
