@@ -94,6 +94,7 @@ def said(result):
     return " ".join((result.output + result.stderr).split())
 
 
+@pytest.mark.slow
 def test_toxic_bert_on_civil_comments_gives_the_published_numbers(
     biasgate, real_data, reference, monkeypatch, tmp_path
 ):

@@ -1,15 +1,13 @@
 """Rows that come in clusters: how far each cluster moves one AUC, and what its rows are worth.
 
 An AUC compares two classes of rows. The influence of a cluster is the sum of its rows'
-influences, and the variance is the sum over clusters of their squares. Five things differ from
+influences, and the variance is the sum over clusters of their squares. Four things differ from
 independent rows:
 
 - What counts is the number of clusters that hold rows of a *compared* class, of the class with
   fewer: toxic mentions from 5 of 200 threads are 5 pieces of evidence.
 - A few large clusters determine an AUC. Student's degrees of freedom are those of the effective
   number of clusters, (sum of n)^2 / (sum of n^2), less 1.
-- So do a few clusters with extreme scores. Where the fourth moments of the influences say that
-  the standard error has fewer degrees of freedom still, we take those.
 - A large cluster pulls the mean towards itself, so its own deviation is too small. It is divided
   by sqrt(1 - its share of the class), which is exact for clusters of one row.
 
@@ -90,8 +88,7 @@ class ClusterSums:
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the standard error."""
-        freedom = squares_of([self.each])[1]
-        return freedom if self.alone else max(min(self.effective - 1, freedom), 1.0)
+        return squares_of([self.each])[1] if self.alone else max(self.effective - 1, 1.0)
 
     def across(self, auc: float) -> float:
         """Return the AUC of pairs from different clusters, given that of all pairs."""

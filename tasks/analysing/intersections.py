@@ -19,7 +19,7 @@ from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows, 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import CONFIDENCE
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 MEASURED = 1000  # most intersections that are measured: those with the most comments
 COUNTED = 1_000_000  # most possible intersections

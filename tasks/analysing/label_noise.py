@@ -13,7 +13,7 @@ from bias_metrics.raters.soft import FINAL, OVERALL, Key
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.data.evaluation_set import RATERS, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import CONFIDENCE
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 
 class LabelNoiseAnalysis(Analysis):

@@ -26,7 +26,6 @@ from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
 from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     Bias,
     Compared,
@@ -40,6 +39,7 @@ from biasgate.tasks.records import (
     Worsened,
     metric_cells,
 )
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 SCHEMA_VERSION = 5
 # Keys that verdicts of earlier schemas lack, or computed in another way.

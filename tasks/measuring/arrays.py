@@ -34,9 +34,8 @@ from biasgate.tasks.measuring.chosen import (
 from biasgate.tasks.measuring.every_row import EveryRow
 from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
+from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet
-
-CONFIDENCE = 0.95
 
 
 class LayoutRecord(TypedDict):

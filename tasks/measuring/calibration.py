@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from bias_metrics import calibration_report
-from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Calibration, Cell
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.
 MOST = 64

@@ -21,7 +21,7 @@ from bias_metrics import (
 )
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,
@@ -34,6 +34,7 @@ from biasgate.tasks.records import (
     bias_record,
     metric_cells,
 )
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
 # Up to this many identities get all permutations, however large they are.

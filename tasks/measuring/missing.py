@@ -8,8 +8,9 @@ import numpy as np
 
 from bias_metrics import missing_scores
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import CONFIDENCE, Layout
+from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Missing
+from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 _WORDS = {

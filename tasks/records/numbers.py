@@ -9,6 +9,9 @@ from typing_extensions import TypedDict  # Pydantic needs this one before Python
 
 from bias_metrics import BiasReport
 
+CONFIDENCE = 0.95
+"""Confidence of the intervals in a report."""
+
 
 class Value(TypedDict):
     """A number; None with the reason why it is undefined."""

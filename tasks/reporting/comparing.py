@@ -11,9 +11,8 @@ from bias_metrics.report.worsening import ALPHA, worsened
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells
+from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.reporting.results import Published
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from support.html_page import read_page
 
 from biasgate.tasks.common.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 SHIFTED = {"name": "shifted", "kind": "scores", "path": "shifted.csv"}
 
 

@@ -81,4 +81,4 @@ def test_rules_at_a_threshold_are_refused(home):
 def test_analyses_are_refused(home):
     code, told = home[1]["analysed"]
     assert code == 2
-    assert "must have no sampling weights; its rows have some" in told
+    assert "must have no sampling weights; it has `weight`" in told

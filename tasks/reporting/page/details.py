@@ -24,7 +24,6 @@ from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_rows import CANDIDATE
-from biasgate.tasks.measuring.arrays import CONFIDENCE
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     ClassScores,
@@ -36,6 +35,7 @@ from biasgate.tasks.records import (
     Scores,
     error_rates,
 )
+from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.reporting.figures import PANELS
 
 FILE = "details.json"
