@@ -30,6 +30,7 @@ from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking import prefect_pages
 from biasgate.tasks.tracking.resume import EvaluationRun
 
+pytestmark = pytest.mark.slow
 CANDIDATES = ["words", "shifted"]
 
 
