@@ -42,7 +42,7 @@ def test_a_floor_at_the_truth_rarely_passes_where_few_positives_are_widely_sprea
 
 def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
     found = cells.Cell(0.6, 25, 1_000, spread=0.2).hold(100)["auc"]
-    assert found.ratio <= 1.5
+    assert found.ratio <= 1.3
     assert found.covered >= 0.88
 
 
@@ -59,7 +59,7 @@ def test_the_bootstrap_sees_no_evidence_in_five_clusters(models):
 
 def test_a_bootstrap_covers_an_auc_near_one():
     case = resampled.Resampled(0.99, 50, 200, replicates=150)
-    assert case.hold(30)["BNSP AUC"].covered >= 0.93
+    assert case.hold(40)["BNSP AUC"].covered >= 0.95
 
 
 def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):
