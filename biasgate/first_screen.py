@@ -113,10 +113,10 @@ def print_where_to_look(out: Console, results: Results, store: Path | None) -> N
 def print_details(out: Console, one: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     from biasgate.tables import print_table  # noqa: PLC0415 - needs numpy, and messages do not
-    from biasgate.tasks.reporting.headline import nights_sentences  # noqa: PLC0415
+    from biasgate.tasks.reporting.headline import nights_sentences, year_sentences  # noqa: PLC0415
 
     print_table(out, one.report, one.verdict, COLOURS)
-    for sentence in nights_sentences(one.verdict):
+    for sentence in (*nights_sentences(one.verdict), *year_sentences(one.verdict)):
         out.print(shown(sentence), soft_wrap=True)
     for warning in one.report["warnings"]:
         out.print(f"[yellow]warning[/]: {shown(warning)}", soft_wrap=True)

@@ -56,6 +56,7 @@ from biasgate.tasks.records.summary import (
     Summary,
 )
 from biasgate.tasks.records.verdict import (
+    AlphaShare,
     Code,
     Compared,
     Context,
@@ -63,6 +64,7 @@ from biasgate.tasks.records.verdict import (
     JudgedSet,
     LoggedVerdict,
     ObjectiveRecord,
+    OnlineRecord,
     PolicyRecord,
     RegisteredPolicy,
     Result,
@@ -74,6 +76,7 @@ from biasgate.tasks.records.verdict import (
 
 __all__ = [
     "RATE_OF_GAP",
+    "AlphaShare",
     "AnalysisRecord",
     "AtThreshold",
     "BesideChance",
@@ -114,6 +117,7 @@ __all__ = [
     "NightsRecord",
     "Numbers",
     "ObjectiveRecord",
+    "OnlineRecord",
     "Overall",
     "PolicyRecord",
     "PowerMean",
