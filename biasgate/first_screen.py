@@ -16,7 +16,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
-    from biasgate.tasks.records import CandidateDecision, Verdict
+    from biasgate.tasks.records import CandidateDecision, SetUse, Verdict
     from biasgate.tasks.reporting.results import Published, Results
 
 COLOURS = {
@@ -50,9 +50,21 @@ def print_results(results: Results, store: Path | None = None) -> None:
         out.print("")
         print_details(out, one)
     if results.summary is not None:
+        _print_uses(out, results.summary.get("sets", ()))
         told = [f"{word_of(one).text}: {one['candidate']}" for one in results.summary["decisions"]]
         out.print(f"\n[bold]{shown('; '.join(told))}[/]", soft_wrap=True)
         out.print(f"Who is treated worst is said above, and again by: {_again(results)}")
+
+
+def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
+    """Print how often sets were used that have judged others, too."""
+    from biasgate.tasks.gating.set_use import is_reused  # noqa: PLC0415 - numpy, as below
+
+    for one in sets:
+        if one["spent_by"] is not None:
+            out.print(f"[yellow]warning[/]: {shown(one['sentence'])}", soft_wrap=True)
+        elif is_reused(one):
+            out.print(shown(one["sentence"]), soft_wrap=True)
 
 
 def _again(results: Results) -> str:

@@ -53,6 +53,7 @@ from biasgate.tasks.records.summary import (
     Decided,
     Decision,
     NightSummary,
+    SetUse,
     Summary,
 )
 from biasgate.tasks.records.verdict import (
@@ -127,6 +128,7 @@ __all__ = [
     "Result",
     "Rival",
     "Scores",
+    "SetUse",
     "Subgroup",
     "Summary",
     "Value",
