@@ -151,6 +151,11 @@ class Policy(Settings):
         """How the decisions of a year share alpha; None without `correction: online`."""
         return (self.online or OnlineSettings()) if self.correction == "online" else None
 
+    @property
+    def first_share(self) -> float:
+        """The share of alpha of a year's first decision; 1 if decisions share none."""
+        return 1.0 if self.spending is None else self.spending.share([], [])
+
     def decision_rules(self, n_candidates: int = 1, share: float = 1.0) -> list[Rule]:
         """Return the rules, corrected where the policy says so.
 

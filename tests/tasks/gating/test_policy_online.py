@@ -70,6 +70,11 @@ def test_a_share_of_alpha_is_that_of_each_rule():
     assert [one.confidence for one in found] == pytest.approx([0.995, 0.99])
 
 
+def test_a_plan_is_for_the_first_decision_of_a_year():
+    assert policy(online={"decisions": 9}).first_share == pytest.approx(0.1)
+    assert Policy.model_validate({"version": 1, "name": "p", "rules": [RULE]}).first_share == 1
+
+
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.5])
 def test_a_share_is_above_zero_and_at_most_one(share):
     with pytest.raises(ValueError, match="`share` must be above 0 and at most 1"):
