@@ -11,6 +11,7 @@ import typer
 
 from biasgate import (
     __version__,
+    clean_cli,
     doctor_cli,
     keys_cli,
     policy_cli,
@@ -47,6 +48,7 @@ app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
 app.add_typer(shadow_cli.app)
 app.add_typer(doctor_cli.app)
+app.add_typer(clean_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]

@@ -167,6 +167,7 @@ def evaluate(
                 outcome_of=evaluation.outcome_of,
                 report_only=policy.report_only,
                 sets=count_set_uses(decided.verdicts, run),
+                store=store,
             )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
