@@ -23,6 +23,11 @@ from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
+from biasgate.tasks.scoring.registered_candidates import (
+    RegisteredCandidates,
+    placeholder,
+    refuse_none,
+)
 from biasgate.tasks.scoring.unversioned import refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
@@ -49,6 +54,8 @@ class EvaluationFile(Settings):
     registered_model : str, optional
         The registered model whose `champion` alias may move; required if a candidate is
         trained.
+    registered_candidates : RegisteredCandidates, optional
+        Versions of `registered_model` that are candidates, too: those with a tag or an alias.
     champion : CandidateSettings, optional
         The model that candidates are compared with. Default: the version under the alias of
         `registered_model`; with a `registered_model`, give here only how to open it.
@@ -74,11 +81,12 @@ class EvaluationFile(Settings):
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
-    candidates: Annotated[list[Candidate], Field(min_length=1)]
+    candidates: Annotated[list[Candidate], Field(min_length=1)] = []  # noqa: RUF012 - frozen
     analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
     required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     registered_model: Name | None = None
+    registered_candidates: RegisteredCandidates | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
     outcome_of: tuple[Name, ...] = ()
@@ -101,6 +109,7 @@ class EvaluationFile(Settings):
                 "keeps its files outside the store"
             )
             raise ValueError(msg)
+        refuse_none(self.candidates, self.registered_candidates, self.registered_model)
         for key in ("evaluation_sets", "candidates"):
             names = [one.name for one in getattr(self, key)]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -246,16 +255,17 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
     for source in evaluation.evaluation_sets:
         check_source(source)
-    for candidate in (*evaluation.candidates, *rivals):
+    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
+    for candidate in (*evaluation.candidates, *found, *rivals):
         if (training := candidate.training()) is not None:
             check_source(training)
         candidate.check()
-    for candidate in (*evaluation.candidates, *rivals):
+    for candidate in (*evaluation.candidates, *found, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
     _refuse_missing_reference(evaluation, policy)
-    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)
     # Not validated again: that would replace the made-up versions of candidates.
     return Evaluation.model_construct(
@@ -263,9 +273,11 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     )
 
 
-def _with_roles(evaluation: EvaluationFile) -> Iterator[tuple[str, CandidateSettings]]:
+def _with_roles(
+    evaluation: EvaluationFile, found: Sequence[CandidateSettings]
+) -> Iterator[tuple[str, CandidateSettings]]:
     """Yield candidates and rivals, except a registered champion, which is looked up later."""
-    yield from (("candidate", one) for one in evaluation.candidates)
+    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
     if evaluation.champion is not None and evaluation.registered_model is None:
         yield "champion", evaluation.champion
     if evaluation.reference is not None:
@@ -291,10 +303,8 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
-    candidates, sets = (
-        ", ".join(one.name for one in ones)
-        for ones in (evaluation.candidates, evaluation.evaluation_sets)
-    )
+    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
+    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
     policy = evaluation.policy.name
     say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation
