@@ -53,6 +53,7 @@ from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 from biasgate.tasks.tracking.prefect_pages import show_results
+from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
 @flow(
@@ -93,8 +94,9 @@ def evaluate(
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
 
-    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, shows the results
-    on Prefect's pages, and sends notifications (also after a crash).
+    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
+    and the page `report.html`, shows the results on Prefect's pages, and sends notifications
+    (also after a crash).
 
     Parameters
     ----------
@@ -174,6 +176,7 @@ def evaluate(
                 evaluation=evaluation.name,
                 outcome_of=evaluation.outcome_of or [one.name for one in candidates],
                 report_only=policy.report_only,
+                sets=count_set_uses(decided.verdicts, run),
             )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)

@@ -28,7 +28,7 @@ from biasgate.tasks.scoring.registered_candidates import (
     placeholder,
     refuse_none,
 )
-from biasgate.tasks.scoring.unversioned import refuse_unversioned
+from biasgate.tasks.scoring.unversioned import refuse_uncounted, refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 
@@ -264,6 +264,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
+    if policy.spending is not None:
+        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)

@@ -147,6 +147,10 @@ class Gateway(LoggedModels):
         """Return the id of the experiment that a run belongs to."""
         return str(self.client.get_run(run_id).info.experiment_id)
 
+    def experiment_tags(self, experiment_id: str) -> dict[str, str]:
+        """Return the tags of an experiment."""
+        return dict(self.client.get_experiment(experiment_id).tags)
+
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags on an experiment."""
         for key, value in tags.items():

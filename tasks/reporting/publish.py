@@ -16,7 +16,7 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records import Decided, LoggedVerdict, Summary
+from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
@@ -118,6 +118,7 @@ def summarise_evaluation(
     evaluation: str,
     outcome_of: Sequence[str],
     report_only: bool,
+    sets: Sequence[SetUse] = (),
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -137,6 +138,7 @@ def summarise_evaluation(
         "verdicts": decided.verdicts,
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
+        "sets": list(sets),
     }
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
