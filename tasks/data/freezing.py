@@ -27,6 +27,7 @@ SOURCE_KINDS = Catalogue(
     own={
         "table": f"{_HERE}.table:TableSource",
         "templates": f"{_HERE}.templates:TemplatesSource",
+        "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
     },
     hints=dict.fromkeys(
