@@ -89,7 +89,7 @@ def balancing_weights(
         identity and label the same total weight, as group weights of WILDS do; a row with
         several identities gets the mean of its weights.
     most : float
-        Largest weight of a row before they are scaled to mean 1, above 1.
+        Largest weight of a row before they are scaled to mean 1, above 1; the smallest is 1 / most.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def _raked(
         for positive, negative, total in cells:
             weights[positive] *= prior * total / weights[positive].sum()
             weights[negative] *= (1 - prior) * total / weights[negative].sum()
-        np.minimum(weights, most, out=weights)
+        np.clip(weights, 1 / most, most, out=weights)
         if np.abs(weights - before).max() < _CLOSE:
             break
     return weights
@@ -169,7 +169,7 @@ def _equal(
             total[cell] += labels.size / (2 * len(groups)) / cell.sum()
             count[cell] += 1
     weights = np.where(count > 0, total / np.maximum(count, 1), 1.0)
-    return np.minimum(weights, most)
+    return np.clip(weights, 1 / most, most)
 
 
 def _share(

@@ -28,6 +28,7 @@ SOURCE_KINDS = Catalogue(
         "table": f"{_HERE}.table:TableSource",
         "templates": f"{_HERE}.templates:TemplatesSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+        "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
     hints=dict.fromkeys(
         ("csv", "tsv", "json", "jsonl", "parquet", "file"),
