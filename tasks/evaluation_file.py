@@ -18,6 +18,7 @@ from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import Source, check_source
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
@@ -68,6 +69,8 @@ class EvaluationFile(Settings):
         Whom to notify of the outcome.
     model_card : About, optional
         Facts about the models that only the owner knows.
+    mitigation : Mitigation, optional
+        How bias of candidates that are trained here is mitigated; an evaluation does not use it.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -75,6 +78,7 @@ class EvaluationFile(Settings):
         "evaluation_sets": "sets, as in [{name: comments, source: table, path: comments.csv}]",
         "candidates": "models, as in [{name: mine, kind: scores, path: scores.csv}]",
         "analyses": "analyses, as in [intersections]",
+        "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
     }
@@ -92,6 +96,7 @@ class EvaluationFile(Settings):
     outcome_of: tuple[Name, ...] = ()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
+    mitigation: Mitigation | None = None
 
     @field_validator("registered_model")
     @classmethod
@@ -214,7 +219,8 @@ class Evaluation(EvaluationFile):
 
     def content(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the digest of the policy."""
-        return self.model_dump(mode="json", by_alias=True) | {"policy_digest": self.policy.digest}
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation"})
+        return whole | {"policy_digest": self.policy.digest}
 
 
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
@@ -253,7 +259,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         )
         raise InputError(msg)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    for source in evaluation.evaluation_sets:
+    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
+    for source in (*evaluation.evaluation_sets, *more):
         check_source(source)
     found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
     for candidate in (*evaluation.candidates, *found, *rivals):

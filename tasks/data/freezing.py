@@ -29,6 +29,7 @@ SOURCE_KINDS = Catalogue(
         "templates": f"{_HERE}.templates:TemplatesSource",
         "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+        "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
     hints=dict.fromkeys(
         ("csv", "tsv", "json", "jsonl", "parquet", "file"),
