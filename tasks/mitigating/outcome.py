@@ -199,7 +199,7 @@ def _recovered(
                 if method in {BASELINE, CLEAN} or known is None:
                     continue
                 value: MetricValue = recovered_share(*known, test_share=share)
-                found.append({"method": method, "number": key} | value.to_dict(interval=True))
+                found.append({"method": method, "number": key, **value.to_dict(interval=True)})
     return found
 
 
