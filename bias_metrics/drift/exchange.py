@@ -91,9 +91,9 @@ class Exchange:
         """Yield the standardised differences of one deal after the other, without end."""
         roles, counts = np.unique(self.role, return_counts=True)
         most = int(np.argmax(counts)) if counts.size else 0
-        others = np.delete(np.arange(roles.size), most)  # the sum over all units is 0
+        others = np.flatnonzero(np.arange(roles.size) != most)  # the sum over all units is 0
         ends = np.cumsum(counts[others])
-        n_moved = int(ends[-1]) if ends.size else 0
+        n_moved = int(counts[others].sum())
         while True:
             difference = rng.choice([-1.0, 1.0], len(self.swapped)) @ self.swapped
             drawn = rng.choice(self.role.size, n_moved, replace=False, shuffle=others.size > 1)
