@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, show_cli, ui_cli
+from biasgate import (
+    __version__,
+    doctor_cli,
+    keys_cli,
+    policy_cli,
+    registry_cli,
+    shadow_cli,
+    show_cli,
+    ui_cli,
+)
 from biasgate.first_screen import print_results
 from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
 from biasgate.printing import print_error, print_json, print_next_steps
@@ -37,6 +46,7 @@ app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
 app.add_typer(shadow_cli.app)
+app.add_typer(doctor_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
