@@ -52,8 +52,12 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
             for method, found in numbers.items()
         },
         "differences": [
-            {"method": method, "against": other, "number": key}
-            | _difference(numbers[other][key], values, share)
+            {
+                "method": method,
+                "against": other,
+                "number": key,
+                **_difference(numbers[other][key], values, share),
+            }
             for other in against
             for method in methods
             if method not in {other, BASELINE}
@@ -199,7 +203,7 @@ def _recovered(
                 if method in {BASELINE, CLEAN} or known is None:
                     continue
                 value: MetricValue = recovered_share(*known, test_share=share)
-                found.append({"method": method, "number": key} | value.to_dict(interval=True))
+                found.append({"method": method, "number": key, **value.to_dict(interval=True)})
     return found
 
 

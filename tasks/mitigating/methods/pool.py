@@ -112,8 +112,8 @@ def choose(
 
 def first_ones(texts: list[str]) -> np.ndarray:
     """Return which texts occur for the first time."""
-    seen: set[str] = set()
-    return np.array([not (text in seen or seen.add(text)) for text in texts], dtype=bool)
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(text, at) == at for at, text in enumerate(texts)], bool)
 
 
 def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
