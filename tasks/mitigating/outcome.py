@@ -52,8 +52,12 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
             for method, found in numbers.items()
         },
         "differences": [
-            {"method": method, "against": other, "number": key}
-            | _difference(numbers[other][key], values, share)
+            {
+                "method": method,
+                "against": other,
+                "number": key,
+                **_difference(numbers[other][key], values, share),
+            }
             for other in against
             for method in methods
             if method not in {other, BASELINE}
