@@ -11,6 +11,7 @@ from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
+from biasgate.tasks.promoting.watched import decision_on_watched
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.page.writing import write_candidate_page
@@ -26,9 +27,16 @@ ATTEMPTS = 5
 
 
 def judge_candidates(
-    measured: list[list[Measured]], evaluation: Evaluation, run: EvaluationRun, output: str
+    measured: list[list[Measured]],
+    watched: list[list[Measured]],
+    evaluation: Evaluation,
+    run: EvaluationRun,
+    output: str,
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
+
+    `watched` is the champion, if it is measured without being a candidate: the policy says how it
+    does now, and nothing is decided about it.
 
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
@@ -47,7 +55,7 @@ def judge_candidates(
             publish_results(measured, output)
             return promoted
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
-        against = [score_rivals(rivals, one, run) for one in measured[0]]
+        against = [score_rivals(rivals, one, run) for one in (*measured, *watched)[0]]
         shares = {}
         if policy.spending is not None and model is not None:
             shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
@@ -56,11 +64,19 @@ def judge_candidates(
             judge_candidate(on_sets, rivals, against, context, shares, evaluation, run)
             for on_sets in measured
         ]
-        publish_results(measured, output)
+        beside = [
+            [
+                judge_on_set(one, rivals, scores, context, evaluation, run)
+                for one, scores in zip(on_sets, against, strict=True)
+            ]
+            for on_sets in watched
+        ]
+        publish_results([*measured, *watched], output)
         decisions = promote_best(candidates, verdicts, model, policy, run.workplace)
         if not any(one["champion_moved"] for one in decisions):
             break
-    return Decided([one for on_sets in verdicts for one in on_sets], decisions)
+    decisions += [decision_on_watched(one) for one in beside]
+    return Decided([one for on_sets in (*verdicts, *beside) for one in on_sets], decisions)
 
 
 def look_up_rivals(
@@ -123,7 +139,7 @@ def judge_on_set(
       decide, write the model card and the page
     - step 6: log all of it as one MLflow run
     """
-    policy, n_candidates = evaluation.policy, len(evaluation.candidates)
+    policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
     evidence = gather_evidence(measured, scores)
     if measured.source.pool_nights is not None:
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)

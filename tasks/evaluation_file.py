@@ -18,11 +18,17 @@ from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import Source, check_source
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
+from biasgate.tasks.scoring.registered_candidates import (
+    RegisteredCandidates,
+    placeholder,
+    refuse_none,
+)
 from biasgate.tasks.scoring.unversioned import refuse_uncounted, refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
@@ -49,6 +55,8 @@ class EvaluationFile(Settings):
     registered_model : str, optional
         The registered model whose `champion` alias may move; required if a candidate is
         trained.
+    registered_candidates : RegisteredCandidates, optional
+        Versions of `registered_model` that are candidates, too: those with a tag or an alias.
     champion : CandidateSettings, optional
         The model that candidates are compared with. Default: the version under the alias of
         `registered_model`; with a `registered_model`, give here only how to open it.
@@ -61,6 +69,8 @@ class EvaluationFile(Settings):
         Whom to notify of the outcome.
     model_card : About, optional
         Facts about the models that only the owner knows.
+    mitigation : Mitigation, optional
+        How bias of candidates that are trained here is mitigated; an evaluation does not use it.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -68,22 +78,25 @@ class EvaluationFile(Settings):
         "evaluation_sets": "sets, as in [{name: comments, source: table, path: comments.csv}]",
         "candidates": "models, as in [{name: mine, kind: scores, path: scores.csv}]",
         "analyses": "analyses, as in [intersections]",
+        "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
     }
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
-    candidates: Annotated[list[Candidate], Field(min_length=1)]
+    candidates: Annotated[list[Candidate], Field(min_length=1)] = []  # noqa: RUF012 - frozen
     analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
     required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     registered_model: Name | None = None
+    registered_candidates: RegisteredCandidates | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
     outcome_of: tuple[Name, ...] = ()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
+    mitigation: Mitigation | None = None
 
     @field_validator("registered_model")
     @classmethod
@@ -101,6 +114,7 @@ class EvaluationFile(Settings):
                 "keeps its files outside the store"
             )
             raise ValueError(msg)
+        refuse_none(self.candidates, self.registered_candidates, self.registered_model)
         for key in ("evaluation_sets", "candidates"):
             names = [one.name for one in getattr(self, key)]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -205,7 +219,8 @@ class Evaluation(EvaluationFile):
 
     def content(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the digest of the policy."""
-        return self.model_dump(mode="json", by_alias=True) | {"policy_digest": self.policy.digest}
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation"})
+        return whole | {"policy_digest": self.policy.digest}
 
 
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
@@ -244,20 +259,22 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         )
         raise InputError(msg)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    for source in evaluation.evaluation_sets:
+    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
+    for source in (*evaluation.evaluation_sets, *more):
         check_source(source)
-    for candidate in (*evaluation.candidates, *rivals):
+    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
+    for candidate in (*evaluation.candidates, *found, *rivals):
         if (training := candidate.training()) is not None:
             check_source(training)
         candidate.check()
-    for candidate in (*evaluation.candidates, *rivals):
+    for candidate in (*evaluation.candidates, *found, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
     if policy.spending is not None:
         refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
     _refuse_missing_reference(evaluation, policy)
-    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)
     # Not validated again: that would replace the made-up versions of candidates.
     return Evaluation.model_construct(
@@ -265,9 +282,11 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     )
 
 
-def _with_roles(evaluation: EvaluationFile) -> Iterator[tuple[str, CandidateSettings]]:
+def _with_roles(
+    evaluation: EvaluationFile, found: Sequence[CandidateSettings]
+) -> Iterator[tuple[str, CandidateSettings]]:
     """Yield candidates and rivals, except a registered champion, which is looked up later."""
-    yield from (("candidate", one) for one in evaluation.candidates)
+    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
     if evaluation.champion is not None and evaluation.registered_model is None:
         yield "champion", evaluation.champion
     if evaluation.reference is not None:
@@ -293,10 +312,8 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
-    candidates, sets = (
-        ", ".join(one.name for one in ones)
-        for ones in (evaluation.candidates, evaluation.evaluation_sets)
-    )
+    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
+    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
     policy = evaluation.policy.name
     say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation

@@ -28,7 +28,9 @@ SOURCE_KINDS = Catalogue(
     own={
         "table": f"{_HERE}.table:TableSource",
         "templates": f"{_HERE}.templates:TemplatesSource",
+        "huggingface": f"{_HERE}.huggingface:HuggingFaceSource",
         "civil_comments": f"{_HERE}.civil_comments:CivilCommentsSource",
+        "mitigated": "biasgate.tasks.mitigating.source:MitigatedSource",
     },
     hints=dict.fromkeys(
         ("csv", "tsv", "json", "jsonl", "parquet", "file"),
