@@ -180,6 +180,7 @@ def evaluate(
                 outcome_of=evaluation.outcome_of or [one.name for one in candidates],
                 report_only=policy.report_only,
                 sets=count_set_uses(decided.verdicts, run),
+                store=store,
             )
             if night:
                 remember_night(

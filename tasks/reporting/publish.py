@@ -21,6 +21,7 @@ from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.upkeep.things import sizes_of
 
 RESULTS = "results"
 _SUMMARIES = TypeAdapter(Summary)
@@ -119,6 +120,7 @@ def summarise_evaluation(
     outcome_of: Sequence[str],
     report_only: bool,
     sets: Sequence[SetUse] = (),
+    store: str | None = None,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -140,6 +142,8 @@ def summarise_evaluation(
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
         "sets": list(sets),
     }
+    if store is not None:
+        summary["store"] = sizes_of(Path(store))
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)
