@@ -46,8 +46,8 @@ def diagnose_data(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config)
-        workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation)
-        sources = trained_here(evaluation, candidate)
+        workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation)
+        sources = trained_here(evaluation.candidates, candidate)
         frozen = [freeze_evaluation_set(source, workplace) for source in sources]
         return [
             diagnose_training_set(source, rows, mitigation, output, workplace, evaluation.name)

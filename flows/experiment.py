@@ -60,8 +60,8 @@ def experiment(
     with temporary_files():
         check_places(output, store)
         evaluation = read_evaluation_file(config)
-        workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation, seeds)
-        chosen = chosen_candidate(evaluation, candidate)
+        workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation, seeds)
+        chosen = chosen_candidate(evaluation.candidates, candidate)
         sets = freeze_sets(chosen, evaluation, mitigation, workplace)
         check_sets(sets)
         trials = [

@@ -13,6 +13,7 @@ from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import read_evaluation_file
+from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import report_mitigation
 from biasgate.tasks.mitigating.proposing import (
@@ -22,7 +23,6 @@ from biasgate.tasks.mitigating.proposing import (
     propose_candidates,
     read_blocked,
     training_source,
-    write_evaluation_file,
 )
 from biasgate.tasks.mitigating.trials import check_sets
 from biasgate.tasks.reporting.publish import check_places
@@ -70,11 +70,13 @@ def mitigate(
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)
-        chosen = chosen_candidate(evaluation, candidate or (verdict.candidate if verdict else None))
+        chosen = chosen_candidate(
+            evaluation.candidates, candidate or (verdict.candidate if verdict else None)
+        )
         workplace = Workplace(Path(store))
-        sets = freeze_sets(chosen, evaluation, mitigation_of(evaluation), workplace)
+        sets = freeze_sets(chosen, evaluation, mitigation_of(evaluation.mitigation), workplace)
         check_sets(sets)
-        mitigation = limited_to(verdict, mitigation_of(evaluation), sets)
+        mitigation = limited_to(verdict, mitigation_of(evaluation.mitigation), sets)
         source, rows = training_source(chosen), sets.training.folder
         diagnose_training_set(
             source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name

@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
-from biasgate.tasks.gating.policy import SHIPPED
 from biasgate.tasks.mitigating.methods.method import (
     MethodUndoneError,
     RowMethod,
@@ -32,9 +27,6 @@ from biasgate.tasks.mitigating.trials import SetFolder, Sets, rows_of, scores_of
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
-
-FILE = "evaluation.yaml"
-_NOT_COPIED = {"candidates", "mitigation", "notifications", "outcome_of", "policy"}
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,9 @@ class Proposal:
     sentences: tuple[str, ...] = ()
 
 
-def chosen_candidate(evaluation: Evaluation, name: str | None) -> CandidateSettings:
+def chosen_candidate(
+    candidates: Sequence[CandidateSettings], name: str | None
+) -> CandidateSettings:
     """Return the candidate to mitigate: the named one, or the only one that is trained here.
 
     Raises
@@ -115,7 +109,7 @@ def chosen_candidate(evaluation: Evaluation, name: str | None) -> CandidateSetti
     InputError
         If there is none, or several and no name.
     """
-    trained = {one.name: one for one in evaluation.candidates if one.training() is not None}
+    trained = {one.name: one for one in candidates if one.training() is not None}
     if name is not None and name not in trained:
         known = ", ".join(trained) or "none"
         msg = (
@@ -235,37 +229,9 @@ def _of_scores(
     return Proposal(method.called, candidate.model_copy(update=update), found.sentences)
 
 
-@task(name="write evaluation file")
-def write_evaluation_file(
-    evaluation: Evaluation, candidates: Sequence[CandidateSettings], config: str, output: str
-) -> str:
-    """Write an evaluation file of the mitigated candidates; return its path. Safe to retry."""
-    content = evaluation.model_dump(
-        mode="json", by_alias=True, exclude=_NOT_COPIED, exclude_defaults=True
-    )
-    content["candidates"] = [
-        one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in candidates
-    ]
-    content["policy"] = _policy_of(Path(config))
-    path = Path(output) / "mitigation" / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
-        temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
-    say(f"wrote {path}: the mitigated candidates, for `biasgate evaluate`", aside=True)
-    return str(path)
-
-
-def _policy_of(config: Path) -> str:
-    """Return the policy as the file names it, with an absolute path if it is a path."""
-    named = read_settings(config, EvaluationFile).policy
-    if (SHIPPED / f"{named}.yaml").exists():
-        return named
-    return str(config.resolve().parent / Path(named).expanduser())
-
-
-def mitigation_of(evaluation: Evaluation, seeds: int | None = None) -> Mitigation:
+def mitigation_of(section: Mitigation | None, seeds: int | None = None) -> Mitigation:
     """Return the section `mitigation` of a file, or its defaults, perhaps with other seeds."""
-    found = evaluation.mitigation or Mitigation()
+    found = section or Mitigation()
     return found if seeds is None else found.model_copy(update={"seeds": seeds})
 
 
@@ -278,11 +244,11 @@ def training_source(candidate: CandidateSettings) -> SourceSettings:
     return source
 
 
-def trained_here(evaluation: Evaluation, name: str | None) -> list[SourceSettings]:
+def trained_here(candidates: Sequence[CandidateSettings], name: str | None) -> list[SourceSettings]:
     """Return the training sets of the named candidate, or of all that are trained here."""
     if name is not None:
-        return [training_source(chosen_candidate(evaluation, name))]
-    found = [one for candidate in evaluation.candidates if (one := candidate.training())]
+        return [training_source(chosen_candidate(candidates, name))]
+    found = [one for candidate in candidates if (one := candidate.training())]
     if not found:
         msg = "the evaluation file must have a candidate with `train_on`; it has none."
         raise InputError(msg)

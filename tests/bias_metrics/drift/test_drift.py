@@ -83,8 +83,9 @@ def test_the_interval_of_a_change_is_that_of_two_independent_nights():
 
 def test_a_model_that_overrates_one_subgroup_raises_the_alarm_for_it():
     drift = found(FIRST, drawn(2, range(N, 2 * N), shift=1.5))
-    assert {one.group for one in drift.drifted} <= {"gay", "overall"}
-    assert {"bpsn_auc", "negative_aeg"} <= {one.metric for one in drift.drifted}
+    names = {(one.metric, one.group) for one in drift.drifted}
+    assert {("bpsn_auc", "gay"), ("negative_aeg", "gay")} <= names
+    assert ("subgroup_auc", "old") not in names
     assert all(one.p_value <= drift.alpha == 0.01 for one in drift.drifted)
 
 
