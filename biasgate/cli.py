@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, show_cli, ui_cli
+from biasgate import (
+    __version__,
+    keys_cli,
+    policy_cli,
+    registry_cli,
+    shadow_cli,
+    show_cli,
+    trend_cli,
+    ui_cli,
+)
 from biasgate.first_screen import print_results
 from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
 from biasgate.printing import print_error, print_json, print_next_steps
@@ -32,6 +41,7 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
+app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)

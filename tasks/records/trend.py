@@ -37,7 +37,7 @@ class Remembered(TypedDict):
 
 
 class Night(TypedDict):
-    """One night: its number, when it was, its run, and all models on all sets."""
+    """One night: its number, when it was, its run, all models on all sets, and what was news."""
 
     schema_version: int
     evaluation: str
@@ -45,6 +45,7 @@ class Night(TypedDict):
     at: str
     run_id: str
     models: list[Remembered]
+    news: list[str]
 
 
 class Alarm(TypedDict):
@@ -93,4 +94,3 @@ class Trend(TypedDict):
     changed: list[Changed]
     drift: list[Drifted]
     alpha: float
-    sentences: list[str]
