@@ -59,6 +59,7 @@ from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.sequential.always_valid import always_valid_confidence
 from bias_metrics.sequential.nights import pool_nights
+from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
@@ -183,6 +184,7 @@ __all__ = [
     "label_agreement",
     "label_noise",
     "label_sensitivity",
+    "lord_share",
     "metric_drift",
     "missing_scores",
     "negative_aeg",
@@ -200,6 +202,8 @@ __all__ = [
     "roc_auc",
     "roll_up",
     "sample_to_label",
+    "selection_flattery",
+    "spending_share",
     "subgroup_auc",
     "term_frequencies",
     "threshold_report",

@@ -54,6 +54,7 @@ from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 from biasgate.tasks.tracking.prefect_pages import show_results
+from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
 @flow(
@@ -95,8 +96,9 @@ def evaluate(
        lets it replace the champion
     8. of a night: what changed since the nights before, and whether by more than chance
 
-    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, shows the results
-    on Prefect's pages, and sends notifications (also after a crash).
+    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
+    and the page `report.html`, shows the results on Prefect's pages, and sends notifications
+    (also after a crash).
 
     Parameters
     ----------
@@ -177,6 +179,8 @@ def evaluate(
                 evaluation=evaluation.name,
                 outcome_of=evaluation.outcome_of or [one.name for one in candidates],
                 report_only=policy.report_only,
+                sets=count_set_uses(decided.verdicts, run),
+                store=store,
             )
             if night:
                 remember_night(

@@ -6,6 +6,7 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.promoting.counting import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
@@ -39,7 +40,8 @@ def judge_candidates(
 
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
-    - look up the ledger's last entry, the current champion and reference
+    - look up the current champion and reference, and score them (kept scores are reused)
+    - have the ledger count the decisions of the year, if the policy says so; look up its last entry
     - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
       publish its results
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
@@ -52,13 +54,21 @@ def judge_candidates(
         if promoted is not None:
             publish_results(measured, output)
             return promoted
-        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
+        against = [score_rivals(rivals, one, run) for one in (*measured, *watched)[0]]
+        shares = {}
+        if measured and policy.spending is not None and model is not None:
+            shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
+        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         verdicts = [
-            judge_candidate(on_sets, rivals, context, evaluation, run) for on_sets in measured
+            judge_candidate(on_sets, rivals, against, context, shares, evaluation, run)
+            for on_sets in measured
         ]
         beside = [
-            [judge_on_set(one, rivals, context, evaluation, run) for one in on_sets]
+            [
+                judge_on_set(one, rivals, scores, context, evaluation, run)
+                for one, scores in zip(on_sets, against, strict=True)
+            ]
             for on_sets in watched
         ]
         publish_results([*measured, *watched], output)
@@ -83,10 +93,19 @@ def look_up_rivals(
     )
 
 
+def score_rivals(rivals: Rivals, measured: Measured, run: EvaluationRun) -> RivalScores:
+    """Return the kept scores of champion and reference on a set."""
+    return {
+        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
+    }
+
+
 def judge_candidate(
     measured: list[Measured],
     rivals: Rivals,
+    against: list[RivalScores],
     context: Context,
+    shares: Shares,
     evaluation: Evaluation,
     run: EvaluationRun,
 ) -> list[LoggedVerdict]:
@@ -95,7 +114,11 @@ def judge_candidate(
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    verdicts = [judge_on_set(one, rivals, context, evaluation, run) for one in measured]
+    context = with_share(context, measured[0].candidate.name, shares)
+    verdicts = [
+        judge_on_set(one, rivals, scores, context, evaluation, run)
+        for one, scores in zip(measured, against, strict=True)
+    ]
     model, policy = evaluation.registered_model, evaluation.policy
     describe_version(measured[0].candidate, measured, model, policy, run.workplace)
     return verdicts
@@ -104,22 +127,19 @@ def judge_candidate(
 def judge_on_set(
     measured: Measured,
     rivals: Rivals,
+    scores: RivalScores,
     context: Context,
     evaluation: Evaluation,
     run: EvaluationRun,
 ) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
-    - score champion and reference on the same rows (kept scores are reused)
     - if the set pools nights, add the rows of earlier nights
     - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
       decide, write the model card and the page
     - step 6: log all of it as one MLflow run
     """
     policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
-    scores = {
-        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
-    }
     evidence = gather_evidence(measured, scores)
     if measured.source.pool_nights is not None:
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)

@@ -18,6 +18,7 @@ from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import Source, check_source
 from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
@@ -29,7 +30,7 @@ from biasgate.tasks.scoring.registered_candidates import (
     placeholder,
     refuse_none,
 )
-from biasgate.tasks.scoring.unversioned import refuse_unversioned
+from biasgate.tasks.scoring.unversioned import refuse_uncounted, refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 
@@ -71,6 +72,8 @@ class EvaluationFile(Settings):
         Whom to notify of the outcome.
     model_card : About, optional
         Facts about the models that only the owner knows.
+    mitigation : Mitigation, optional
+        How bias of candidates that are trained here is mitigated; an evaluation does not use it.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -78,6 +81,7 @@ class EvaluationFile(Settings):
         "evaluation_sets": "sets, as in [{name: comments, source: table, path: comments.csv}]",
         "candidates": "models, as in [{name: mine, kind: scores, path: scores.csv}]",
         "analyses": "analyses, as in [intersections]",
+        "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
     }
@@ -96,6 +100,7 @@ class EvaluationFile(Settings):
     drift: DriftSettings = DriftSettings()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
+    mitigation: Mitigation | None = None
 
     @field_validator("registered_model")
     @classmethod
@@ -218,7 +223,8 @@ class Evaluation(EvaluationFile):
 
     def content(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the digest of the policy."""
-        return self.model_dump(mode="json", by_alias=True) | {"policy_digest": self.policy.digest}
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation"})
+        return whole | {"policy_digest": self.policy.digest}
 
 
 def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
@@ -257,7 +263,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         )
         raise InputError(msg)
     rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    for source in evaluation.evaluation_sets:
+    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
+    for source in (*evaluation.evaluation_sets, *more):
         check_source(source)
     found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
     for candidate in (*evaluation.candidates, *found, *rivals):
@@ -268,6 +275,8 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
+    if policy.spending is not None:
+        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
     _refuse_missing_reference(evaluation, policy)
     refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)

@@ -100,6 +100,41 @@ class TermMatcher:
             rest = " ".join(self._any.sub(_MARK, text).lower().split())
             yield (owners.pop(), _ARTICLE.sub("a ", rest)) if len(owners) == 1 else None
 
+    def swapped(self, text: str, rng: np.random.Generator) -> str | None:
+        """Return the text with every term replaced by one of another identity.
+
+        Each identity of the text gets another one, everywhere the same. A term is replaced by the
+        term at the same place of the other's list (or its first one), so that lists in the same
+        order keep plurals. Capitals stay; nothing else of the grammar is regarded.
+
+        Parameters
+        ----------
+        text : str
+            A text.
+        rng : numpy Generator
+            Chooses the other identities.
+
+        Returns
+        -------
+        str or None
+            None if the text has no term, or there is no other identity.
+        """
+        others: dict[int, int] = {}
+
+        def other(match: re.Match[str]) -> str:
+            at = (match.lastindex or 0) - 1
+            owner = self._owners[at][0]
+            if owner not in others:
+                left = [one for one in range(len(self.identities)) if one not in self._owners[at]]
+                others[owner] = int(rng.choice(left)) if left else owner
+            own = list(map(_folded, self._terms[self.identities[owner]]))
+            theirs = self._terms[self.identities[others[owner]]]
+            place = own.index(self._words[at])
+            return _in_case_of(match[0], theirs[place if place < len(theirs) else 0])
+
+        found = self._any.sub(other, text)
+        return found if others and found != text else None
+
     def unmatched(self) -> dict[str, list[str]]:
         """Return the terms that have not matched any text so far, by identity.
 
@@ -110,6 +145,12 @@ class TermMatcher:
             for name, words in self._terms.items()
         }
         return {name: words for name, words in lacking.items() if words}
+
+
+def _in_case_of(model: str, word: str) -> str:
+    if len(model) > 1 and model.isupper():
+        return word.upper()
+    return word[:1].upper() + word[1:] if model[:1].isupper() else word
 
 
 def _folded(word: str) -> str:

@@ -21,7 +21,7 @@ from pydantic import Field, FiniteFloat
 
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.settings import Name, Settings
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound, Model
@@ -205,6 +205,9 @@ class CandidateSettings(Settings):
     """The options of `opened_as` with which a verdict may open a version again, as the champion;
     None if no verdict may choose this kind. None of them may make code run."""
 
+    learns_weights: ClassVar[bool] = False
+    """Whether `fit` regards the column `weight` of a training set."""
+
     name: Name
     kind: str
     allow_two_valued: bool = False
@@ -272,6 +275,13 @@ class CandidateSettings(Settings):
             If the set has no text, or only one class.
         """
         self.require_text(training_set)
+        made = training_set.record["source"].get("source")
+        if made == "mitigated" and WEIGHT in training_set.columns and not self.learns_weights:
+            msg = (
+                f"candidate {self.name!r} of kind {self.kind} must learn from weighted rows, as "
+                "method reweight makes them; this kind does not. Use another method."
+            )
+            raise InputError(msg)
         labels = training_set.column("label").to_numpy() >= self.training_threshold()
         if labels.all() or not labels.any():
             msg = (
@@ -301,3 +311,16 @@ class CandidateSettings(Settings):
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Train on a frozen set, log its progress, write an MLflow model folder."""
         raise NotImplementedError
+
+    def fit_to_score(self, training_set: EvaluationSet, folder: Path) -> Scorer:
+        """Train, and return a scorer; the model is not kept. For experiments."""
+        self.fit(training_set, folder, lambda *_: None)
+        return self.open_fitted(folder)
+
+    def open_fitted(self, folder: Path) -> Scorer:
+        """Open a folder that `fit` wrote, before it is registered; for experiments."""
+        del folder
+        msg = (
+            f"candidate {self.name!r} must be of a kind that experiments can open; got {self.kind}."
+        )
+        raise InputError(msg)

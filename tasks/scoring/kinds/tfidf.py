@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -58,7 +58,12 @@ class Tfidf(CandidateSettings):
         Inverse strength (scikit-learn's C).
     class_weight : {"balanced"} or None
         Whether to weight classes by their inverse frequency.
+    calibration : (float, float), optional
+        Slope, above 0, and shift of the log-odds of the trained model, which keep the order of
+        its scores.
     """
+
+    learns_weights = True
 
     kind: Literal["tfidf"]
     train_on: Source | None = None
@@ -69,6 +74,7 @@ class Tfidf(CandidateSettings):
     max_features: Annotated[int, Field(ge=1)] = 100_000
     regularization: Annotated[float, Field(gt=0)] = 1.0
     class_weight: Literal["balanced"] | None = None
+    calibration: tuple[Annotated[FiniteFloat, Field(gt=0)], FiniteFloat] | None = None
 
     @model_validator(mode="after")
     def _has_origin(self) -> Self:
@@ -93,19 +99,36 @@ class Tfidf(CandidateSettings):
             include={"word_ngrams", "char_ngrams", "min_df", "max_features"}
             | {"regularization", "class_weight"},
         )
-        return json_digest(
-            [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
-        )
+        key = [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
+        # Models that were trained before either existed keep their keys.
+        key += ["weighted"] if WEIGHT in training_set.columns else []
+        key += [] if self.calibration is None else [list(self.calibration)]
+        return json_digest(key)
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Fit on a training set and write a model folder, training row hashes included."""
+        del log
+        save_classifier(self._fitted(training_set), folder, EXAMPLE)
+        write_training_rows(training_set, folder)
+
+    def fit_to_score(self, training_set: EvaluationSet, folder: Path) -> FittedScorer:
+        """Fit, and keep the model in memory: to write and read it takes longer than to fit it."""
+        folder.mkdir()
+        write_training_rows(training_set, folder)
+        return FittedScorer(self, folder, self._fitted(training_set))
+
+    def _fitted(self, training_set: EvaluationSet) -> Pipeline:
         from biasgate.tasks.scoring.ngrams.training import fit  # noqa: PLC0415
 
-        del log
         labels = self.training_labels(training_set)
-        pipeline = fit(self.pipeline(), _texts(training_set), labels)
-        save_classifier(pipeline, folder, EXAMPLE)
-        write_training_rows(training_set, folder)
+        weighted = WEIGHT in training_set.columns
+        weights = training_set.column(WEIGHT).to_numpy() if weighted else None
+        pipeline = fit(self.pipeline(), _texts(training_set), labels, weights)
+        if self.calibration is not None:
+            slope, shift = self.calibration
+            pipeline[-1].coef_ *= slope
+            pipeline[-1].intercept_ = pipeline[-1].intercept_ * slope + shift
+        return pipeline
 
     def pipeline(self) -> Pipeline:
         """Return the unfitted scikit-learn pipeline."""
@@ -132,7 +155,11 @@ class Tfidf(CandidateSettings):
         if version is None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        return open_version(version, workplace, partial(TfidfScorer, self))
+        return open_version(version, workplace, self.open_fitted)
+
+    def open_fitted(self, folder: Path) -> TfidfScorer:
+        """Open a folder that `fit` wrote."""
+        return TfidfScorer(self, folder)
 
 
 class TfidfScorer(Scorer):
@@ -160,6 +187,18 @@ class TfidfScorer(Scorer):
     @cached_property
     def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
         return answers_of(self._file.load(), "predict_proba", self._file.of)
+
+
+class FittedScorer(TfidfScorer):
+    """A pipeline that was just fitted; its scores are not kept."""
+
+    def __init__(self, settings: Tfidf, folder: Path, pipeline: Pipeline) -> None:
+        self._settings, self._folder, self._pipeline = settings, folder, pipeline
+        self.digest = ""
+
+    @cached_property
+    def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
+        return answers_of(self._pipeline, "predict_proba", self._settings.name)
 
 
 def _texts(rows: EvaluationSet) -> Iterator[str]:

@@ -168,6 +168,10 @@ class Transformer(CandidateSettings):
             raise InputError(msg)
         return TransformerScorer(self, self._files())
 
+    def open_fitted(self, folder: Path) -> TransformerScorer:
+        """Open a folder that `fit` wrote."""
+        return TransformerScorer(self.pinned("models:/fitted/1"), folder)
+
     def head(self, config: dict[str, Any]) -> Head:
         """Find the toxic output of a classifier with this configuration."""
         return choose_head(config, self.described, self._toxic_label, self.activation)

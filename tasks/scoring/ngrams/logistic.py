@@ -55,10 +55,16 @@ class Packed:
 
 @dataclass(frozen=True)
 class Block:
-    """Texts of a training set: packed counts of each vectoriser, and labels."""
+    """Texts of a training set: packed counts of each vectoriser, labels, and weights if any."""
 
     packed: Sequence[Packed]
     labels: np.ndarray
+    weights: np.ndarray | None = None
+
+    @property
+    def counted(self) -> np.ndarray:
+        """How much each text counts."""
+        return np.ones(len(self.labels)) if self.weights is None else self.weights
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ def solve(blocks: Sequence[Block], weights: Sequence[Weights], classifier: Any) 
         Its `C`, `class_weight`, `max_iter` and `tol` are used.
     """
     n_features = sum(len(one.idf) for one in weights)
-    positive = sum(float(block.labels.sum()) for block in blocks)
-    total = float(sum(len(block.labels) for block in blocks))
+    positive = sum(float(block.counted @ block.labels) for block in blocks)
+    total = float(sum(block.counted.sum() for block in blocks))
     of_class = np.ones(2)
     if classifier.class_weight == "balanced":
         of_class = total / (2 * np.array([total - positive, positive]))
@@ -143,6 +149,8 @@ def _loss_and_gradient(
         for matrix, packed, own in zip(matrices, block.packed, coefficients, strict=True):
             raw += packed.scale * (matrix @ own)
         of_rows = of_class[block.labels.astype(np.intp)]
+        if block.weights is not None:
+            of_rows = of_rows * block.weights
         loss += float(of_rows @ (np.logaddexp(0, raw) - block.labels * raw))
         residuals = of_rows * (_sigmoid(raw) - block.labels)
         of_intercept += float(residuals.sum())

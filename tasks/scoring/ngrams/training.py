@@ -23,7 +23,9 @@ from biasgate.tasks.scoring.ngrams.vocabulary import Learned, learned
 _TEXTS_A_BLOCK = 2_000
 
 
-def fit(pipeline: Any, texts: Iterable[str], labels: np.ndarray) -> Any:
+def fit(
+    pipeline: Any, texts: Iterable[str], labels: np.ndarray, weights: np.ndarray | None = None
+) -> Any:
     """Fit a pipeline, and return it.
 
     Parameters
@@ -35,6 +37,9 @@ def fit(pipeline: Any, texts: Iterable[str], labels: np.ndarray) -> Any:
         The texts, which are read once.
     labels : numpy.ndarray
         Whether each one is positive, bool, shape (n,).
+    weights : numpy.ndarray, optional
+        How much each one counts in the regression, at least 0, shape (n,). Default: 1 each. The
+        n-grams and their inverse document frequencies do not depend on weights.
     """
     features, classifier = pipeline[0], pipeline[-1]
     vectorizers = [vectorizer for _, vectorizer in features.transformer_list]
@@ -42,18 +47,20 @@ def fit(pipeline: Any, texts: Iterable[str], labels: np.ndarray) -> Any:
     say(f"read {len(corpus):,} comments: {len(corpus.words):,} different words", aside=True)
     for vectorizer in vectorizers:
         _set_vocabulary(vectorizer, learned(vectorizer, corpus), len(corpus))
-    weights = [weights_of(vectorizer) for vectorizer in vectorizers]
+    of_grams = [weights_of(vectorizer) for vectorizer in vectorizers]
     counters = [counter_by_words(one, one.vocabulary_) for one in vectorizers]
     blocks, start = [], 0
     for some in corpus.steps(_TEXTS_A_BLOCK):
         packed = [
             Packed.of(counter.counts(some), one)
-            for counter, one in zip(counters, weights, strict=True)
+            for counter, one in zip(counters, of_grams, strict=True)
         ]
-        blocks.append(Block(packed, labels[start : start + len(some)]))
+        here = slice(start, start + len(some))
+        of_rows = None if weights is None else np.asarray(weights, float)[here]
+        blocks.append(Block(packed, labels[here], of_rows))
         start += len(some)
     del corpus, counters
-    solution = solve(blocks, weights, classifier)
+    solution = solve(blocks, of_grams, classifier)
     if not solution.has_converged:
         say(f"training stopped after {solution.n_iterations} iterations, before it converged")
     classifier.coef_ = solution.coefficients[np.newaxis]

@@ -1,0 +1,225 @@
+"""Which rows of a pool bring the labels of every term, at every length, to the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import check_mask
+from bias_metrics._core.options import check_rng, check_share
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.values import MetricValue
+from bias_metrics.mitigation.imbalance import rows_to_balance
+
+IntArray = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class BalancedCell:
+    """What was added for one term in one bucket.
+
+    Attributes
+    ----------
+    term, bucket : int
+        Positions.
+    n, n_positive : int
+        Rows and toxic rows before.
+    prior : float
+        Share of toxic rows of the bucket before, which is wanted for the term too.
+    needed : MetricValue
+        Rows that would bring the term to the prior.
+    added : int
+        Rows with the term that were added; more than needed where they were added for another.
+    lacking : int or None
+        Rows that the pool did not have; None if no number would be enough.
+    share_after : float
+        Share of toxic rows with the term after, wrong labels of the pool included.
+    """
+
+    term: int
+    bucket: int
+    n: int
+    n_positive: int
+    prior: float
+    needed: MetricValue
+    added: int
+    lacking: int | None
+    share_after: float
+
+    def record(self) -> Row:
+        """Return one flat record."""
+        return dict(vars(self)) | {"needed": self.needed.value, "reason": self.needed.reason}
+
+
+@dataclass(frozen=True)
+class PoolChoice(Tabular):
+    """The chosen rows of a pool.
+
+    Attributes
+    ----------
+    chosen : int array of shape (m,)
+        Positions in the pool, in the order in which they were chosen.
+    cells : tuple of BalancedCell
+        One for each term and bucket with rows.
+    """
+
+    chosen: IntArray
+    cells: tuple[BalancedCell, ...]
+
+    @property
+    def lacking(self) -> list[BalancedCell]:
+        """The cells that the pool could not fill."""
+        return [one for one in self.cells if one.lacking is None or one.lacking > 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"n_chosen": int(self.chosen.size), "cells": self.rows()}
+
+    def rows(self) -> list[Row]:
+        """Return one record per cell."""
+        return [one.record() for one in self.cells]
+
+
+def balance_with_pool(
+    y_true: npt.ArrayLike,
+    buckets: npt.ArrayLike,
+    mentions: npt.NDArray[np.bool_],
+    pool_buckets: npt.ArrayLike,
+    pool_mentions: npt.NDArray[np.bool_],
+    *,
+    rng: np.random.Generator,
+    wrong_labels: float = 0.0,
+) -> PoolChoice:
+    """Choose non-toxic rows from a pool until each term is as toxic as its bucket.
+
+    In every bucket of length the prior is the share of toxic rows before anything is added. The
+    term that needs most rows gets the next one. A row with several terms counts for all of
+    them, so rows with the fewest terms are taken first. Terms below the prior get no rows.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for toxic rows.
+    buckets : int array of shape (n,)
+        Bucket of length of each row, from 0.
+    mentions : bool array of shape (n, k)
+        Which rows contain which term.
+    pool_buckets : int array of shape (m,)
+        Bucket of each row of the pool.
+    pool_mentions : bool array of shape (m, k)
+        Which rows of the pool contain which term.
+    rng : numpy Generator
+        Decides among rows that are as good.
+    wrong_labels : float
+        Share of the pool that is toxic in truth, from 0 to 1. More rows are then added.
+
+    Returns
+    -------
+    PoolChoice
+        The rows, and for each term and bucket how far the pool went.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an array has another shape or type, or `wrong_labels` is not from 0 to 1.
+
+    References
+    ----------
+    Dixon et al. (2018), section 4.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gay = np.array([[1], [1], [0], [0], [0], [0], [0], [0]], bool)
+    >>> found = balance_with_pool(
+    ...     [1, 0, 1, 0, 0, 0, 0, 0], [0] * 8, gay, [0] * 9, np.ones((9, 1), bool),
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> found.chosen.size, found.cells[0].share_after
+    (2, 0.25)
+    """
+    labels = check_mask("y_true", y_true)
+    share = check_share("wrong_labels", wrong_labels)
+    rng = check_rng(rng)
+    own = _buckets("buckets", buckets, mentions)
+    theirs = _buckets("pool_buckets", pool_buckets, pool_mentions)
+    if mentions.shape[1] != pool_mentions.shape[1]:
+        msg = (
+            "`pool_mentions` must have a column for each of the terms; got "
+            f"{pool_mentions.shape[1]}, and `mentions` has {mentions.shape[1]}."
+        )
+        raise ValueError(msg)
+    chosen: list[int] = []
+    cells: list[BalancedCell] = []
+    for bucket in np.unique(own):
+        inside = own == bucket
+        rows = np.flatnonzero(theirs == bucket)
+        rows = rng.permutation(rows)
+        rows = rows[np.argsort(pool_mentions[rows].sum(axis=1), kind="stable")]
+        state = _Bucket(labels[inside], mentions[inside], share)
+        chosen += state.fill(rows, pool_mentions)
+        cells += state.cells(int(bucket))
+    return PoolChoice(np.array(chosen, dtype=np.intp), tuple(cells))
+
+
+class _Bucket:
+    """The counts of each term in one bucket while rows are added."""
+
+    def __init__(
+        self, labels: npt.NDArray[np.bool_], mentions: npt.NDArray[np.bool_], wrong: float
+    ) -> None:
+        self._prior = float(labels.mean())
+        self._wrong = wrong
+        self._n, self._positive = mentions.sum(axis=0), mentions[labels].sum(axis=0)
+        self._added = np.zeros_like(self._n)
+        self._first = [self._need(term) for term in range(self._n.size)]
+
+    def _need(self, term: int) -> MetricValue:
+        added = int(self._added[term])
+        positive = float(self._positive[term]) + self._wrong * added
+        return rows_to_balance(int(self._n[term]) + added, positive, self._prior, self._wrong)
+
+    def fill(self, rows: IntArray, pool_mentions: npt.NDArray[np.bool_]) -> list[int]:
+        """Take rows in their order until no term needs one that is there."""
+        need = {term: one.value for term, one in enumerate(self._first) if one.value}
+        left = {term: iter(rows[pool_mentions[rows, term]].tolist()) for term in need}
+        chosen: dict[int, None] = {}
+        while need:
+            term = max(need, key=lambda one: (need[one], -one))
+            row = next((one for one in left[term] if one not in chosen), None)
+            if row is None:
+                del need[term]
+                continue
+            chosen[row] = None
+            self._added += pool_mentions[row]
+            need = {one: value for one in need if (value := self._need(one).value)}
+        return list(chosen)
+
+    def cells(self, bucket: int) -> list[BalancedCell]:
+        """Return what was added for each term that has rows."""
+        found = []
+        for term in np.flatnonzero(self._n).tolist():
+            n, added = int(self._n[term]), int(self._added[term])
+            positive = int(self._positive[term])
+            rest = self._need(term).value
+            after = (positive + self._wrong * added) / (n + added)
+            lacking = None if rest is None else int(rest)
+            needed = self._first[term]
+            found.append(
+                BalancedCell(term, bucket, n, positive, self._prior, needed, added, lacking, after)
+            )
+        return found
+
+
+def _buckets(name: str, values: npt.ArrayLike, mentions: npt.NDArray[np.bool_]) -> IntArray:
+    found = np.asarray(values)
+    if mentions.ndim != 2 or found.shape != mentions.shape[:1]:
+        msg = f"`{name}` must have one value for each row of its mentions; got {found.shape}."
+        raise ValueError(msg)
+    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
+        msg = f"`{name}` must be whole numbers of at least 0; got {found.dtype}."
+        raise ValueError(msg)
+    return found.astype(np.intp)

@@ -1,0 +1,136 @@
+"""The threshold that spreads errors most evenly, among those that are good enough elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_share
+
+Floats = npt.NDArray[np.floating]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EvenThreshold:
+    """A threshold and what it does.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Scores at or above it are flagged; None if no threshold is good enough.
+    reason : str or None
+        Why there is none.
+    gap : float or None
+        Largest abs(rate of a subgroup - rate of all rows), of both rates, from 0 to 1.
+    subgroup : str or None
+        The subgroup that has it.
+    recall, precision : float or None
+        On the rows that it must be good enough on.
+    """
+
+    threshold: float | None
+    reason: str | None = None
+    gap: float | None = None
+    subgroup: str | None = None
+    recall: float | None = None
+    precision: float | None = None
+
+
+@aligned
+def even_threshold(
+    y_true: npt.ArrayLike,
+    y_score: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    good_on: tuple[npt.ArrayLike, npt.ArrayLike],
+    min_recall: float,
+    min_precision: float,
+) -> EvenThreshold:
+    """Find the threshold with the smallest gap between subgroups among those good enough.
+
+    Unlike `advise_threshold`, recall and precision are required on other rows than those on which
+    the gap is measured. Phrases made from templates show gaps well, but half of them are toxic:
+    flagging all of them has a gap of 0, recall 1 and precision 1/2.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for the positive class.
+    y_score : float array of shape (n,)
+        Finite scores.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each subgroup, each with both classes.
+    good_on : pair of arrays of shape (m,)
+        Labels and scores of the rows on which recall and precision are required; their scores
+        are the thresholds that are tried.
+    min_recall, min_precision : float
+        From 0 to 1.
+
+    Returns
+    -------
+    EvenThreshold
+        Among equal gaps the one with the highest precision.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if there are no subgroups, or one lacks a class.
+
+    Examples
+    --------
+    >>> general = [0, 0, 1, 1], [0.1, 0.3, 0.4, 0.8]
+    >>> phrases = [0, 0, 1, 1], [0.5, 0.2, 0.9, 0.7]
+    >>> gay = {"gay": [1, 0, 1, 0], "tall": [0, 1, 0, 1]}
+    >>> even_threshold(*phrases, gay, good_on=general, min_recall=0.5, min_precision=1).threshold
+    0.4
+    """
+    labels = check_mask("y_true", y_true)
+    scores = check_scores("y_score", y_score, labels.size)
+    masks = check_subgroups(subgroups, labels.size)
+    general = check_mask("good_on[0]", good_on[0])
+    theirs = check_scores("good_on[1]", good_on[1], general.size)
+    demands = check_share("min_recall", min_recall), check_share("min_precision", min_precision)
+    for name, mask in masks.items() or [("", np.zeros_like(labels))]:
+        if not (mask & labels).any() or not (mask & ~labels).any():
+            of = f"subgroup {name!r} lacks one" if name else "there are no subgroups"
+            msg = f"`subgroups` must have both classes; {of}."
+            raise ValueError(msg)
+    thresholds = np.unique(theirs)
+    flagged = general.sum() * _rates(theirs[general], thresholds)
+    recall = flagged / max(int(general.sum()), 1)
+    precision = flagged / (theirs.size * _rates(theirs, thresholds))
+    good = (recall >= demands[0]) & (precision >= demands[1])
+    if not good.any():
+        reason = f"no threshold has recall {demands[0]:g} and precision {demands[1]:g}"
+        return EvenThreshold(None, reason)
+    tried = thresholds[good]
+    gaps = np.stack([_gaps(scores, labels, mask, tried) for mask in masks.values()])
+    widest = gaps.max(axis=0)
+    best = int(np.lexsort((-precision[good], widest))[0])
+    return EvenThreshold(
+        float(tried[best]),
+        None,
+        float(widest[best]),
+        list(masks)[int(gaps[:, best].argmax())],
+        float(recall[good][best]),
+        float(precision[good][best]),
+    )
+
+
+def _rates(scores: Floats, thresholds: Floats) -> Floats:
+    """Return the share of scores at or above each threshold; 0 without scores."""
+    below = np.searchsorted(np.sort(scores), thresholds, side="left")
+    return np.asarray((scores.size - below) / max(scores.size, 1))
+
+
+def _gaps(scores: Floats, labels: Bools, mask: Bools, thresholds: Floats) -> Floats:
+    both = [
+        np.abs(_rates(scores[cell & mask], thresholds) - _rates(scores[cell], thresholds))
+        for cell in (labels, ~labels)
+    ]
+    return np.asarray(np.maximum(*both))

@@ -1,0 +1,180 @@
+"""Weights of training rows that make labels independent of identities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.checks import aligned, check_mask, check_subgroups
+from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.options import check_choice
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.values import MetricValue, undefined
+
+FloatArray = npt.NDArray[np.floating]
+SCHEMES = ("prior", "equal")
+_ROUNDS = 200
+_CLOSE = 1e-10
+REST = "none of them"
+
+
+@dataclass(frozen=True)
+class BalancingWeights(Tabular):
+    """Weights, and what they do.
+
+    Attributes
+    ----------
+    weights : float array of shape (n,)
+        Mean 1.
+    prior : float
+        Share of toxic rows of all, without weights.
+    before, after : dict of str to MetricValue
+        Share of toxic rows by identity, without and with weights; also of the rows that mention
+        none of them.
+    effective_rows : float
+        (sum of weights)^2 / (sum of squared weights): at most n, the less the more uneven.
+    """
+
+    weights: FloatArray
+    prior: float
+    before: dict[str, MetricValue]
+    after: dict[str, MetricValue]
+    effective_rows: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without the weights."""
+        return {
+            "prior": self.prior,
+            "largest_weight": float(self.weights.max()),
+            "effective_rows": self.effective_rows,
+            "identities": self.rows(),
+        }
+
+    def rows(self) -> list[Row]:
+        """Return one record per identity."""
+        return [
+            {
+                "identity": name,
+                "before": before.value,
+                "after": self.after[name].value,
+                "reason": before.reason,
+            }
+            for name, before in self.before.items()
+        ]
+
+
+@aligned
+def balancing_weights(
+    y_true: npt.ArrayLike,
+    subgroups: Subgroups,
+    *,
+    scheme: str = "prior",
+    most: float = 20.0,
+) -> BalancingWeights:
+    """Weight rows so that toxic comments are as frequent with each identity as without it.
+
+    Parameters
+    ----------
+    y_true : bool array of shape (n,)
+        True for toxic rows. Both classes are needed.
+    subgroups : mapping of str to bool array of shape (n,), or data frame
+        Name and membership of each identity; they may overlap.
+    scheme : {"prior", "equal"}
+        `prior` gives each identity, and the rows without any, the overall share of toxic rows, and
+        keeps its total weight. For identities that do not overlap these are the weights of
+        Kamiran and Calders; otherwise they are found by raking. `equal` gives each pair of
+        identity and label the same total weight, as group weights of WILDS do; a row with
+        several identities gets the mean of its weights.
+    most : float
+        Largest weight of a row before they are scaled to mean 1, above 1; the smallest is 1 / most.
+
+    Returns
+    -------
+    BalancingWeights
+        Weights of mean 1. An identity that lacks a class is not balanced, and its share after
+        tells so; with `most`, or where identities overlap, shares may stay apart from the prior.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `evaluate_bias`; and if there is only one class, the scheme is unknown or `most` is not
+        above 1.
+
+    References
+    ----------
+    Kamiran and Calders (2012), Data Preprocessing Techniques for Classification without
+    Discrimination. Koh et al. (2021), WILDS. Deming and Stephan (1940) for raking.
+
+    Examples
+    --------
+    >>> found = balancing_weights([1, 1, 1, 0, 1, 0, 0, 0], {"gay": [1, 1, 1, 1, 0, 0, 0, 0]})
+    >>> found.weights.round(3).tolist()
+    [0.667, 0.667, 0.667, 2.0, 2.0, 0.667, 0.667, 0.667]
+    """
+    labels = check_mask("y_true", y_true)
+    named = check_subgroups(subgroups, labels.size)
+    check_choice("scheme", scheme, SCHEMES)
+    if not most > 1:
+        msg = f"`most` must be above 1; got {most}."
+        raise ValueError(msg)
+    if labels.all() or not labels.any():
+        msg = f"`y_true` must have both classes; all {labels.size} rows are of one."
+        raise ValueError(msg)
+    groups = dict(named)
+    rest = ~np.any([*groups.values(), np.zeros(labels.size, bool)], axis=0)
+    groups[REST] = rest
+    balanced = {
+        name: mask
+        for name, mask in groups.items()
+        if (mask & labels).any() and (mask & ~labels).any()
+    }
+    weights = (_raked if scheme == "prior" else _equal)(labels, list(balanced.values()), most)
+    weights = weights / weights.mean()
+    ones = np.ones(labels.size)
+    return BalancingWeights(
+        weights,
+        float(labels.mean()),
+        {name: _share(labels, mask, ones) for name, mask in groups.items()},
+        {name: _share(labels, mask, weights) for name, mask in groups.items()},
+        float(weights.sum() ** 2 / (weights**2).sum()),
+    )
+
+
+def _raked(
+    labels: npt.NDArray[np.bool_], groups: list[npt.NDArray[np.bool_]], most: float
+) -> FloatArray:
+    prior = float(labels.mean())
+    weights = np.ones(labels.size)
+    cells = [(mask & labels, mask & ~labels, float(mask.sum())) for mask in groups]
+    for _ in range(_ROUNDS):
+        before = weights.copy()
+        for positive, negative, total in cells:
+            weights[positive] *= prior * total / weights[positive].sum()
+            weights[negative] *= (1 - prior) * total / weights[negative].sum()
+        np.clip(weights, 1 / most, most, out=weights)
+        if np.abs(weights - before).max() < _CLOSE:
+            break
+    return weights
+
+
+def _equal(
+    labels: npt.NDArray[np.bool_], groups: list[npt.NDArray[np.bool_]], most: float
+) -> FloatArray:
+    total, count = np.zeros(labels.size), np.zeros(labels.size)
+    for mask in groups:
+        for cell in (mask & labels, mask & ~labels):
+            total[cell] += labels.size / (2 * len(groups)) / cell.sum()
+            count[cell] += 1
+    weights = np.where(count > 0, total / np.maximum(count, 1), 1.0)
+    return np.clip(weights, 1 / most, most)
+
+
+def _share(
+    labels: npt.NDArray[np.bool_], mask: npt.NDArray[np.bool_], weights: FloatArray
+) -> MetricValue:
+    if not mask.any():
+        return undefined("no rows")
+    return MetricValue(float(weights[mask & labels].sum() / weights[mask].sum()))

@@ -1,0 +1,1 @@
+"""From measuring to mitigating: diagnose training data, change it, train again, compare."""

@@ -1,0 +1,105 @@
+"""The numbers of one trained model in an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics import (
+    EqualityDifference,
+    MetricValue,
+    bnsp_auc,
+    bpsn_auc,
+    error_rates,
+    fned,
+    fped,
+    negative_aeg,
+    paired_gaps,
+    pinned_auc_equality_difference,
+    positive_aeg,
+    roc_auc,
+    subgroup_auc,
+)
+
+Scores = npt.NDArray[np.floating]
+Mask = npt.NDArray[np.bool_]
+AUCS = {"subgroup_auc": subgroup_auc, "bpsn_auc": bpsn_auc, "bnsp_auc": bnsp_auc}
+AEGS = {"positive_aeg": positive_aeg, "negative_aeg": negative_aeg}
+RATES = {"false_positive_rate": "fped", "false_negative_rate": "fned"}
+SUMS = ("fped", "fned", "pinned")
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Labelled rows with scores and identities."""
+
+    y_true: Mask
+    y_score: Scores
+    masks: Mapping[str, Mask]
+
+
+def general_numbers(rows: ScoredRows, threshold: float) -> dict[str, float | None]:
+    """Return AUC and error rates of all rows."""
+    errors = error_rates(rows.y_true, rows.y_score, threshold=threshold)
+    return {
+        "auc": roc_auc(rows.y_true, rows.y_score).value,
+        **{name: errors.rate(name).value for name in RATES},
+    }
+
+
+def set_numbers(rows: ScoredRows, threshold: float) -> dict[str, Any]:
+    """Return the overall numbers of a set, equality differences, and those of each identity.
+
+    Identities that lack a class have no rate of one kind; they are left out of the sums.
+    """
+    y_true, y_score = rows.y_true, rows.y_score
+    whole = {
+        name: mask
+        for name, mask in rows.masks.items()
+        if (mask & y_true).any() and (mask & ~y_true).any()
+    }
+    sums: dict[str, EqualityDifference] = {
+        "fped": fped(y_true, y_score, whole, threshold=threshold),
+        "fned": fned(y_true, y_score, whole, threshold=threshold),
+        "pinned": pinned_auc_equality_difference(y_true, y_score, whole),
+    }
+    overall = general_numbers(rows, threshold) | {
+        name: one.value.value for name, one in sums.items()
+    }
+    return {
+        "overall": overall,
+        "identities": {name: _of_identity(rows, name, sums) for name in whole},
+        "sums": {name: one.to_dict() for name, one in sums.items()},
+    }
+
+
+def pair_numbers(before: Scores, after: Scores) -> dict[str, float | None]:
+    """Return how far scores move when the identity of a comment is swapped."""
+    gaps = paired_gaps(before, after)
+    return {
+        "mean_gap": gaps.mean_gap.value,
+        "mean_absolute_gap": gaps.mean_absolute_gap.value,
+    }
+
+
+def _of_identity(
+    rows: ScoredRows, name: str, sums: Mapping[str, EqualityDifference]
+) -> dict[str, float | None]:
+    mask = rows.masks[name]
+    found: dict[str, MetricValue] = {
+        metric: compute(rows.y_true, rows.y_score, mask)
+        for metric, compute in (AUCS | AEGS).items()
+    }
+    found |= {rate: sums[key].subgroups[name] for rate, key in RATES.items()}
+    return {metric: one.value for metric, one in found.items()}
+
+
+def harm(metric: str, before: float, after: float) -> float:
+    """Return by how much a number became worse: above 0 is worse, whatever the metric."""
+    if metric in AEGS:
+        return abs(after) - abs(before)
+    return before - after if metric in AUCS or metric == "auc" else after - before

@@ -1,0 +1,1 @@
+"""Methods that mitigate bias: one file each."""

@@ -1,0 +1,79 @@
+"""Method `calibrate`: adjust scores so that they say how likely a comment is toxic."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import field_validator
+
+from biasgate.tasks.mitigating.methods.method import (
+    Adjustment,
+    MethodUndoneError,
+    ScoreMethod,
+    Tuning,
+)
+
+_ROUNDS = 100
+
+
+class Calibrate(ScoreMethod):
+    """Platt's calibration: a logistic regression of the labels on the log-odds of the scores.
+
+    One function for all comments, so that nobody's identity is needed when a comment is scored. It
+    keeps the order of all scores: no AUC changes, and only errors at a fixed threshold do.
+
+    Attributes
+    ----------
+    inputs : list of str
+        Must be `[score]`.
+    """
+
+    kind: Literal["calibrate"]
+    inputs: tuple[str, ...] = ("score",)
+
+    @field_validator("inputs")
+    @classmethod
+    def _no_identity(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if value != ("score",):
+            msg = (
+                "`inputs` must be [score]: with an identity as an input, the same words would be "
+                "judged by other standards because of whom they mention, and no comment comes with "
+                "its identities when it is scored"
+            )
+            raise ValueError(msg)
+        return value
+
+    def adjust(self, tuning: Tuning) -> Adjustment:
+        """Fit slope and shift."""
+        slope, shift = self._fitted(tuning)
+        said = (
+            f"Log-odds are multiplied by {slope:.3g} and moved by {shift:+.3g}, for all comments "
+            "alike. The order of scores stays, so no AUC changes."
+        )
+        return Adjustment(None, slope, shift, {"slope": slope, "shift": shift}, (said,))
+
+    def _fitted(self, tuning: Tuning) -> tuple[float, float]:
+        labels, scores = tuning.general
+        y = labels.astype(float)
+        inside = np.clip(scores.astype(float), 1e-12, 1 - 1e-12)
+        x = np.log(inside) - np.log1p(-inside)
+        positive, negative = x[y > 0], x[y == 0]
+        if not positive.size or not negative.size or positive.mean() <= negative.mean():
+            msg = (
+                f"method {self.called}: tuning rows must have both classes, and toxic ones must "
+                "score higher on average; name other rows by `tune_on`."
+            )
+            raise MethodUndoneError(msg)
+        # Platt's targets, with which separated classes have a finite slope, too.
+        target = np.where(y > 0, (positive.size + 1) / (positive.size + 2), 1 / (negative.size + 2))
+        design = np.stack([x - x.mean(), np.ones_like(x)])
+        found = np.zeros(2)
+        for _ in range(_ROUNDS):
+            p = 1 / (1 + np.exp(-np.clip(found @ design, -500, 500)))
+            curvature = (design * np.maximum(p * (1 - p), 1e-12)) @ design.T
+            step = np.linalg.solve(curvature, design @ (target - p))
+            found = found + step / max(float(np.abs(step).max()) / 2, 1.0)
+            if np.abs(step).max() < 1e-10:
+                break
+        return float(found[0]), float(found[1] - found[0] * x.mean())

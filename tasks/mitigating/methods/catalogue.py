@@ -1,0 +1,34 @@
+"""The methods that a configuration can name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter, ValidationInfo
+
+from biasgate.tasks.common.catalogue import Catalogue
+from biasgate.tasks.mitigating.methods.method import Method
+
+_HERE = "biasgate.tasks.mitigating.methods"
+METHODS = Catalogue(
+    key="kind",
+    group="biasgate.mitigations",
+    base=Method,
+    own={
+        "pool": f"{_HERE}.pool:Pool",
+        "random": f"{_HERE}.random_rows:RandomRows",
+        "reweight": f"{_HERE}.reweight:Reweight",
+        "swap": f"{_HERE}.swap:Swap",
+        "threshold": f"{_HERE}.threshold:Threshold",
+        "calibrate": f"{_HERE}.calibrate:Calibrate",
+    },
+)
+
+
+def _read(value: Any, info: ValidationInfo) -> Method:
+    """Create a method from a section, or from a plain name with default options."""
+    return METHODS.read({"kind": value} if isinstance(value, str) else value, info)
+
+
+AnyMethod = Annotated[SerializeAsAny[Method], BeforeValidator(_read)]
+ANY_METHOD: TypeAdapter[Method] = TypeAdapter(AnyMethod)

@@ -1,0 +1,217 @@
+"""The rows of a training set in memory, with labels, lengths and mentions of identities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.columns import conformed
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.data.terms import TermMatcher
+
+Masks = dict[str, npt.NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Labelled comments.
+
+    Attributes
+    ----------
+    name : str
+        Name of the set, for messages.
+    table : pyarrow.Table
+        The rows, in the columns of frozen sets.
+    label_threshold, identity_threshold : float
+        A row is toxic, or mentions an identity, if its fraction is at least this.
+    identities : tuple of str
+        The identities to look at.
+    edges : tuple of int
+        Where buckets of length begin.
+    matcher : TermMatcher, optional
+        Finds the identities in texts; None if people labelled them.
+    """
+
+    name: str
+    table: pa.Table
+    label_threshold: float
+    identity_threshold: float
+    identities: tuple[str, ...]
+    edges: tuple[int, ...]
+    matcher: TermMatcher | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: SourceSettings,
+        table: pa.Table,
+        edges: Sequence[int],
+        identities: Sequence[str] | None = None,
+    ) -> TrainingRows:
+        """Return the rows of a set.
+
+        Raises
+        ------
+        InputError
+            If the set has no text or no identities, or lacks one of those that are named.
+        """
+        known = [one.removeprefix(IDENTITY) for one in table.column_names if IDENTITY in one[:9]]
+        if "text" not in table.column_names or not known:
+            lack = "text" if known else "identities: name `terms` or `identities`"
+            msg = f"training set {source.name!r} must have {lack}, to mitigate bias in it."
+            raise InputError(msg)
+        chosen = list(known if identities is None else identities)
+        unknown = [one for one in chosen if one not in known]
+        if unknown:
+            msg = (
+                f"`identities` must be identities of training set {source.name!r}; got "
+                f"{unknown[0]} (known: {', '.join(known)}).{did_you_mean(unknown[0], known)}"
+            )
+            raise InputError(msg)
+        if any(one.startswith(MATCHED) for one in table.column_names):
+            msg = (
+                f"training set {source.name!r} must not be `prediction_powered`: name its "
+                "`identities` or its `terms`."
+            )
+            raise InputError(msg)
+        thresholds = source.label_threshold, source.identity_threshold
+        return cls(source.name, table, *thresholds, tuple(chosen), tuple(edges), source.matcher())
+
+    def of_part(self, rows: npt.NDArray[np.bool_]) -> TrainingRows:
+        """Return a part of the rows."""
+        part = self.table.filter(pa.array(rows))
+        return self._with(part)
+
+    def _with(self, table: pa.Table) -> TrainingRows:
+        kept = self.label_threshold, self.identity_threshold, self.identities, self.edges
+        return TrainingRows(self.name, table, *kept, self.matcher)
+
+    def with_added(self, added: pa.Table) -> TrainingRows:
+        """Return these rows and those that a method added."""
+        return self._with(pa.concat_tables([self.table, added]))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The comments."""
+        found: list[str] = self.table["text"].to_pylist()
+        return found
+
+    @cached_property
+    def labels(self) -> npt.NDArray[np.bool_]:
+        """Whether each comment is toxic."""
+        return np.asarray(self.table["label"].to_numpy() >= self.label_threshold)
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Characters of each comment."""
+        return np.fromiter(map(len, self.texts), np.int64, self.n)
+
+    @cached_property
+    def buckets(self) -> npt.NDArray[np.intp]:
+        """Bucket of length of each comment."""
+        return np.searchsorted(np.array(self.edges), self.lengths, side="right")
+
+    @cached_property
+    def masks(self) -> Masks:
+        """Which comments mention each of the chosen identities."""
+        return {
+            name: self.table[IDENTITY + name].to_numpy() >= self.identity_threshold
+            for name in self.identities
+        }
+
+    @cached_property
+    def mentions(self) -> npt.NDArray[np.bool_]:
+        """The same as a matrix of shape (n, number of chosen identities)."""
+        return np.stack(list(self.masks.values()), axis=1)
+
+    def require_classes(self) -> None:
+        """Refuse a set with one class.
+
+        Raises
+        ------
+        InputError
+            If all rows have the same label.
+        """
+        if self.labels.all() or not self.labels.any():
+            kind = "positive" if self.labels.any() else "negative"
+            msg = (
+                f"training set {self.name!r} must have both classes; all {self.n} rows are {kind}."
+            )
+            raise InputError(msg)
+
+    def unused(self) -> list[str]:
+        """Return the identities that no comment mentions."""
+        return [name for name, mask in self.masks.items() if not mask.any()]
+
+
+def read_rows(source: SourceSettings) -> pa.Table:
+    """Read all rows of a source into memory."""
+    return pa.concat_tables([conformed(chunk, source.name) for chunk in source.chunks()])
+
+
+def added_rows(
+    rows: TrainingRows,
+    ids: Sequence[str],
+    texts: Sequence[str],
+    labels: npt.ArrayLike,
+    identities: npt.NDArray[np.bool_] | None = None,
+) -> pa.Table:
+    """Return new rows with the columns of a training set.
+
+    Their identities are found by the set's terms, or else given, in the order of its columns. Each
+    is a cluster of its own, with one rater, weight 1 and in no slice.
+    """
+    table = rows.table
+    names = [one for one in table.column_names if one.startswith(IDENTITY)]
+    if rows.matcher is not None:
+        found = rows.matcher.mentions(texts)
+        at = {IDENTITY + name: column for column, name in enumerate(rows.matcher.identities)}
+        of_name = {name: found[:, at[name]] for name in names}
+    else:
+        of_name = dict(zip(names, np.asarray(identities).T, strict=True))
+    values = {"id": list(ids), "text": list(texts), "label": np.asarray(labels, dtype=float)}
+    values |= {"cluster": list(ids)} | {
+        one: column.astype(float) for one, column in of_name.items()
+    }
+    n = len(ids)
+    columns = {
+        field.name: pa.array(
+            values[field.name]
+            if field.name in values
+            else [False] * n
+            if pa.types.is_boolean(field.type)
+            else [1.0] * n,
+            field.type,
+        )
+        for field in table.schema
+    }
+    return pa.table(columns, schema=table.schema)
+
+
+def fresh_ids(rows: TrainingRows, ids: Sequence[str], prefix: str) -> list[str]:
+    """Return ids that the set does not have: as they are, or with a prefix where they are taken.
+
+    Ids that stay let an evaluation on the same rows be refused by id and text.
+    """
+    taken = set(rows.table["id"].to_pylist())
+    found = []
+    for one in ids:
+        free = one
+        while free in taken:
+            free = f"{prefix}/{free}"
+        taken.add(free)
+        found.append(free)
+    return found

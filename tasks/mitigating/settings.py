@@ -1,0 +1,105 @@
+"""The section `mitigation` of an evaluation file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, AnyMethod
+from biasgate.tasks.mitigating.methods.method import Method
+from biasgate.tasks.mitigating.source import EDGES, Edges
+
+_ALWAYS = ("reweight", "swap", "threshold", "calibrate")
+_WITH_POOL = ("pool", "random")
+
+
+class Pairs(Settings):
+    """Two sets of the same comments, the second with other identities, joined by id.
+
+    Attributes
+    ----------
+    original, swapped : SourceSettings
+        The sets.
+    """
+
+    original: Source
+    swapped: Source
+
+
+class Mitigation(Settings):
+    """How bias is mitigated; `biasgate mitigate` and `biasgate experiment` read it.
+
+    Attributes
+    ----------
+    methods : list of Method, optional
+        Default: `reweight`, `swap`, `threshold` and `calibrate`; with a `pool` also `pool` and
+        `random`.
+    pool : SourceSettings, optional
+        Comments that are assumed to be non-toxic, for the methods `pool` and `random`.
+    tune_on : SourceSettings, optional
+        Rows on which thresholds and calibrations are chosen. None of them may be evaluated.
+    only : list of str, optional
+        The identities to balance. Default: all of the training set.
+    edges : list of int
+        Where buckets of length begin.
+    seed : int
+        Of `biasgate mitigate`: which rows are added.
+    seeds : int
+        Of `biasgate experiment`: how many splits.
+    test_share : float
+        Of `biasgate experiment`: share of the training set that each split leaves out.
+    pairs : Pairs, optional
+        Of `biasgate experiment`: comments, and the same with other identities.
+    clean : SourceSettings, optional
+        Of `biasgate experiment`: the training set without the bias that was planted in
+        `train_on`, with the same ids.
+    """
+
+    methods: Annotated[tuple[AnyMethod, ...], Field(min_length=1)] | None = None
+    pool: Source | None = None
+    tune_on: Source | None = None
+    only: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    edges: Edges = EDGES
+    seed: Annotated[int, Field(ge=0)] = 0
+    seeds: Annotated[int, Field(ge=1, le=1000)] = 10
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    pairs: Pairs | None = None
+    clean: Source | None = None
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        names = [one.called for one in self.chosen()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"`methods` must have different names; {twice[0]} is given twice: add a `name`"
+            raise ValueError(msg)
+        if {"baseline", "clean"} & set(names):
+            msg = "no method may be named `baseline` or `clean`"
+            raise ValueError(msg)
+        lacking = [one.called for one in self.chosen() if one.needs_pool and self.pool is None]
+        if lacking:
+            msg = (
+                f"method {lacking[0]} takes rows from a `pool`: name one, with comments that are "
+                "assumed to be non-toxic"
+            )
+            raise ValueError(msg)
+        if list(self.edges) != sorted(set(self.edges)):
+            msg = f"`edges` must ascend; got {list(self.edges)}"
+            raise ValueError(msg)
+        return self
+
+    def chosen(self) -> list[Method]:
+        """Return the methods."""
+        if self.methods is not None:
+            return list(self.methods)
+        kinds = (*(_WITH_POOL if self.pool is not None else ()), *_ALWAYS)
+        return [ANY_METHOD.validate_python(kind) for kind in kinds]
+
+    def sources(self) -> list[SourceSettings]:
+        """Return the sets that the section names."""
+        pairs = [] if self.pairs is None else [self.pairs.original, self.pairs.swapped]
+        return [one for one in (self.pool, self.tune_on, self.clean, *pairs) if one is not None]

@@ -1,0 +1,160 @@
+"""Source `mitigated`: a training set as a method changed it, frozen with a digest of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, PrivateAttr, model_validator
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import WEIGHT
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.mitigating.methods.catalogue import AnyMethod
+from biasgate.tasks.mitigating.methods.method import Change, RowMethod
+from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
+
+# After Dixon et al. (2018), Figure 1.
+EDGES = (20, 60, 180, 540, 1620, 4860)
+Edges = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+
+
+class MitigatedSource(SourceSettings):
+    """The rows of another source, with rows or weights that a method adds.
+
+    Attributes
+    ----------
+    base : SourceSettings
+        The training set.
+    method : Method
+        `pool`, `random`, `reweight` or `swap`.
+    pool : SourceSettings, optional
+        Comments that are assumed to be non-toxic.
+    only : list of str, optional
+        The identities to balance. Default: all of the training set.
+    edges : list of int
+        Where buckets of length begin.
+    seed : int
+        The same seed gives the same rows.
+    """
+
+    not_frozen: ClassVar[frozenset[str]] = SourceSettings.not_frozen | {"base", "pool"}
+
+    source: Literal["mitigated"]
+    base: Source
+    method: AnyMethod
+    pool: Source | None = None
+    only: tuple[str, ...] | None = None
+    edges: Edges = EDGES
+    seed: Annotated[int, Field(ge=0)] = 0
+    _change: Change | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if not isinstance(self.method, RowMethod):
+            msg = (
+                f"`method` must change the training set; {self.method.kind} changes how scores are "
+                "used"
+            )
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
+        if list(self.edges) != sorted(set(self.edges)):
+            msg = f"`edges` must ascend; got {list(self.edges)}"
+            raise ValueError(msg)
+        for key in ("label_threshold", "identity_threshold"):
+            if getattr(self, key) != getattr(self.base, key):
+                msg = (
+                    f"`{key}` must be that of `base`, {getattr(self.base, key)}; got "
+                    f"{getattr(self, key)}"
+                )
+                raise ValueError(msg)
+        if self.method.needs_pool and self.pool is None:
+            msg = f"method {self.method.called} needs a `pool` of non-toxic comments"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows have text."""
+        return self.base.has_text
+
+    def prepare(self, cache: Path) -> Self:
+        """Download missing files of the training set and of the pool."""
+        prepared = {"base": self.base.prepare(cache)}
+        if self.pool is not None:
+            prepared["pool"] = self.pool.prepare(cache)
+        return self.model_copy(update=prepared)
+
+    def files(self) -> list[Path]:
+        """Return the files of the training set and of the pool."""
+        return [*self.base.files(), *(self.pool.files() if self.pool else [])]
+
+    def check(self) -> None:
+        """Refuse files that are missing or lack columns."""
+        self.base.check()
+        if self.pool is not None:
+            self.pool.check()
+
+    def split_name(self) -> str:
+        """Return the split of the training set."""
+        return self.base.split_name()
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what the frozen rows depend on."""
+        options = super().provenance() | {"files": {}}
+        for key, source in (("base", self.base), ("pool", self.pool)):
+            if source is not None:
+                options[key] = {**source.provenance(), "split": source.split_name()}
+        return options
+
+    def matcher(self) -> TermMatcher | None:
+        """Return the matcher of the training set."""
+        return self.base.matcher()
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the rows of the training set, with weights if there are any, and the added ones."""
+        rows = TrainingRows.of(self.base, read_rows(self.base), self.edges, self.only)
+        pool = None
+        if self.pool is not None:
+            pool = TrainingRows.of(self.pool, read_rows(self.pool), self.edges)
+        table, self._change = changed(self.method, rows, pool, self.seed)
+        yield table
+
+    def notes(self) -> dict[str, Any]:
+        """Return what the method did, in numbers and in words."""
+        if self._change is None:
+            return {}
+        return {
+            "mitigation": {
+                "method": self.method.called,
+                "report": dict(self._change.report),
+                "sentences": list(self._change.sentences),
+            }
+        }
+
+
+def changed(
+    method: Any, rows: TrainingRows, pool: TrainingRows | None, seed: int
+) -> tuple[pa.Table, Change]:
+    """Return the rows as a method changes them, and what it did.
+
+    Raises
+    ------
+    InputError
+        If the set has weights already, and the method makes some.
+    """
+    change = method.change(rows, pool, np.random.default_rng([seed, 17]))
+    table = rows.table if change.added is None else pa.concat_tables([rows.table, change.added])
+    if change.weights is not None:
+        if WEIGHT in table.column_names:
+            msg = (
+                f"training set {rows.name!r} must have no `weight` for method {method.called}, "
+                "which makes weights; it has some."
+            )
+            raise InputError(msg)
+        table = table.append_column(WEIGHT, pa.array(np.asarray(change.weights, float)))
+    return table, change

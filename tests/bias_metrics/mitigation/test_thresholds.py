@@ -1,0 +1,66 @@
+"""The threshold that spreads errors most evenly, among those good enough elsewhere."""
+
+import numpy as np
+import pytest
+
+from bias_metrics.mitigation.thresholds import even_threshold
+
+GENERAL = [0, 0, 1, 1], [0.1, 0.3, 0.4, 0.8]
+PHRASES = [0, 0, 1, 1], [0.5, 0.2, 0.9, 0.7]
+GROUPS = {"gay": [1, 0, 1, 0], "tall": [0, 1, 0, 1]}
+
+
+def found(general=GENERAL, phrases=PHRASES, groups=GROUPS, recall=0.5, precision=0.6):
+    return even_threshold(
+        *phrases, groups, good_on=general, min_recall=recall, min_precision=precision
+    )
+
+
+def test_recall_and_precision_are_those_of_the_general_rows():
+    one = found(recall=1, precision=0)
+    assert one.recall == 1
+    assert one.threshold <= 0.4
+    assert found(recall=0.5, precision=1).precision == 1
+
+
+def test_the_gap_is_the_largest_distance_of_a_rate_from_that_of_all_rows():
+    one = found(recall=1, precision=1)
+    assert (one.threshold, one.gap) == (0.4, 1 / 2)  # half of the negatives, all of gay's
+    assert one.subgroup in GROUPS
+
+
+def test_no_threshold_has_a_smaller_gap():
+    rng = np.random.default_rng(0)
+    y, s = rng.random(300) < 0.4, rng.random(300)
+    masks = {name: rng.random(300) < 0.3 for name in "ab"}
+    general = rng.random(200) < 0.5, rng.random(200)
+    best = found(general, (y, s), masks, recall=0.5, precision=0)
+    for t in np.unique(general[1]):
+        if (general[1][general[0]] >= t).mean() >= 0.5:
+            gaps = [
+                abs((s[m & cell] >= t).mean() - (s[cell] >= t).mean())
+                for m in masks.values()
+                for cell in (y, ~y)
+            ]
+            assert best.gap <= max(gaps) + 1e-12
+
+
+def test_of_equal_gaps_the_highest_precision_is_taken():
+    flat = [0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0]
+    assert found(phrases=flat, recall=0, precision=0).precision == 1
+
+
+def test_without_a_good_threshold_there_is_a_reason():
+    wrong = [0, 1], [0.9, 0.1]
+    one = found(wrong, recall=1, precision=1)
+    assert (one.threshold, one.reason) == (None, "no threshold has recall 1 and precision 1")
+
+
+@pytest.mark.parametrize("groups", [{}, {"gay": [1, 1, 0, 0]}])
+def test_subgroups_need_both_classes(groups):
+    with pytest.raises(ValueError, match="`subgroups` must have both classes"):
+        found(groups=groups)
+
+
+def test_general_rows_without_positives_have_no_good_threshold():
+    assert found(([0, 0], [0.1, 0.2])).threshold is None

@@ -1,0 +1,91 @@
+"""Weights that make labels independent of identities."""
+
+import numpy as np
+import pytest
+
+from bias_metrics.mitigation import weights
+from bias_metrics.mitigation.weights import REST, balancing_weights
+
+LABELS = [1, 1, 1, 0, 1, 0, 0, 0]
+GAY = {"gay": [1, 1, 1, 1, 0, 0, 0, 0]}
+
+
+def test_disjoint_groups_get_the_weights_of_kamiran_and_calders():
+    found = balancing_weights(LABELS, GAY)
+    expected = [1 / 2 * 1 / 2 / (3 / 8)] * 3 + [1 / 2 * 1 / 2 / (1 / 8)]
+    assert found.weights[:4] == pytest.approx(expected)
+    assert found.weights.mean() == pytest.approx(1)
+
+
+def test_after_weighting_each_identity_is_as_toxic_as_all():
+    found = balancing_weights(LABELS, GAY)
+    assert [found.before[name].value for name in ("gay", REST)] == [3 / 4, 1 / 4]
+    assert [one.value for one in found.after.values()] == pytest.approx([1 / 2, 1 / 2])
+
+
+def test_overlapping_identities_are_raked_to_the_prior():
+    rng = np.random.default_rng(0)
+    masks = {name: rng.random(400) < 0.3 for name in "abc"}
+    labels = rng.random(400) < 0.1 + 0.3 * masks["a"] + 0.2 * masks["b"]
+    found = balancing_weights(labels, masks)
+    for one in found.after.values():  # many rounds
+        assert one.value == pytest.approx(found.prior, abs=1e-6)
+
+
+def test_equal_weights_give_each_pair_of_identity_and_label_the_same_total():
+    found = balancing_weights(LABELS, GAY, scheme="equal")
+    labels, gay = np.array(LABELS, bool), np.array(GAY["gay"], bool)
+    totals = [found.weights[cell].sum() for cell in (labels & gay, ~labels & gay, labels & ~gay)]
+    assert totals == pytest.approx([2, 2, 2])
+
+
+def test_an_identity_that_lacks_a_class_stays_as_it_is():
+    found = balancing_weights([1, 1, 1, 0, 0], {"gay": [1, 1, 0, 0, 0], "none": [0] * 5})
+    assert found.after["gay"].value == 1
+    assert found.after["none"].reason == "no rows"
+    equal = balancing_weights([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}, scheme="equal")
+    assert np.isfinite(equal.weights).all()
+
+
+def test_a_largest_weight_limits_what_rare_rows_count():
+    labels = np.arange(200) % 2 == 0
+    gay = (np.arange(200) < 100) & (labels | (np.arange(200) < 2))
+    free, limited = (balancing_weights(labels, {"gay": gay}, most=most) for most in (1000, 3))
+    assert free.weights.max() / free.weights.min() > limited.weights.max() / limited.weights.min()
+    assert limited.effective_rows > free.effective_rows
+    assert limited.after["gay"].value > free.after["gay"].value
+
+
+def test_plain_values_leave_the_weights_out():
+    found = balancing_weights(LABELS, GAY).to_dict()
+    assert set(found) == {"prior", "largest_weight", "effective_rows", "identities"}
+    assert found["identities"][0] == {
+        "identity": "gay",
+        "before": 0.75,
+        "after": pytest.approx(0.5),
+        "reason": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        ([1] * 8, {}, "`y_true` must have both classes; all 8 rows"),
+        (LABELS, {"scheme": "best"}, "`scheme` must be one of prior, equal"),
+        (LABELS, {"most": 1}, "`most` must be above 1"),
+    ],
+)
+def test_wrong_input_is_refused(labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        balancing_weights(labels, GAY, **options)
+
+
+def test_without_identities_every_weight_is_one():
+    assert balancing_weights(LABELS, {}).weights.tolist() == [1.0] * 8
+
+
+def test_raking_ends_after_some_rounds(monkeypatch):
+    monkeypatch.setattr(weights, "_ROUNDS", 1)
+    masks = {"a": [1] * 8 + [0] * 4, "b": [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]}
+    found = balancing_weights([1] * 7 + [0] * 5, masks)
+    assert found.after["a"].value != pytest.approx(found.prior, abs=1e-6)
