@@ -6,6 +6,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from bias_metrics.gate.judging import Outcome
+
 Cause = Literal["model", "data", "options", "policy", "code"]
 
 
@@ -30,7 +32,7 @@ class Remembered(TypedDict):
     model: str
     evaluation_set: str
     run_id: str
-    outcome: str
+    outcome: Outcome
     digests: Digests
     rows: str
     numbers: dict[str, list[float | None]]
@@ -83,6 +85,8 @@ class Changed(TypedDict):
     evaluation_set: str
     since: int | None
     causes: list[Cause]
+    outcome: Outcome
+    outcome_before: Outcome | None
 
 
 class Trend(TypedDict):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
+from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided
@@ -41,6 +42,8 @@ def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
                 "evaluation_set": one["evaluation_set"],
                 "since": None if last is None else last[0],
                 "causes": [] if last is None else causes_of(one["digests"], last[1]["digests"]),
+                "outcome": one["outcome"],
+                "outcome_before": None if last is None else last[1]["outcome"],
             }
         )
     return found
@@ -58,6 +61,10 @@ def sentences_of(
         elif one["causes"]:
             causes = ", ".join(f"new {cause}" for cause in one["causes"])
             told.append(f"{of}: {causes} since night {one['since']}.")
+        was = one["outcome_before"]
+        if was is not None and was != one["outcome"]:
+            before_is, now_is = (WORDS[word].text.lower() for word in (was, one["outcome"]))
+            told.append(f"{of}: {now_is}; in night {one['since']} it was {before_is}.")
     now = {one["model"] for one in tonight["models"]}
     last = before[-1]["models"] if before else []
     gone = dict.fromkeys(one["candidate"] for one in last if one["model"] not in now)

@@ -80,6 +80,13 @@ def test_a_model_is_compared_with_the_night_that_had_it_last():
     assert (changed["since"], changed["causes"]) == (1, ["data"])
 
 
+def test_another_outcome_is_news():
+    blocked = model() | {"outcome": "fail"}
+    assert news(night(2, blocked), [night(1)]) == [
+        "champion on news: blocked; in night 1 it was passed."
+    ]
+
+
 def test_a_new_version_and_one_that_is_gone_are_news():
     tonight = night(2, model("toxicity-3", "models:/toxicity/3"))
     assert news(tonight, [night(1)]) == [
