@@ -18,6 +18,7 @@ from biasgate import (
     registry_cli,
     shadow_cli,
     show_cli,
+    trend_cli,
     ui_cli,
 )
 from biasgate.first_screen import print_results
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
+app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)

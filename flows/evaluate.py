@@ -53,7 +53,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
-from biasgate.tasks.tracking.prefect_pages import show_results
+from biasgate.tasks.tracking.prefect_pages import report_address, show_results
 from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
@@ -182,8 +182,9 @@ def evaluate(
                 sets=count_set_uses(decided.verdicts, run),
                 store=store,
             )
+            trend = None
             if night:
-                remember_night(
+                trend = remember_night(
                     measured,
                     decided,
                     run.run_id,
@@ -197,7 +198,8 @@ def evaluate(
         show_results(summary, output, run)
         if with_texts:
             quote_comments(summary, output, frozen)
-        notify_people(evaluation.notifications, summary)
+        report = report_address(run, page) if night else None
+        notify_people(evaluation.notifications, summary, trend, report)
         return conclude(summary)
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from bias_metrics.gate.judging import Outcome
+
 Cause = Literal["model", "data", "options", "policy", "code"]
 
 
@@ -30,14 +32,14 @@ class Remembered(TypedDict):
     model: str
     evaluation_set: str
     run_id: str
-    outcome: str
+    outcome: Outcome
     digests: Digests
     rows: str
     numbers: dict[str, list[float | None]]
 
 
 class Night(TypedDict):
-    """One night: its number, when it was, its run, and all models on all sets."""
+    """One night: its number, when it was, its run, all models on all sets, and what was news."""
 
     schema_version: int
     evaluation: str
@@ -45,6 +47,7 @@ class Night(TypedDict):
     at: str
     run_id: str
     models: list[Remembered]
+    news: list[str]
 
 
 class Alarm(TypedDict):
@@ -82,6 +85,8 @@ class Changed(TypedDict):
     evaluation_set: str
     since: int | None
     causes: list[Cause]
+    outcome: Outcome
+    outcome_before: Outcome | None
 
 
 class Trend(TypedDict):
@@ -93,4 +98,3 @@ class Trend(TypedDict):
     changed: list[Changed]
     drift: list[Drifted]
     alpha: float
-    sentences: list[str]

@@ -7,7 +7,6 @@ digests in a file of its own, from which `biasgate trend` reads them.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from biasgate.tasks.reporting.markdown import as_text
 FOLDER = "nights"
 COUNT = "biasgate.nights"  # the number of the last night
 _NIGHTS = TypeAdapter(Night)
-_FILE = re.compile(r"(\d{6})\.json")
 _NOTE = "The steps are nights. Choose several runs to draw their lines together."
 
 
@@ -60,10 +58,12 @@ class Memory:
         if not wanted:
             return []
         found = []
-        with self.gateway.run_files(run_id) as folder:
+        with self.gateway.run_files(run_id, [f"{FOLDER}/{name}" for name in wanted]) as folder:
             for name in wanted:
-                path = folder / FOLDER / name
-                if path.is_file():
+                # Files that were downloaded one by one lie side by side.
+                places = folder / FOLDER / name, folder / name
+                path = next((one for one in places if one.is_file()), None)
+                if path is not None:
                     place = f"{FOLDER}/{name} of run {run_id}"
                     found.append(check(read_json(path, place), _NIGHTS, place))
         return found

@@ -51,6 +51,7 @@ def remember(
         "models": [
             _remembered(one, by_place[one.candidate.name, one.source.name]) for one in measured
         ],
+        "news": [],
     }
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import locked, write_json
+from biasgate.tasks.common.files import json_digest, locked, write_json
+from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided
@@ -15,10 +15,10 @@ from biasgate.tasks.records.trend import Alarm, Changed, Drifted, Night, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift
 from biasgate.tasks.remembering.memory import Memory
 from biasgate.tasks.remembering.night import SCHEMA_VERSION, causes_of, remember
+from biasgate.tasks.remembering.reading import FILE
 from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.store import Workplace
 
-FILE = "trend.json"
 _MOST = 10
 
 
@@ -42,6 +42,8 @@ def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
                 "evaluation_set": one["evaluation_set"],
                 "since": None if last is None else last[0],
                 "causes": [] if last is None else causes_of(one["digests"], last[1]["digests"]),
+                "outcome": one["outcome"],
+                "outcome_before": None if last is None else last[1]["outcome"],
             }
         )
     return found
@@ -59,6 +61,10 @@ def sentences_of(
         elif one["causes"]:
             causes = ", ".join(f"new {cause}" for cause in one["causes"])
             told.append(f"{of}: {causes} since night {one['since']}.")
+        was = one["outcome_before"]
+        if was is not None and was != one["outcome"]:
+            before_is, now_is = (WORDS[word].text.lower() for word in (was, one["outcome"]))
+            told.append(f"{of}: {now_is}; in night {one['since']} it was {before_is}.")
     now = {one["model"] for one in tonight["models"]}
     last = before[-1]["models"] if before else []
     gone = dict.fromkeys(one["candidate"] for one in last if one["model"] not in now)
@@ -86,20 +92,6 @@ def alarm_in_words(alarm: Alarm) -> str:
     return f"{alarm['metric']}{of} {before} -> {now} ({change} [{low}, {high}])"
 
 
-def is_news(trend: Trend) -> bool:
-    """Whether anything is other than in the nights before."""
-    return bool(trend["sentences"])
-
-
-def read_trend(output: Path) -> Trend | None:
-    """Return what was written next to the results; None if the run was no night."""
-    path = output / FILE
-    if not path.is_file():
-        return None
-    found: Trend = json.loads(path.read_text("utf-8"))
-    return found
-
-
 @task(name="remember night")
 def remember_night(
     measured: list[list[Measured]],
@@ -121,7 +113,7 @@ def remember_night(
     known = {(v["candidate"]["name"], v["evaluation_set"]["name"]) for v in decided.verdicts}
     flat = [one for one in flat if (one.candidate.name, one.source.name) in known]
     try:
-        with locked(workplace.store / "nights"):
+        with locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}"):
             nights = memory.nights(settings.nights + 1)
             before = [one for one in nights if one["run_id"] != run_id][-settings.nights :]
             again = next((one["number"] for one in nights if one["run_id"] == run_id), None)
@@ -129,16 +121,17 @@ def remember_night(
             tonight = remember(
                 flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
             )
+            compared = [
+                Compared.of(one, record, before)
+                for one, record in zip(flat, tonight["models"], strict=True)
+            ]
+            drift = find_drift(compared, workplace, settings.alpha)
+            changed = changes_of(tonight, before)
+            tonight["news"] = sentences_of(tonight, before, changed, drift)
             memory.add(tonight)
     except InputError as error:
         say(f"this night could not be compared with earlier ones: {error}")
         return None
-    compared = [
-        Compared.of(one, record, before)
-        for one, record in zip(flat, tonight["models"], strict=True)
-    ]
-    drift = find_drift(compared, workplace, settings.alpha)
-    changed = changes_of(tonight, before)
     trend: Trend = {
         "schema_version": SCHEMA_VERSION,
         "evaluation": evaluation,
@@ -146,9 +139,8 @@ def remember_night(
         "changed": changed,
         "drift": drift,
         "alpha": settings.alpha,
-        "sentences": sentences_of(tonight, before, changed, drift),
     }
     write_json(Path(output) / FILE, trend)
-    for sentence in trend["sentences"]:
+    for sentence in tonight["news"]:
         say(f"night {number}: {sentence}")
     return trend
