@@ -20,6 +20,7 @@ from bias_metrics.calibration.results import (
 )
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias
+from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
@@ -58,6 +59,7 @@ from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.sequential.always_valid import always_valid_confidence
 from bias_metrics.sequential.nights import pool_nights
+from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold
 from bias_metrics.thresholds.curves import EqualityCurve, equality_curve
@@ -97,11 +99,13 @@ __all__ = [
     "CalibrationReport",
     "CandidateComparisons",
     "CellAccuracy",
+    "Change",
     "CounterfactualGap",
     "CounterfactualGaps",
     "Diagnoses",
     "Diagnosis",
     "Difference",
+    "Drift",
     "EqualErrorRate",
     "EqualityCurve",
     "EqualityDifference",
@@ -164,6 +168,7 @@ __all__ = [
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
+    "data_drift",
     "diagnose_bias",
     "equal_error_range",
     "equal_error_rate",
@@ -179,6 +184,8 @@ __all__ = [
     "label_agreement",
     "label_noise",
     "label_sensitivity",
+    "lord_share",
+    "metric_drift",
     "missing_scores",
     "negative_aeg",
     "paired_gaps",
@@ -195,6 +202,8 @@ __all__ = [
     "roc_auc",
     "roll_up",
     "sample_to_label",
+    "selection_flattery",
+    "spending_share",
     "subgroup_auc",
     "term_frequencies",
     "threshold_report",

@@ -10,6 +10,8 @@ import typer
 
 from biasgate import (
     __version__,
+    clean_cli,
+    doctor_cli,
     keys_cli,
     mitigation_cli,
     policy_cli,
@@ -43,6 +45,8 @@ app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
 app.add_typer(shadow_cli.app)
+app.add_typer(doctor_cli.app)
+app.add_typer(clean_cli.app)
 app.add_typer(mitigation_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]

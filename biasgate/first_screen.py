@@ -16,7 +16,7 @@ from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
 if TYPE_CHECKING:
-    from biasgate.tasks.records import CandidateDecision, Verdict
+    from biasgate.tasks.records import CandidateDecision, SetUse, Verdict
     from biasgate.tasks.reporting.results import Published, Results
 
 COLOURS = {
@@ -50,9 +50,21 @@ def print_results(results: Results, store: Path | None = None) -> None:
         out.print("")
         print_details(out, one)
     if results.summary is not None:
+        _print_uses(out, results.summary.get("sets", ()))
         told = [f"{word_of(one).text}: {one['candidate']}" for one in results.summary["decisions"]]
         out.print(f"\n[bold]{shown('; '.join(told))}[/]", soft_wrap=True)
         out.print(f"Who is treated worst is said above, and again by: {_again(results)}")
+
+
+def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
+    """Print how often sets were used that have judged others, too."""
+    from biasgate.tasks.gating.set_use import is_reused  # noqa: PLC0415 - numpy, as below
+
+    for one in sets:
+        if one["spent_by"] is not None:
+            out.print(f"[yellow]warning[/]: {shown(one['sentence'])}", soft_wrap=True)
+        elif is_reused(one):
+            out.print(shown(one["sentence"]), soft_wrap=True)
 
 
 def _again(results: Results) -> str:
@@ -113,10 +125,10 @@ def print_where_to_look(out: Console, results: Results, store: Path | None) -> N
 def print_details(out: Console, one: Published) -> None:
     """Print the table of a candidate on a set, what it means, and the checks that did not pass."""
     from biasgate.tables import print_table  # noqa: PLC0415 - needs numpy, and messages do not
-    from biasgate.tasks.reporting.headline import nights_sentences  # noqa: PLC0415
+    from biasgate.tasks.reporting.headline import nights_sentences, year_sentences  # noqa: PLC0415
 
     print_table(out, one.report, one.verdict, COLOURS)
-    for sentence in nights_sentences(one.verdict):
+    for sentence in (*nights_sentences(one.verdict), *year_sentences(one.verdict)):
         out.print(shown(sentence), soft_wrap=True)
     for warning in one.report["warnings"]:
         out.print(f"[yellow]warning[/]: {shown(warning)}", soft_wrap=True)

@@ -77,6 +77,9 @@ def _moved(entry: ListedEntry) -> str:
         return f"version {', '.join(entry['blocked'])}"
     if entry["action"] == "policy":
         return f"{entry['policy']['name']} {entry['policy']['digest'][:12]}"
+    if entry["action"] == "spent":
+        said = (f"decision {one['number']} on version {one['version']}" for one in entry["spent"])
+        return ", ".join(said)
     now = f"version {entry['version']}" if entry["version"] else "no version"
     replaced = f"version {entry['replaces']}" if entry["replaces"] else "none"
     return f"{now}, which replaced {replaced}"

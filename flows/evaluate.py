@@ -19,6 +19,7 @@ from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
+from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
 from biasgate.tasks.measuring.identities import (
@@ -30,6 +31,8 @@ from biasgate.tasks.measuring.identities import (
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.earlier_nights import check_nights
+from biasgate.tasks.promoting.watched import champion_to_watch
+from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
@@ -51,6 +54,7 @@ from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
 from biasgate.tasks.tracking.prefect_pages import show_results
+from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
 @flow(
@@ -71,6 +75,7 @@ def evaluate(
     outcome_of: list[str] | None = None,
     overwrite: bool = False,
     yes: bool = False,
+    night: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -79,7 +84,8 @@ def evaluate(
 
     1. freeze the evaluation sets; check that they can be measured and analysed, and judged by
        the policy
-    2. train the candidates that are trained here; pin registered ones to a version; refuse rows
+    2. find the registered versions that are candidates; train the candidates that are trained
+       here; pin registered ones to a version; refuse rows
        that an earlier night had, where nights are pooled; score every candidate, champion and
        reference on every set (kept scores are reused; on a cluster all workers score)
     3. measure each identity in its own task, then the aggregates; do further analyses
@@ -88,9 +94,11 @@ def evaluate(
     6. log one MLflow run per set and candidate; publish `output/<set>/<candidate>/`
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
+    8. of a night: what changed since the nights before, and whether by more than chance
 
-    At the end it writes `summary.json`, `junit.xml` and the page `report.html`, shows the results
-    on Prefect's pages, and sends notifications (also after a crash).
+    At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
+    and the page `report.html`, shows the results on Prefect's pages, and sends notifications
+    (also after a crash).
 
     Parameters
     ----------
@@ -111,6 +119,9 @@ def evaluate(
         Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
+    night : bool, default=False
+        Measure the champion, too, if it is no candidate (it keeps the verdict of its promotion);
+        compare with the nights before, and remember this one.
 
     Returns
     -------
@@ -123,6 +134,7 @@ def evaluate(
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
+        evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:
             check_texts(sources)
@@ -132,8 +144,9 @@ def evaluate(
             check_analyses(evaluation.analyses_of(source.name), source, rows)
         candidates = prepare_candidates(evaluation, workplace)
         rivals = look_up_rivals(evaluation, candidates, workplace)
+        watched = champion_to_watch(rivals, candidates) if night else []
         for source, rows in zip(sources, frozen, strict=True):
-            check_nights(candidates, source, rows, rivals, policy, workplace)
+            check_nights([*candidates, *watched], source, rows, rivals, policy, workplace)
         scores = score_candidates([*candidates, *rivals.values()], frozen, workplace, yes=yes)
         key = f"evaluate-{runtime.flow_run.id}"
         with (
@@ -154,17 +167,31 @@ def evaluate(
                     )
                     for source, rows in zip(sources, frozen, strict=True)
                 ]
-                for candidate in candidates
+                for candidate in (*candidates, *watched)
             ]
-            decided = judge_candidates(measured, evaluation, run, output)
+            decided = judge_candidates(
+                measured[: len(candidates)], measured[len(candidates) :], evaluation, run, output
+            )
             summary = summarise_evaluation(
                 decided,
                 run.run_id,
                 output,
                 evaluation=evaluation.name,
-                outcome_of=evaluation.outcome_of,
+                outcome_of=evaluation.outcome_of or [one.name for one in candidates],
                 report_only=policy.report_only,
+                sets=count_set_uses(decided.verdicts, run),
+                store=store,
             )
+            if night:
+                remember_night(
+                    measured,
+                    decided,
+                    run.run_id,
+                    output,
+                    evaluation=evaluation.name,
+                    settings=evaluation.drift,
+                    workplace=workplace,
+                )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
         show_results(summary, output, run)

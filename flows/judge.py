@@ -6,10 +6,12 @@ from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.gating.deciding import decide_candidate
 from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.promoting.counting import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.promoting.decisions import promote_best
 from biasgate.tasks.promoting.earlier_nights import pool_nights_of
 from biasgate.tasks.promoting.pinned import look_at_ledger
 from biasgate.tasks.promoting.rivals import Rivals, pin_rivals
+from biasgate.tasks.promoting.watched import decision_on_watched
 from biasgate.tasks.records import Context, Decided, LoggedVerdict
 from biasgate.tasks.reporting.model_card import describe_version, write_model_card
 from biasgate.tasks.reporting.page.writing import write_candidate_page
@@ -25,13 +27,21 @@ ATTEMPTS = 5
 
 
 def judge_candidates(
-    measured: list[list[Measured]], evaluation: Evaluation, run: EvaluationRun, output: str
+    measured: list[list[Measured]],
+    watched: list[list[Measured]],
+    evaluation: Evaluation,
+    run: EvaluationRun,
+    output: str,
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
 
+    `watched` is the champion, if it is measured without being a candidate: the policy says how it
+    does now, and nothing is decided about it.
+
     If this evaluation promoted a candidate already (before it was killed), keep that result.
 
-    - look up the ledger's last entry, the current champion and reference
+    - look up the current champion and reference, and score them (kept scores are reused)
+    - have the ledger count the decisions of the year, if the policy says so; look up its last entry
     - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
       publish its results
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
@@ -44,16 +54,29 @@ def judge_candidates(
         if promoted is not None:
             publish_results(measured, output)
             return promoted
-        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
+        against = [score_rivals(rivals, one, run) for one in (*measured, *watched)[0]]
+        shares = {}
+        if policy.spending is not None and model is not None:
+            shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
+        context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         verdicts = [
-            judge_candidate(on_sets, rivals, context, evaluation, run) for on_sets in measured
+            judge_candidate(on_sets, rivals, against, context, shares, evaluation, run)
+            for on_sets in measured
         ]
-        publish_results(measured, output)
+        beside = [
+            [
+                judge_on_set(one, rivals, scores, context, evaluation, run)
+                for one, scores in zip(on_sets, against, strict=True)
+            ]
+            for on_sets in watched
+        ]
+        publish_results([*measured, *watched], output)
         decisions = promote_best(candidates, verdicts, model, policy, run.workplace)
         if not any(one["champion_moved"] for one in decisions):
             break
-    return Decided([one for on_sets in verdicts for one in on_sets], decisions)
+    decisions += [decision_on_watched(one) for one in beside]
+    return Decided([one for on_sets in (*verdicts, *beside) for one in on_sets], decisions)
 
 
 def look_up_rivals(
@@ -70,10 +93,19 @@ def look_up_rivals(
     )
 
 
+def score_rivals(rivals: Rivals, measured: Measured, run: EvaluationRun) -> RivalScores:
+    """Return the kept scores of champion and reference on a set."""
+    return {
+        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
+    }
+
+
 def judge_candidate(
     measured: list[Measured],
     rivals: Rivals,
+    against: list[RivalScores],
     context: Context,
+    shares: Shares,
     evaluation: Evaluation,
     run: EvaluationRun,
 ) -> list[LoggedVerdict]:
@@ -82,7 +114,11 @@ def judge_candidate(
     - on each set: compare, decide, log one MLflow run
     - describe the registered version by its model cards
     """
-    verdicts = [judge_on_set(one, rivals, context, evaluation, run) for one in measured]
+    context = with_share(context, measured[0].candidate.name, shares)
+    verdicts = [
+        judge_on_set(one, rivals, scores, context, evaluation, run)
+        for one, scores in zip(measured, against, strict=True)
+    ]
     model, policy = evaluation.registered_model, evaluation.policy
     describe_version(measured[0].candidate, measured, model, policy, run.workplace)
     return verdicts
@@ -91,22 +127,19 @@ def judge_candidate(
 def judge_on_set(
     measured: Measured,
     rivals: Rivals,
+    scores: RivalScores,
     context: Context,
     evaluation: Evaluation,
     run: EvaluationRun,
 ) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
-    - score champion and reference on the same rows (kept scores are reused)
     - if the set pools nights, add the rows of earlier nights
     - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
       decide, write the model card and the page
     - step 6: log all of it as one MLflow run
     """
-    policy, n_candidates = evaluation.policy, len(evaluation.candidates)
-    scores = {
-        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
-    }
+    policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
     evidence = gather_evidence(measured, scores)
     if measured.source.pool_nights is not None:
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)

@@ -20,11 +20,17 @@ from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
+from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
-from biasgate.tasks.scoring.unversioned import refuse_unversioned
+from biasgate.tasks.scoring.registered_candidates import (
+    RegisteredCandidates,
+    placeholder,
+    refuse_none,
+)
+from biasgate.tasks.scoring.unversioned import refuse_uncounted, refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 
@@ -50,6 +56,8 @@ class EvaluationFile(Settings):
     registered_model : str, optional
         The registered model whose `champion` alias may move; required if a candidate is
         trained.
+    registered_candidates : RegisteredCandidates, optional
+        Versions of `registered_model` that are candidates, too: those with a tag or an alias.
     champion : CandidateSettings, optional
         The model that candidates are compared with. Default: the version under the alias of
         `registered_model`; with a `registered_model`, give here only how to open it.
@@ -58,6 +66,8 @@ class EvaluationFile(Settings):
     outcome_of : list of str, optional
         The candidates whose outcome counts for the evaluation: for the exit code, the flow's
         state, notifications and `junit.xml`. Default: all.
+    drift : DriftSettings, optional
+        With how many earlier nights `biasgate nightly` compares, and how sure an alarm is.
     notifications : list of Notification, optional
         Whom to notify of the outcome.
     model_card : About, optional
@@ -78,14 +88,16 @@ class EvaluationFile(Settings):
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
-    candidates: Annotated[list[Candidate], Field(min_length=1)]
+    candidates: Annotated[list[Candidate], Field(min_length=1)] = []  # noqa: RUF012 - frozen
     analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
     required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     registered_model: Name | None = None
+    registered_candidates: RegisteredCandidates | None = None
     champion: Candidate | None = None
     reference: Candidate | None = None
     outcome_of: tuple[Name, ...] = ()
+    drift: DriftSettings = DriftSettings()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
     mitigation: Mitigation | None = None
@@ -106,6 +118,7 @@ class EvaluationFile(Settings):
                 "keeps its files outside the store"
             )
             raise ValueError(msg)
+        refuse_none(self.candidates, self.registered_candidates, self.registered_model)
         for key in ("evaluation_sets", "candidates"):
             names = [one.name for one in getattr(self, key)]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -253,16 +266,19 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
     for source in (*evaluation.evaluation_sets, *more):
         check_source(source)
-    for candidate in (*evaluation.candidates, *rivals):
+    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
+    for candidate in (*evaluation.candidates, *found, *rivals):
         if (training := candidate.training()) is not None:
             check_source(training)
         candidate.check()
-    for candidate in (*evaluation.candidates, *rivals):
+    for candidate in (*evaluation.candidates, *found, *rivals):
         training = candidate.training()
         for source in (*evaluation.evaluation_sets, *([training] if training else [])):
             candidate.require_text(source)
+    if policy.spending is not None:
+        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
     _refuse_missing_reference(evaluation, policy)
-    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation))
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
     counted = tuple(outcome_of or evaluation.outcome_of)
     # Not validated again: that would replace the made-up versions of candidates.
     return Evaluation.model_construct(
@@ -270,9 +286,11 @@ def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Eval
     )
 
 
-def _with_roles(evaluation: EvaluationFile) -> Iterator[tuple[str, CandidateSettings]]:
+def _with_roles(
+    evaluation: EvaluationFile, found: Sequence[CandidateSettings]
+) -> Iterator[tuple[str, CandidateSettings]]:
     """Yield candidates and rivals, except a registered champion, which is looked up later."""
-    yield from (("candidate", one) for one in evaluation.candidates)
+    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
     if evaluation.champion is not None and evaluation.registered_model is None:
         yield "champion", evaluation.champion
     if evaluation.reference is not None:
@@ -298,10 +316,8 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
         msg = f"configuration {path} must exist; it does not."
         raise InputError(msg)
     evaluation = read_evaluation(file, outcome_of)
-    candidates, sets = (
-        ", ".join(one.name for one in ones)
-        for ones in (evaluation.candidates, evaluation.evaluation_sets)
-    )
+    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
+    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
     policy = evaluation.policy.name
     say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation

@@ -53,11 +53,14 @@ class Chunk:
         Row number, from 0, of the first row.
     table : pyarrow.Table
         The raw columns asked for; from CSV all of type string.
+    rows_before : int
+        Rows of the files before this one, where a set has several.
     """
 
     path: Path
     first_row: int
     table: pa.Table
+    rows_before: int = 0
 
     def where(self, column: str, offset: int, ids: pa.Array | None = None) -> str:
         """Return the place of a value, for messages."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.chunks import Chunk, file_columns, read_chunks, require_columns
 from biasgate.tasks.data.formats import is_parquet
-from biasgate.tasks.data.list_columns import columns_of_lists
+from biasgate.tasks.data.list_columns import hint_for_lists
 from biasgate.tasks.data.plain_columns import is_text, plain_column
 
 __all__ = [
@@ -69,7 +69,8 @@ def to_ids(chunk: Chunk, column: str) -> pa.Array:
         If an id is missing or looks like a comment, or the column holds fractions.
     """
     if column == ROW_NUMBER:
-        numbers = np.arange(chunk.first_row, chunk.first_row + chunk.table.num_rows)
+        first = chunk.rows_before + chunk.first_row
+        numbers = np.arange(first, first + chunk.table.num_rows)
         return pa.array(numbers).cast(pa.string())
     raw = plain_column(chunk, column)
     if pa.types.is_floating(raw.type):
@@ -126,7 +127,7 @@ def to_numbers(chunk: Chunk, column: str, ids: pa.Array | None = None) -> pa.Arr
             rule = f"{rule}, without `%`"
         words = _words(raw)
         hint = " Write 1 and 0 for yes and no." if _YAML_BOOLEANS.intersection(words) else ""
-        hint = hint or columns_of_lists(raw, wrong, column)
+        hint = hint or hint_for_lists(raw, wrong, column)
         refuse_values(chunk, column, wrong, rule, ids, raw if words else None, hint)
         return pa.array(values, pa.float64())
     if not any(one(raw.type) for one in _NUMERIC):
@@ -226,8 +227,17 @@ def _words(raw: pa.Array) -> list[str]:
     return found if few and all(len(one) <= _LONGEST_WORD for one in found) else []
 
 
-def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, float]) -> pa.Array:
+def to_mapped(
+    chunk: Chunk,
+    column: str,
+    ids: pa.Array,
+    values: Mapping[str, float],
+    *,
+    nullable: bool = False,
+) -> pa.Array:
     """Return the fractions that a mapping such as `{"toxic": 1, "nontoxic": 0}` names.
+
+    A missing label is null if `nullable`.
 
     Raises
     ------
@@ -244,11 +254,15 @@ def to_mapped(chunk: Chunk, column: str, ids: pa.Array, values: Mapping[str, flo
         '`label_values: {"yes": 1, "no": 0}`.'
     )
     absent = pc.and_(pc.fill_null(pc.equal(raw, ""), fill_value=True), pc.is_null(position))
-    count = pc.sum(absent).as_py() or 0
-    missing = _remove(column, _how_many(chunk, count, len(raw)))
-    refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
+    wrong = pc.is_null(position)
+    if nullable:
+        wrong = pc.and_not(wrong, absent)
+    else:
+        count = pc.sum(absent).as_py() or 0
+        missing = _remove(column, _how_many(chunk, count, len(raw)))
+        refuse_values(chunk, column, absent, "a label must not be missing", ids, None, missing)
     shown = raw if words else None
-    refuse_values(chunk, column, pc.is_null(position), rule, ids, shown, hint if misread else "")
+    refuse_values(chunk, column, wrong, rule, ids, shown, hint if misread else "")
     return pa.array(list(values.values()), pa.float64()).take(position)
 
 

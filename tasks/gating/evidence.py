@@ -171,6 +171,7 @@ class EvidenceFile:
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
         hierarchy: Hierarchy | None = None,
         rules: Sequence[Rule] = (),
+        share: float = 1.0,
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need.
 
@@ -187,6 +188,9 @@ class EvidenceFile:
         rules : sequence of Rule
             Which decide whether calibration is measured and, given a hierarchy, what is a small
             group.
+        share : float, default=1
+            The share of alpha that the confidences have. Small groups, which block if they are
+            shown to be worse, keep all of it.
 
         Returns
         -------
@@ -205,7 +209,9 @@ class EvidenceFile:
             one = measuring.evidence(level)
             if hierarchy is not None and self.is_sample:
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
-                one = with_categories(measuring, one, level, hierarchy, own)
+                whole = confidence if share == 1 else 1 - (1 - confidence) / share
+                alone = self._level(whole)
+                one = with_categories(measuring, one, level, hierarchy, own, alone)
             found[slice_, confidence] = one
         return found
 

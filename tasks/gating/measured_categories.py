@@ -21,6 +21,7 @@ def with_categories(
     confidence: float,
     hierarchy: Hierarchy,
     rules: Sequence[Rule],
+    confidence_alone: float | None = None,
 ) -> Evidence:
     """Return evidence in which small groups can be judged in categories.
 
@@ -36,6 +37,8 @@ def with_categories(
         The categories.
     rules : sequence of Rule
         The rules that it is for.
+    confidence_alone : float, optional
+        Two-sided, of the bounds of all small groups together. Default: `confidence`.
 
     Returns
     -------
@@ -51,7 +54,8 @@ def with_categories(
     alone, rolled = None, {}
     if small:
         roles = _compared_with(rules, measuring.rivals)
-        level = measuring.joint_level(roles, small, (1 - confidence) / 2)
+        of_alone = confidence if confidence_alone is None else confidence_alone
+        level = measuring.joint_level(roles, small, (1 - of_alone) / 2)
         alone = measuring.only(small).evidence(level)
     over: dict[tuple[str, ...], Evidence] = {}
     for rule in rules:

@@ -25,7 +25,7 @@ from biasgate.tasks.records import JudgedNights, NightRecord, NightsRecord
 
 BOUND = "normal mixture"
 # What must be the same every night; numbers of rows differ.
-_SAME_CHOICES = (
+SAME_CHOICES = (
     "label_threshold",
     "identity_threshold",
     "identity_rows",
@@ -45,7 +45,7 @@ def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
     for role in RIVALS:
         if now["scores"].get(role) != then["scores"].get(role) and not _is_itself(role, tonight):
             return f"the {role} is another one"
-    first, second = ({key: one["choices"].get(key) for key in _SAME_CHOICES} for one in (now, then))
+    first, second = ({key: one["choices"].get(key) for key in SAME_CHOICES} for one in (now, then))
     if first != second or now["power_mean_groups"] != then["power_mean_groups"]:
         return "options of the set are others"
     rivals = [SCORE + role for role in RIVALS if _is_itself(role, tonight)]
@@ -63,7 +63,7 @@ def ids_before(earlier: EvidenceFile) -> pa.Table:
 def other_options(choices: Mapping[str, Any], earlier: EvidenceFile) -> bool:
     """Say whether a set is measured otherwise than on earlier nights."""
     then = earlier.record["choices"]
-    return any(choices.get(key) != then.get(key) for key in _SAME_CHOICES)
+    return any(choices.get(key) != then.get(key) for key in SAME_CHOICES)
 
 
 def _is_itself(role: str, evidence: EvidenceFile) -> bool:

@@ -3,145 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
-from bias_metrics._core.intervals import MIN_CLUSTERS
 from bias_metrics.gate.missing import MissingLimits
 from bias_metrics.gate.objective import Metric
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
-from bias_metrics.gate.rules import (
-    Action,
-    Mode,
-    Rule,
-    Waiver,
-    correct_for_candidates,
-    corrected_confidence,
-)
+from bias_metrics.gate.rules import Rule, correct_for_candidates, corrected_confidence
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.gating.policy_missing import MissingSettings
+from biasgate.tasks.gating.policy_online import OnlineSettings
+from biasgate.tasks.gating.policy_rules import Confidence, RuleSettings, WaiverSettings
 
 SHIPPED = Path(__file__).parent / "policies"
-Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Confidence = Annotated[float, Field(gt=0.5, lt=1)]
-Support = Annotated[int, Field(ge=1)]
-Text = Annotated[str, Field(min_length=1)]
-ThresholdName = Literal["given", "equal_errors"]
 Promote = Literal["newer", "better", "never"]
 # Keys that were added later: at their defaults they do not change the digest.
-_ADDED = {"promote": "newer", "objective": "final_score", "roll_up": None, "max_missing": None}
-
-
-class RuleSettings(Settings):
-    """One rule of a policy: a limit, a margin, or both.
-
-    Attributes
-    ----------
-    metric : str
-        The number to judge.
-    scope : str or list of str
-        `overall`, `each`, `worst`, `aggregate`, or names of subgroups.
-    floor, ceiling : float, optional
-        The limit: a floor for AUCs, a ceiling on the size of AEGs.
-    margin, reference_margin : float, optional
-        By how much the number may be worse than the champion's, or the reference's.
-    threshold : {"given", "equal_errors"}, optional
-        For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted.
-    slice : str, optional
-        A slice of the evaluation set. Default: all rows.
-    mode : {"proven", "estimate"}
-        `proven` compares a confidence bound with the limit, `estimate` the value itself.
-    confidence : float, optional
-        One-sided confidence of the bound. Default: the policy's.
-    min_positives, min_negatives, min_clusters : int
-        Fewest rows of each compared class, and fewest clusters, for a result.
-    action : {"block", "warn"}
-        Whether the rule affects the verdict.
-    id : str, optional
-        Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`.
-    """
-
-    metric: str
-    scope: str | list[str]
-    floor: Limit | None = None
-    ceiling: Limit | None = None
-    margin: Limit | None = None
-    reference_margin: Limit | None = None
-    threshold: ThresholdName | None = None
-    slice: Name | None = None
-    mode: Mode = "proven"
-    confidence: Confidence | None = None
-    min_positives: Support = 2
-    min_negatives: Support = 2
-    min_clusters: Support = MIN_CLUSTERS
-    action: Action = "block"
-    id: Name | None = None
-
-    @field_validator("scope")
-    @classmethod
-    def _names_something(cls, value: str | list[str]) -> str | list[str]:
-        if not value:
-            msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
-            raise ValueError(msg)
-        return value
-
-    @model_serializer(mode="wrap")
-    def _without_threshold(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a threshold that is not set, so that digests of older policies stay the same."""
-        content: dict[str, Any] = serialise(self)
-        if content.get("threshold", "") is None:
-            del content["threshold"]
-        return content
-
-    @model_validator(mode="after")
-    def _is_a_rule(self) -> Self:
-        self.rule(0.95)
-        return self
-
-    def rule(self, confidence: float) -> Rule:
-        """Return the rule in the gate's form; `confidence` is the default."""
-        options = self.model_dump(exclude={"scope", "confidence"})
-        scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
-        return Rule(scope=scope, confidence=self.confidence or confidence, **options)
-
-
-class WaiverSettings(Settings):
-    """A decision that missing evidence does not block, until a date.
-
-    Attributes
-    ----------
-    rule : str
-        The rule's `id`, or `metric/scope`.
-    group : str, optional
-        The subgroup; not given for `overall`, `aggregate` and `worst`.
-    reason, decided_by : str
-        Why, and who decided; both are written into every verdict.
-    expires : date
-        The last day of the waiver, as in 2026-12-31.
-    """
-
-    rule: Text
-    group: Text | None = None
-    reason: Text
-    decided_by: Text
-    expires: date
-
-    def waiver(self) -> Waiver:
-        """Return the waiver in the gate's form."""
-        return Waiver(**self.model_dump())
+_ADDED = {
+    "promote": "newer",
+    "objective": "final_score",
+    "roll_up": None,
+    "max_missing": None,
+    "online": None,
+}
 
 
 class Policy(Settings):
@@ -167,8 +56,11 @@ class Policy(Settings):
         Whether verdicts are written but neither move `champion` nor fail a command.
     confidence : float
         One-sided confidence of rules without their own.
-    correction : {"none", "bonferroni"}
-        Whether several candidates on one set share the rate of false passes.
+    correction : {"none", "bonferroni", "online"}
+        Which decisions share the rate of false passes: none; the candidates of one evaluation;
+        all decisions of a year, which the model's ledger counts.
+    online : OnlineSettings, optional
+        What `correction: online` bounds. Default: the chance that any promotion is wrong.
     roll_up : "civil_comments" or dict of str to list of str, optional
         Categories in which identities are judged that have too few rows for a rule: those of
         Borkan et al. (2019), or your own. Default: such identities are insufficient.
@@ -195,7 +87,8 @@ class Policy(Settings):
     objective: Metric = "final_score"
     report_only: bool = False
     confidence: Confidence = 0.95
-    correction: Literal["none", "bonferroni"] = "none"
+    correction: Literal["none", "bonferroni", "online"] = "none"
+    online: OnlineSettings | None = None
     roll_up: (
         Literal["civil_comments"] | dict[Name, Annotated[list[Name], Field(min_length=1)]] | None
     ) = None
@@ -222,6 +115,16 @@ class Policy(Settings):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _counts_decisions(self) -> Self:
+        if self.online is not None and self.correction != "online":
+            msg = f"`online` needs `correction: online`; got `correction: {self.correction}`"
+            raise ValueError(msg)
+        if self.correction == "online" and self.report_only:
+            msg = "`correction: online` counts decisions, and `report_only: true` decides nothing"
+            raise ValueError(msg)
+        return self
+
     @field_validator("roll_up")
     @classmethod
     def _is_a_hierarchy(cls, value: Any) -> Any:
@@ -243,23 +146,41 @@ class Policy(Settings):
         kept = {key: value for key, value in content.items() if _ADDED.get(key) != value}
         return json_digest(kept)
 
-    def decision_rules(self, n_candidates: int = 1) -> list[Rule]:
-        """Return the rules, corrected for the candidates on one set where the policy says so."""
+    @property
+    def spending(self) -> OnlineSettings | None:
+        """How the decisions of a year share alpha; None without `correction: online`."""
+        return (self.online or OnlineSettings()) if self.correction == "online" else None
+
+    @property
+    def first_share(self) -> float:
+        """The share of alpha of a year's first decision; 1 if decisions share none."""
+        return 1.0 if self.spending is None else self.spending.share([], [])
+
+    def decision_rules(self, n_candidates: int = 1, share: float = 1.0) -> list[Rule]:
+        """Return the rules, corrected where the policy says so.
+
+        `n_candidates` are judged together on the set; `share` of alpha is this decision's.
+        """
         rules = [one.rule(self.confidence) for one in self.rules]
-        return correct_for_candidates(rules, self._share(n_candidates))
+        return correct_for_candidates(rules, self._share(n_candidates), share)
 
-    def objective_confidence(self, n_candidates: int = 1) -> float:
-        """Return the one-sided confidence at which the objective is compared."""
-        return corrected_confidence(self.confidence, self._share(n_candidates))
+    def objective_confidence(self, n_candidates: int = 1, share: float = 1.0) -> float:
+        """Return the one-sided confidence at which the objective is compared.
 
-    def missing_limits(self, n_candidates: int = 1) -> MissingLimits | None:
+        With `promote: newer` a shown loss keeps the champion, so a share of alpha would be lenient.
+        """
+        of_alpha = share if self.promote == "better" else 1.0
+        return corrected_confidence(self.confidence, self._share(n_candidates), of_alpha)
+
+    def missing_limits(self, n_candidates: int = 1, share: float = 1.0) -> MissingLimits | None:
         """Return how many comments may have no score."""
         if self.max_missing is None:
             return None
-        return self.max_missing.limits(self.objective_confidence(n_candidates))
+        n = self._share(n_candidates)
+        return self.max_missing.limits(corrected_confidence(self.confidence, n, share))
 
     def _share(self, n_candidates: int) -> int:
-        return n_candidates if self.correction != "none" else 1
+        return n_candidates if self.correction == "bonferroni" else 1
 
 
 def policy_schema() -> dict[str, Any]:

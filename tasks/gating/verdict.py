@@ -96,16 +96,18 @@ def build_verdict(
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    nights, rules = judged_nights(evidence), policy.decision_rules(n_candidates)
-    if nights is not None:
+    online = None if context is None else context.get("online")
+    share = 1.0 if online is None else online["share"]
+    nights, rules = judged_nights(evidence), policy.decision_rules(n_candidates, share)
+    if nights is not None or online is not None:
         rules = for_every_look(rules)
     try:
         all_rows = (None, rules[0].level)
         thresholds = find_thresholds(rules, evidence, _given(report, rivals))
-        confidence = policy.objective_confidence(n_candidates)
+        confidence = policy.objective_confidence(n_candidates, share)
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
-        measured = evidence.measure(needed, thresholds, policy.hierarchy, rules)
+        measured = evidence.measure(needed, thresholds, policy.hierarchy, rules, share)
         alone = measured[all_rows] if nights is None else evidence.measure_set(rules[0].level)
         _refuse_other_numbers(report, alone.report)
         decision = decide(
@@ -115,7 +117,7 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
-        unscored = _judge_missing(evidence, policy.missing_limits(n_candidates))
+        unscored = _judge_missing(evidence, policy.missing_limits(n_candidates, share))
         objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
@@ -154,6 +156,8 @@ def build_verdict(
     }
     if nights is not None:
         verdict["nights"] = nights
+    if online is not None:
+        verdict["online"] = {**online, "level": share * (1 - policy.confidence)}
     return verdict
 
 

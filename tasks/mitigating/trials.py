@@ -19,8 +19,8 @@ from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.own_folders import own_folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
+from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.data.table import uniform_hash
 from biasgate.tasks.mitigating.measuring import (
     ScoredRows,
     general_numbers,

@@ -147,6 +147,10 @@ class Gateway(LoggedModels):
         """Return the id of the experiment that a run belongs to."""
         return str(self.client.get_run(run_id).info.experiment_id)
 
+    def experiment_tags(self, experiment_id: str) -> dict[str, str]:
+        """Return the tags of an experiment."""
+        return dict(self.client.get_experiment(experiment_id).tags)
+
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags on an experiment."""
         for key, value in tags.items():
@@ -185,6 +189,17 @@ class Gateway(LoggedModels):
             if one.info.run_id != made:
                 self.client.delete_run(one.info.run_id)
         return str(made)
+
+    def run_tags(self, run_id: str) -> dict[str, str] | None:
+        """Return the tags of a run; None if it does not exist."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return dict(self.client.get_run(run_id).data.tags)
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            return None
 
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""

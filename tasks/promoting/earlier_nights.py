@@ -179,7 +179,7 @@ def _other_rules(verdict: Verdict, policy: Policy, n_candidates: int) -> str | N
     """Return why a verdict was made by other rules than tonight's, or None."""
     if verdict["policy"]["digest"] != policy.digest:
         return "the policy is another one"
-    if policy.correction != "none" and verdict["n_candidates"] != n_candidates:
+    if policy.correction == "bonferroni" and verdict["n_candidates"] != n_candidates:
         return "the number of candidates is another one"
     return None
 

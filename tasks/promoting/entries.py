@@ -45,7 +45,7 @@ def _is_time(text: str) -> str:
     return text
 
 
-Action = Literal["promotion", "rollback", "reset", "blocked", "policy"]
+Action = Literal["promotion", "rollback", "reset", "blocked", "policy", "spent"]
 State = Literal["queued", "open", "done", "abandoned"]
 Version = Annotated[str, StringConstraints(pattern="^[0-9]{1,18}$")]
 VersionOrNone = Annotated[str, StringConstraints(pattern="^[0-9]{0,18}$")]
@@ -78,13 +78,32 @@ class Pinned(TypedDict):
     digest: str
 
 
+class Spent(TypedDict):
+    """The share of a year's alpha that one decision spent, on a version and a subject."""
+
+    version: Version
+    subject: str
+    number: int
+    share: float
+
+
+class Spending(TypedDict):
+    """By which policy, and which of its settings, decisions of a year were counted."""
+
+    policy: str
+    bounds: Literal["any_wrong", "share_wrong"]
+    planned: int
+    year: int
+
+
 class Move(TypedDict):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
     Entries of earlier releases have neither. `blocked` has the versions that did not pass,
     `policy` the policy that is required from now on; `accepted` is a digest of all entries before
-    a reset.
+    a reset. `spent` has the decisions that are about to be made, and `spending` how they share a
+    year's alpha.
     """
 
     action: Action
@@ -97,6 +116,8 @@ class Move(TypedDict):
     blocked: NotRequired[list[Version]]
     policy: NotRequired[Pinned]
     accepted: NotRequired[str]
+    spent: NotRequired[list[Spent]]
+    spending: NotRequired[Spending]
 
 
 class Content(Move):
@@ -252,8 +273,12 @@ def _missing(payload: HistoryEntry) -> str | None:
     moves = action in {"promotion", "rollback"} or "passed_over" in payload
     if moves and not payload["version"]:
         return "version"
-    needed = {"blocked": "blocked", "policy": "policy"}.get(action)
-    return needed if needed is not None and needed not in payload else None
+    needed: dict[str, tuple[str, ...]] = {
+        "blocked": ("blocked",),
+        "policy": ("policy",),
+        "spent": ("spent", "spending"),
+    }
+    return next((one for one in needed.get(action, ()) if one not in payload), None)
 
 
 def entry_tags(content: Content, state: State, note: str) -> dict[str, str]:

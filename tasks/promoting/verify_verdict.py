@@ -22,7 +22,14 @@ from biasgate.tasks.promoting.documents import Documents, check_evidence_record
 from biasgate.tasks.promoting.findings import Finding, described
 from biasgate.tasks.promoting.frozen_rows import frozen_rows
 from biasgate.tasks.promoting.verify_files import VersionFiles
-from biasgate.tasks.records import LoggedVerdict, Report, Rival, Verdict
+from biasgate.tasks.records import (
+    Context,
+    LoggedVerdict,
+    Report,
+    Rival,
+    Verdict,
+    champion_of,
+)
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.statement import (
     FILE as ATTESTATION,
@@ -193,6 +200,11 @@ def _decided_again(
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
     yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
+    if documents.policy.spending is not None and "online" not in verdict:
+        champion = champion_of(verdict)
+        text = f"the decision on {name} had a share of the year's alpha, or is about the champion."
+        holds = champion is not None and champion == verdict["candidate"].get("model")
+        yield Finding("ledger", holds=holds, sentence=text)
     now = _decide(documents, evidence, day.isoformat())["outcome"]
     text = f"the verdict on {name} is {now} as of {day.isoformat()}."
     yield Finding("verdict", holds=now == "pass", sentence=text)
@@ -213,12 +225,19 @@ def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
         n_candidates=verdict["n_candidates"],
         today=date.fromisoformat(day),
         required=verdict["evaluation_set"]["required"],
-        context={
-            "required_sets": verdict.get("required_sets", []),
-            "ledger": verdict.get("ledger"),
-            "registered_policy": verdict.get("registered_policy"),
-        },
+        context=_context_of(verdict),
     )
+
+
+def _context_of(verdict: Verdict) -> Context:
+    context: Context = {
+        "required_sets": verdict.get("required_sets", []),
+        "ledger": verdict.get("ledger"),
+        "registered_policy": verdict.get("registered_policy"),
+    }
+    if "online" in verdict:
+        context["online"] = verdict["online"]
+    return context
 
 
 def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:

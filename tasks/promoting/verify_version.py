@@ -11,6 +11,7 @@ from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion_files import champion_files
+from biasgate.tasks.promoting.decided_shares import objection_to_share
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify_files import VersionFiles
@@ -77,9 +78,20 @@ def verify_version(
         findings += found
         if verdict is not None:
             findings += champion_files(verdict, name, chain, gateway)
+            findings += _spent(verdict, name, version, chain)
             verdicts[name] = verdict
             left += [one for one in verdict.get("required_sets", [])[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
+
+
+def _spent(verdict: Verdict, name: str, version: ModelVersion, chain: Chain) -> Iterator[Finding]:
+    """Check that the ledger counted the decision before it was made, at its level."""
+    if "online" not in verdict:
+        return
+    objection = objection_to_share(verdict, version.version, chain)
+    text = f"the ledger counted the decision on {name}, with the share of alpha that it had."
+    text = text if objection is None else f"{text} But {objection}."
+    yield Finding("ledger", holds=objection is None, sentence=text)
 
 
 def _of_one_evaluation(

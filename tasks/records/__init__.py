@@ -53,9 +53,11 @@ from biasgate.tasks.records.summary import (
     Decided,
     Decision,
     NightSummary,
+    SetUse,
     Summary,
 )
 from biasgate.tasks.records.verdict import (
+    AlphaShare,
     Code,
     Compared,
     Context,
@@ -63,6 +65,7 @@ from biasgate.tasks.records.verdict import (
     JudgedSet,
     LoggedVerdict,
     ObjectiveRecord,
+    OnlineRecord,
     PolicyRecord,
     RegisteredPolicy,
     Result,
@@ -74,6 +77,7 @@ from biasgate.tasks.records.verdict import (
 
 __all__ = [
     "RATE_OF_GAP",
+    "AlphaShare",
     "AnalysisRecord",
     "AtThreshold",
     "BesideChance",
@@ -114,6 +118,7 @@ __all__ = [
     "NightsRecord",
     "Numbers",
     "ObjectiveRecord",
+    "OnlineRecord",
     "Overall",
     "PolicyRecord",
     "PowerMean",
@@ -123,6 +128,7 @@ __all__ = [
     "Result",
     "Rival",
     "Scores",
+    "SetUse",
     "Subgroup",
     "Summary",
     "Value",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -31,8 +32,31 @@ class CandidateDecision(Decision):
     candidate: str
 
 
+class SetUse(TypedDict):
+    """How often an evaluation set was used, and how far the best candidate may be flattered by it.
+
+    `flattered_by` is how much better the best of `n_candidates` equal candidates looks on the set
+    than it is, in `objective`; `at_most` the same if the numbers of earlier candidates were used
+    to build later ones. Both are null without a champion to tell the error from. `spent_by` says
+    which of the two reaches the bound of the policy: `adaptive use`, or already `selection`.
+    """
+
+    name: str
+    digest: str
+    n_candidates: int
+    n_tonight: int
+    objective: str
+    flattered_by: float | None
+    at_most: float | None
+    spent_by: Literal["adaptive use", "selection"] | None
+    sentence: str
+
+
 class Summary(TypedDict):
-    """`summary.json`: how an evaluation ended."""
+    """`summary.json`: how an evaluation ended; earlier ones have neither of the last two.
+
+    `store` says how many bytes each part of the store takes, and `total`.
+    """
 
     evaluation: str
     outcome: Outcome
@@ -42,6 +66,8 @@ class Summary(TypedDict):
     verdicts: list[LoggedVerdict]
     decisions: list[CandidateDecision]
     sentences: list[str]
+    sets: NotRequired[list[SetUse]]
+    store: NotRequired[dict[str, int]]
 
 
 class NightSummary(Summary):

@@ -110,6 +110,23 @@ def nights_sentences(verdict: Verdict) -> list[str]:
     return [text if nights["number"] > 1 else f"{text} It is the first: {nights['began']}."]
 
 
+def year_sentences(verdict: Verdict) -> list[str]:
+    """Return which share of a year's alpha decided; nothing if decisions are not counted."""
+    if "online" not in verdict:
+        return []
+    one = verdict["online"]
+    alpha = f"{100 * one['level'] / one['share']:g} %"
+    planned = "" if one["planned"] is None else f" ({one['planned']:,} are planned)"
+    bounds = f"the chance that any promotion of the year is wrong is at most {alpha}"
+    if one["bounds"] == "share_wrong":
+        bounds = f"on average at most {alpha} of the promotions of the year are wrong"
+    text = (
+        f"Decision {one['number']:,} of {one['year']}{planned}: a candidate that is not good "
+        f"enough passes it with a chance of at most {100 * one['level']:.2g} %, so that {bounds}."
+    )
+    return [text]
+
+
 def with_interval(cell: Cell) -> str:
     """Return a number with its interval, if there is one."""
     low, high = cell.get("low"), cell.get("high")

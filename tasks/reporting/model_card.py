@@ -28,7 +28,11 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
-from biasgate.tasks.reporting.headline import analysis_sentences, nights_sentences
+from biasgate.tasks.reporting.headline import (
+    analysis_sentences,
+    nights_sentences,
+    year_sentences,
+)
 from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
@@ -136,6 +140,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
     yield from nights_sentences(verdict)
+    yield from year_sentences(verdict)
     yield ""
     unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
     for one in unmet[:_LINES]:

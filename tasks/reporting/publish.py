@@ -16,11 +16,12 @@ from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records import Decided, LoggedVerdict, Summary
+from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.upkeep.things import sizes_of
 
 RESULTS = "results"
 _SUMMARIES = TypeAdapter(Summary)
@@ -118,6 +119,8 @@ def summarise_evaluation(
     evaluation: str,
     outcome_of: Sequence[str],
     report_only: bool,
+    sets: Sequence[SetUse] = (),
+    store: str | None = None,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -137,7 +140,10 @@ def summarise_evaluation(
         "verdicts": decided.verdicts,
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
+        "sets": list(sets),
     }
+    if store is not None:
+        summary["store"] = sizes_of(Path(store))
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)

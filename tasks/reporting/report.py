@@ -232,7 +232,8 @@ def summary_markdown(summary: Summary) -> str:
         word = WORDS[verdict["outcome"]].text.lower()
         lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
         missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
-    decisions = [f"- {as_text(sentence)}" for sentence in summary["sentences"]]
+    spent = [one["sentence"] for one in summary.get("sets", ()) if one["spent_by"] is not None]
+    decisions = [f"- {as_text(sentence)}" for sentence in (*summary["sentences"], *spent)]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 
 

@@ -1,9 +1,10 @@
-"""Refuse to pool the nights of what need not be the same model every night."""
+"""Refuse what is no version of the registered model where versions are counted or pooled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -30,9 +31,8 @@ def refuse_unversioned(
             "nights are found by the version that they judged"
         )
         raise ValueError(msg)
-    versions = f"models:/{registered_model}/", f"models:/{registered_model}@"
     for one in candidates:
-        if one.training() is None and not (one.uri or "").startswith(versions):
+        if one.training() is None and not _is_version(one, registered_model):
             msg = (
                 f"set {pooled} has `pool_nights`, so candidates must be versions of "
                 f"{registered_model}; candidate {one.name} is none"
@@ -44,3 +44,35 @@ def refuse_unversioned(
             f"{reference.name} is none"
         )
         raise ValueError(msg)
+
+
+def refuse_uncounted(
+    candidates: Sequence[CandidateSettings], registered_model: str | None, policy: str
+) -> None:
+    """Refuse candidates that are no versions, where the ledger counts the decisions of a year.
+
+    Raises
+    ------
+    InputError
+        With what is no version.
+    """
+    if registered_model is None:
+        msg = (
+            f"policy {policy!r} has `correction: online`, which needs `registered_model` in the "
+            "evaluation file: the model's ledger counts the decisions of a year."
+        )
+        raise InputError(msg)
+    for one in candidates:
+        becomes_version = one.training() is not None or one.registered_model is not None
+        if not becomes_version and not _is_version(one, registered_model):
+            msg = (
+                f"policy {policy!r} has `correction: online`, so candidates must be versions of "
+                f"{registered_model}; candidate {one.name} is none. Register it (`register: "
+                f"{registered_model}` for scores), or use another policy."
+            )
+            raise InputError(msg)
+
+
+def _is_version(candidate: CandidateSettings, registered_model: str) -> bool:
+    uri = candidate.uri or ""
+    return uri.startswith((f"models:/{registered_model}/", f"models:/{registered_model}@"))

@@ -20,13 +20,13 @@ from biasgate.tasks.scoring.kinds.catalogue import Candidate
 class Comments(TableSource):
     """Comments without labels, from a table; options as for `source: table`."""
 
-    def _columns(self) -> list[str]:
-        return [name for name in super()._columns() if name != self.label]
+    def _label_columns(self) -> list[str]:
+        return []
 
-    def _labels(self, chunk: reading.Chunk, ids: pa.Array, raters: pa.Array | None) -> pa.Array:
+    def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> dict[str, pa.Array]:
         """Return 0 for every row: nothing reads it."""
-        del chunk, raters
-        return pa.array(np.zeros(len(ids)))
+        del chunk
+        return {"label": pa.array(np.zeros(len(ids)))}
 
 
 class ShadowFile(Settings):

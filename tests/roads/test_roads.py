@@ -1,7 +1,8 @@
 """Every source with every kind of candidate, and options in pairs, up to verified verdicts.
 
 Each road is `biasgate evaluate` on files that a user could have, and `biasgate verify` of every
-version that it judged. `support/options.py` says what meets; the fast roads see every option.
+version that it judged. `support/options.py` says what meets: the first roads see every option.
+One road for each family of sources is fast.
 """
 
 import json
@@ -12,7 +13,15 @@ import pandas as pd
 import pytest
 import yaml
 from support.covering import all_levels, all_pairs, levels_of, pairs_of
-from support.options import ALL, FAMILIES, FAST, FAST_FAMILIES, SOURCES, named
+from support.options import (
+    ALL,
+    EVERY_OPTION,
+    EVERY_OPTION_FAMILIES,
+    FAMILIES,
+    FAST,
+    SOURCES,
+    named,
+)
 from support.records import KINDS as RECORDS
 from support.records import check_records
 from support.road_rows import expected_report, expected_rows
@@ -29,8 +38,8 @@ def read(path):
     return json.loads(path.read_text("utf-8"))
 
 
-def test_the_fast_roads_see_every_option():
-    assert all_levels(FAST_FAMILIES) == set().union(*map(levels_of, FAST))
+def test_the_first_roads_see_every_option():
+    assert all_levels(EVERY_OPTION_FAMILIES) == set().union(*map(levels_of, EVERY_OPTION))
 
 
 def test_on_all_roads_every_two_options_meet():
@@ -45,8 +54,12 @@ def test_every_source_meets_every_kind_of_candidate():
 
 
 def roads():
-    slow = [pytest.param(one, marks=pytest.mark.slow, id=named(one)) for one in ALL[len(FAST) :]]
-    return [pytest.param(one, id=named(one)) for one in FAST] + slow
+    return [pytest.param(one, id=named(one), marks=marks(one)) for one in ALL]
+
+
+def marks(road):
+    first = [pytest.mark.every_option] if road in EVERY_OPTION else []
+    return first if road in FAST else [*first, pytest.mark.slow]
 
 
 @pytest.mark.usefixtures("shared_model")

@@ -14,7 +14,7 @@ from support.scorers import HOSTILE
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data.civil_comments_release import IDENTITIES, JIGSAW_NINE
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.data.table import uniform_hash
+from biasgate.tasks.data.hashed_parts import uniform_hash
 
 FRIENDLY = ("kind", "decent", "lovely", "honest", "gentle", "warm")
 PLAIN = ("neighbour", "talk", "street", "morning", "letter", "people", "again", "house", "story")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from biasgate.tasks.common.outcomes import word_of
-from biasgate.tasks.records import Details, Report, Summary, Verdict
+from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
@@ -90,7 +90,7 @@ def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     name = report["candidate"]["name"]
     judged = part.judged
     line = Line(name, judged.status, judged.word, judged.counted, (part,))
-    return _page(name, [line], [(report, verdict, details)], of_evaluation=False)
+    return _page(name, [line], [(report, verdict, details)], {}, of_evaluation=False)
 
 
 def evaluation_page(
@@ -123,11 +123,17 @@ def evaluation_page(
         )
         for decision in summary["decisions"]
     ]
-    return _page(summary["evaluation"], lines, list(judged.values()), of_evaluation=True)
+    uses = {one["name"]: one for one in summary.get("sets", ())}
+    return _page(summary["evaluation"], lines, list(judged.values()), uses, of_evaluation=True)
 
 
 def _page(
-    title: str, lines: Sequence[Line], judged: Sequence[Judged], *, of_evaluation: bool
+    title: str,
+    lines: Sequence[Line],
+    judged: Sequence[Judged],
+    uses: Mapping[str, SetUse],
+    *,
+    of_evaluation: bool,
 ) -> Page:
     by_set: dict[str, list[Judged]] = {}
     for one in judged:
@@ -146,7 +152,9 @@ def _page(
         status=worst,
         word=next(one.word for one in lines if one.status == worst),
         lines=tuple(lines),
-        sets=tuple(describe_set([one[:2] for one in ones]) for ones in by_set.values()),
+        sets=tuple(
+            describe_set([one[:2] for one in ones], uses.get(name)) for name, ones in by_set.items()
+        ),
         parts=tuple(part for line in lines for part in line.parts),
         models=tuple(sorted(models)),
         versions=(

@@ -9,7 +9,7 @@ from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, Report, Verdict, metric_cells
-from biasgate.tasks.reporting.headline import headline
+from biasgate.tasks.reporting.headline import headline, year_sentences
 from biasgate.tasks.reporting.page.checks import Judged, judge
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
 from biasgate.tasks.reporting.page.focus import Focus, focus_of
@@ -124,7 +124,7 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
             (kind.replace("_", " "), tuple(one["sentences"])) for kind, one in analyses.items()
         ),
         remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
-        pooled=_pooled(verdict),
+        pooled=" ".join([*_pooled(verdict), *year_sentences(verdict)]),
         digests=tuple(_digests(report, verdict)),
         gains=gains_of(report),
     )
@@ -178,15 +178,16 @@ def _diagnosed(report: Report, name: str) -> Diagnosed:
     return Diagnosed(name, one["name"], one["sentence"], one["pattern"] not in NO_PATTERN)
 
 
-def _pooled(verdict: Verdict) -> str:
+def _pooled(verdict: Verdict) -> list[str]:
     """Return which comments the verdict is about, if they are more than those of the set."""
     nights = verdict.get("nights")
     if nights is None or nights["number"] == 1:
-        return ""
-    return (
+        return []
+    text = (
         f"The verdict is about all {nights['n_rows']:,} comments of {nights['number']} nights. "
         "Numbers and drawings of this page are about those of the last night alone."
     )
+    return [text]
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:

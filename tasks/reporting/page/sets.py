@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.records import Choices, Report, Verdict
+from biasgate.tasks.records import Choices, Report, SetUse, Verdict
 from biasgate.tasks.reporting.page.grids import Grid, shown_rows, side_by_side
 from biasgate.tasks.reporting.page.numbers import count
 
@@ -71,6 +71,10 @@ class SetView:
         A note if some identities are not listed.
     grids : tuple of Grid
         The candidates side by side, for each metric; empty for a single candidate.
+    use : str
+        How many candidates it has judged; empty if it is unknown.
+    is_spent : bool
+        Whether that is too many.
     """
 
     name: str
@@ -82,10 +86,12 @@ class SetView:
     counts: tuple[Counts, ...]
     left_out: str
     grids: tuple[Grid, ...]
+    use: str
+    is_spent: bool
 
 
-def describe_set(judged: Sequence[tuple[Report, Verdict]]) -> SetView:
-    """Return an evaluation set, with its candidates side by side."""
+def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = None) -> SetView:
+    """Return an evaluation set, with its candidates side by side, and how often it was used."""
     report = judged[0][0]
     evaluation_set, bias = report["evaluation_set"], report["bias"]
     choices, subgroups = evaluation_set["choices"], bias["subgroups"]
@@ -108,6 +114,8 @@ def describe_set(judged: Sequence[tuple[Report, Verdict]]) -> SetView:
         grids=tuple(side_by_side(judged, one) for one in SUBGROUP_METRICS)
         if len(judged) > 1
         else (),
+        use="" if use is None else use["sentence"],
+        is_spent=use is not None and use["spent_by"] is not None,
     )
 
 

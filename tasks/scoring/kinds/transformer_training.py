@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from bias_metrics import roc_auc
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import Advance, progress
-from biasgate.tasks.data.table import uniform_hash
+from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning

@@ -1,0 +1,84 @@
+"""The label of a row, from one column or from several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from biasgate.tasks.data import reading
+
+LabelRule = Literal["highest", "raters"]
+LabelValues = dict[str, Annotated[float, Field(ge=0, le=1)]]
+_HINT = (
+    " Divide percentages by 100. If the numbers are codes, say what each means, as in "
+    '`label_values: {"-1": 0, "1": 1}`.'
+)
+
+
+def to_labels(
+    chunk: reading.Chunk,
+    columns: Sequence[str],
+    ids: pa.Array,
+    values: Mapping[str, float] | None,
+    rule: LabelRule | None,
+) -> tuple[pa.Array, pa.Array | None]:
+    """Return one label for each row and, if the columns are raters, how many answered.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The raw columns.
+    columns : sequence of str
+        One column, or several with a `rule`.
+    ids : pyarrow.Array
+        Ids of the rows, for errors.
+    values : mapping of str to float, optional
+        What the values of the columns mean.
+    rule : {"highest", "raters"}, optional
+        `highest`: the columns are kinds of toxicity, and a row is as toxic as the highest.
+        `raters`: each column has the answers of one rater, 0 or 1, empty where there is none; the
+        label is the fraction that said 1.
+
+    Raises
+    ------
+    InputError
+        At the first label that is missing, is no fraction, or has no rater at all.
+    """
+    nullable = rule == "raters"
+    found = [_one(chunk, column, ids, values, nullable=nullable) for column in columns]
+    if rule is None:
+        return found[0], None
+    if rule == "highest":
+        return pc.max_element_wise(*found), None
+    for column, answers in zip(columns, found, strict=True):
+        whole = pc.or_(pc.equal(answers, 0.0), pc.equal(answers, 1.0))
+        wrong = pc.invert(pc.fill_null(whole, fill_value=True))
+        reading.refuse_values(
+            chunk, column, wrong, "the answer of one rater must be 0 or 1", ids, answers
+        )
+    counted = [pc.is_valid(answers).cast(pa.float64()) for answers in found]
+    raters, toxic = counted[0], pc.fill_null(found[0], 0.0)
+    for one, answers in zip(counted[1:], found[1:], strict=True):
+        raters, toxic = pc.add(raters, one), pc.add(toxic, pc.fill_null(answers, 0.0))
+    shown = f"{columns[0]} to {columns[-1]}"
+    unrated = "at least one rater must have answered"
+    reading.refuse_values(chunk, shown, pc.equal(raters, 0.0), unrated, ids)
+    return pc.divide(toxic, raters), raters
+
+
+def _one(
+    chunk: reading.Chunk,
+    column: str,
+    ids: pa.Array,
+    values: Mapping[str, float] | None,
+    *,
+    nullable: bool,
+) -> pa.Array:
+    if values is not None:
+        return reading.to_mapped(chunk, column, ids, values, nullable=nullable)
+    reading.refuse_words(chunk, column)
+    return reading.to_fractions(chunk, column, ids, nullable=nullable, hint=_HINT)

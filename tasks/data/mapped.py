@@ -1,0 +1,290 @@
+"""Sources of labelled comments in a table: which column means what, and how it is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, PrivateAttr, StringConstraints, field_validator, model_validator
+
+from biasgate.tasks.common.errors import InputError, place
+from biasgate.tasks.data import reading
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE
+from biasgate.tasks.data.identity_names import check_identity_names, named_by_themselves
+from biasgate.tasks.data.label_columns import LabelRule, LabelValues, to_labels
+from biasgate.tasks.data.list_columns import refuse_lists
+from biasgate.tasks.data.named_identities import NameMatcher
+from biasgate.tasks.data.rater_columns import to_label_of_votes, to_raters
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.data.terms import Matching, TermMatcher
+from biasgate.tasks.data.weight_column import to_weights
+
+Term = Annotated[str, StringConstraints(pattern=r"\S")]
+Terms = dict[str, Annotated[list[Term], Field(min_length=1)]]
+Columns = Annotated[tuple[str, ...], Field(min_length=2)]
+_UNSET = ("weight", "raters", "votes", "label_rule", "names_in", "names_separator")
+
+
+class MappedSource(SourceSettings):
+    """Labelled comments in the columns of a table.
+
+    Attributes
+    ----------
+    id : str
+        Column of the ids, or `row_number` to number the rows from 0.
+    label : str or list of str
+        Column of the label: a fraction of raters, 0 or 1, or true or false. Of several columns,
+        `label_rule` makes one label.
+    label_rule : {"highest", "raters"}, optional
+        What several label columns are: kinds of toxicity, of which the highest counts, or the
+        answers of one rater each, empty where they did not answer.
+    label_values : dict of str to float, optional
+        What the values of a label column mean, as in `{toxic: 1, nontoxic: 0}`.
+    text, cluster : str, optional
+        Columns of the comment and of the cluster (article, thread, template).
+    weight : str, optional
+        Column of the weight of each row; `weight_kind` says what it means.
+    raters : str, optional
+        Column of how many raters each label rests on.
+    votes : str, optional
+        Column of how many of them said toxic; then there is no `label`.
+    identities : list or dict, optional
+        Columns of identity fractions; a dict names them, as in `{muslim: target_muslim}`.
+    names_in : str, optional
+        Column of the names of the identities that a comment mentions: one, or a list.
+    names : list or dict, optional
+        Identities found in `names_in`, as in `{muslim: [Muslim, Muslims]}`.
+    names_separator : str, optional
+        What separates several names in a text.
+    terms : list or dict, optional
+        Identities found in the text, as in `{muslim: [muslim, muslims]}`; with
+        `prediction_powered` beside human labels of the same identities.
+    matching : {"longest", "overlap"}
+        See `TermMatcher`.
+    slices : list or dict, optional
+        Boolean columns that mark slices of the set.
+    """
+
+    id: str = "id"
+    label: str | Columns = "label"
+    label_rule: LabelRule | None = None
+    label_values: LabelValues | None = None
+    text: str | None = None
+    cluster: str | None = None
+    weight: str | None = None
+    raters: str | None = None
+    votes: str | None = None
+    identities: dict[str, str] = Field(default_factory=dict)
+    names_in: str | None = None
+    names: Terms = Field(default_factory=dict)
+    names_separator: Annotated[str, StringConstraints(min_length=1)] | None = None
+    terms: Terms = Field(default_factory=dict)
+    matching: Matching = "longest"
+    slices: dict[str, str] = Field(default_factory=dict)
+    _matcher: TermMatcher | None = PrivateAttr(default=None)
+    _named: NameMatcher | None = PrivateAttr(default=None)
+
+    @field_validator("identities", "slices", mode="before")
+    @classmethod
+    def _name_columns(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            msg = f"must be a list of columns, as in [{value}]"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports these
+        if not isinstance(value, list):
+            return value
+        if not all(isinstance(name, str) for name in value):
+            msg = "must be a list of names of columns; put quotes around numbers and other values"
+            raise ValueError(msg)
+        return {name: name for name in value}
+
+    @field_validator("terms", "names", mode="before")
+    @classmethod
+    def _name_terms(cls, value: Any) -> Any:
+        return named_by_themselves(value)
+
+    @field_validator("label_values", mode="before")
+    @classmethod
+    def _yaml_keys_as_written(cls, value: Any) -> Any:
+        return {str(k): v for k, v in value.items()} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        if not self.identities and not self.terms and not self.names:
+            msg = (
+                "name the identities: `identities` (columns), `names` (found in the column "
+                "`names_in`) or `terms` (found in `text`)"
+            )
+            raise ValueError(msg)
+        if bool(self.names) != (self.names_in is not None):
+            msg = "give `names_in` (a column) and `names` (the identities found there) together"
+            raise ValueError(msg)
+        if self.names_separator is not None and not self.names:
+            msg = "`names_separator` separates names in the column `names_in`: name that column"
+            raise ValueError(msg)
+        if self.text is not None and self.text == self.id:
+            msg = f"`id` and `text` must be different columns; both are {self.id!r}"
+            raise ValueError(msg)
+        if self.terms and self.text is None:
+            msg = "`terms` are found in the text: name its column with `text`"
+            raise ValueError(msg)
+        if self.prediction_powered:
+            self._refuse_unpowered()
+        else:
+            self._refuse_repeated()
+        check_identity_names(dict.fromkeys([*self.identities, *self.names, *self.terms]))
+        return self
+
+    @model_validator(mode="after")
+    def _coherent_labels(self) -> Self:
+        if self.votes is not None and self.raters is None:
+            msg = "`votes` are counted out of all raters: name the column of these with `raters`"
+            raise ValueError(msg)
+        if self.votes is not None and {"label", "label_values"} & self.model_fields_set:
+            msg = "give `label`, or `votes` with `raters`, not both"
+            raise ValueError(msg)
+        several = not isinstance(self.label, str)
+        if several != (self.label_rule is not None):
+            msg = (
+                "several columns in `label` need a `label_rule`, and only they have one: "
+                "`highest` for kinds of toxicity, `raters` for one rater each"
+            )
+            raise ValueError(msg)
+        if several and len(set(self.label)) < len(self.label):
+            msg = f"`label` must name each column once; got {', '.join(self.label)}"
+            raise ValueError(msg)
+        if self.label_rule == "raters" and self.raters is not None:
+            msg = "`label_rule: raters` counts the raters itself: remove `raters`"
+            raise ValueError(msg)
+        return self
+
+    def _refuse_repeated(self) -> None:
+        every = [*self.identities, *self.names, *self.terms]
+        if both := sorted(name for name in set(every) if every.count(name) > 1):
+            msg = (
+                f"{', '.join(both)} must be in one of `identities`, `names` and `terms`, not in "
+                "both, unless `prediction_powered: true` uses terms beside human labels"
+            )
+            raise ValueError(msg)
+
+    def _refuse_unpowered(self) -> None:
+        alone = sorted({*self.identities, *self.names} ^ set(self.terms))
+        if alone:
+            msg = (
+                "`prediction_powered` needs human labels in `identities` or `names`, and words in "
+                f"`terms`, for every identity; {alone[0]} has only one of the two"
+            )
+            raise ValueError(msg)
+        if both := sorted(set(self.identities) & set(self.names)):
+            msg = f"{both[0]} must be in `identities` or in `names`, not in both"
+            raise ValueError(msg)
+        if self.weight is not None:
+            msg = (
+                "`prediction_powered` and `weight` must not be set together: labelled rows must be "
+                "a plain random sample of all rows. Remove one of them"
+            )
+            raise ValueError(msg)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the rows have text."""
+        return self.text is not None
+
+    def provenance(self) -> dict[str, Any]:
+        """Return what the frozen rows depend on; some options only if they are set."""
+        unset = {name for name in _UNSET if getattr(self, name) is None}
+        unset |= set() if self.names else {"names"}
+        return {key: value for key, value in super().provenance().items() if key not in unset}
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the checked rows."""
+        matcher = self._matcher = self.matcher()
+        named = self._named = self._name_matcher()
+        counted, where = self.weight is None, ""
+        for chunk in self._raw_chunks():
+            part = self._part(self._converted(chunk, matcher, named))
+            counted = counted or bool(pc.any(pc.greater(part["weight"], 0.0)).as_py())
+            where = place(file=chunk.path, column=self.weight)
+            yield part
+        if not counted:
+            msg = f"at least one weight must be above 0; all are 0 {where}."
+            raise InputError(msg)
+        if named is not None:
+            named.refuse_if_none_was_found()
+
+    def matcher(self) -> TermMatcher | None:
+        """Return the matcher of `terms`."""
+        return TermMatcher(self.terms, self.matching) if self.terms else None
+
+    def notes(self) -> dict[str, Any]:
+        """Return the terms that no text matches, and the names that no row has."""
+        matchers = [one for one in (self._matcher, self._named) if one is not None]
+        unmatched = {name: words for one in matchers for name, words in one.unmatched().items()}
+        return {"unmatched_terms": unmatched} if matchers else {}
+
+    def _raw_chunks(self) -> Iterator[reading.Chunk]:
+        """Yield the columns of `_columns` as they are in the files."""
+        raise NotImplementedError
+
+    def _part(self, table: pa.Table) -> pa.Table:
+        """Return the rows of a chunk that belong to the set."""
+        raise NotImplementedError
+
+    def _name_matcher(self) -> NameMatcher | None:
+        if self.names_in is None:
+            return None
+        return NameMatcher(self.names_in, self.names, self.names_separator)
+
+    def _label_columns(self) -> list[str]:
+        """Return the columns that the label is made of."""
+        if self.votes is not None:
+            return [self.votes]
+        return [self.label] if isinstance(self.label, str) else list(self.label)
+
+    def _columns(self) -> list[str]:
+        wanted = [self.id, *self._label_columns(), self.text, self.cluster, self.weight]
+        wanted += [self.raters, self.names_in, *self.identities.values(), *self.slices.values()]
+        return [name for name in wanted if name is not None and name != reading.ROW_NUMBER]
+
+    def _converted(
+        self, chunk: reading.Chunk, matcher: TermMatcher | None, named: NameMatcher | None
+    ) -> pa.Table:
+        ids = reading.to_ids(chunk, self.id)
+        columns = {"id": ids}
+        if self.text is not None:
+            columns["text"] = reading.to_text(chunk, self.text, ids)
+        columns |= self._labels(chunk, ids)
+        if self.cluster is not None:
+            columns["cluster"] = reading.to_strings(chunk, self.cluster, ids)
+        if self.weight is not None:
+            whole = self.weight_kind == "frequency"
+            columns["weight"] = to_weights(chunk, self.weight, ids, whole=whole)
+        columns |= {RATERS: columns.pop(RATERS)} if RATERS in columns else {}
+        for name, column in self.identities.items():
+            refuse_lists(chunk, column)
+            columns[IDENTITY + name] = reading.to_fractions(chunk, column, ids, nullable=True)
+        if named is not None:
+            columns |= {IDENTITY + name: one for name, one in named.mentions(chunk, ids).items()}
+        if matcher is not None:
+            found = matcher.mentions(columns["text"].to_pylist())
+            kind, dtype = (MATCHED, np.bool_) if self.prediction_powered else (IDENTITY, np.float64)
+            for position, name in enumerate(matcher.identities):
+                columns[kind + name] = pa.array(found[:, position].astype(dtype))
+        for name, column in self.slices.items():
+            fractions = reading.to_fractions(chunk, column, ids, nullable=False)
+            columns[SLICE + name] = pc.greater_equal(fractions, 0.5)
+        return pa.table(columns)
+
+    def _labels(self, chunk: reading.Chunk, ids: pa.Array) -> dict[str, pa.Array]:
+        """Return the column `label` and, if it is known, `raters`."""
+        raters = None if self.raters is None else to_raters(chunk, self.raters, ids)
+        if self.votes is not None and self.raters is not None:
+            label = to_label_of_votes(chunk, self.votes, raters, self.raters, ids)
+        else:
+            label, counted = to_labels(
+                chunk, self._label_columns(), ids, self.label_values, self.label_rule
+            )
+            raters = raters if counted is None else counted
+        return {"label": label} | ({} if raters is None else {RATERS: raters})

@@ -1,0 +1,123 @@
+"""The rules and waivers of policy files."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics.gate.rules import Action, Mode, Rule, Waiver
+from biasgate.tasks.common.settings import Name, Settings
+
+Limit = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Confidence = Annotated[float, Field(gt=0.5, lt=1)]
+Support = Annotated[int, Field(ge=1)]
+Text = Annotated[str, Field(min_length=1)]
+ThresholdName = Literal["given", "equal_errors"]
+
+
+class RuleSettings(Settings):
+    """One rule of a policy: a limit, a margin, or both.
+
+    Attributes
+    ----------
+    metric : str
+        The number to judge.
+    scope : str or list of str
+        `overall`, `each`, `worst`, `aggregate`, or names of subgroups.
+    floor, ceiling : float, optional
+        The limit: a floor for AUCs, a ceiling on the size of AEGs.
+    margin, reference_margin : float, optional
+        By how much the number may be worse than the champion's, or the reference's.
+    threshold : {"given", "equal_errors"}, optional
+        For `fpr_gap` and `fnr_gap`: the threshold, each model's own, at which errors are counted.
+    slice : str, optional
+        A slice of the evaluation set. Default: all rows.
+    mode : {"proven", "estimate"}
+        `proven` compares a confidence bound with the limit, `estimate` the value itself.
+    confidence : float, optional
+        One-sided confidence of the bound. Default: the policy's.
+    min_positives, min_negatives, min_clusters : int
+        Fewest rows of each compared class, and fewest clusters, for a result.
+    action : {"block", "warn"}
+        Whether the rule affects the verdict.
+    id : str, optional
+        Name in verdicts and waivers. Default: `metric/scope`, with `/threshold` and `/slice`.
+    """
+
+    metric: str
+    scope: str | list[str]
+    floor: Limit | None = None
+    ceiling: Limit | None = None
+    margin: Limit | None = None
+    reference_margin: Limit | None = None
+    threshold: ThresholdName | None = None
+    slice: Name | None = None
+    mode: Mode = "proven"
+    confidence: Confidence | None = None
+    min_positives: Support = 2
+    min_negatives: Support = 2
+    min_clusters: Support = MIN_CLUSTERS
+    action: Action = "block"
+    id: Name | None = None
+
+    @field_validator("scope")
+    @classmethod
+    def _names_something(cls, value: str | list[str]) -> str | list[str]:
+        if not value:
+            msg = "must name `overall`, `each`, `worst`, `aggregate` or subgroups"
+            raise ValueError(msg)
+        return value
+
+    @model_serializer(mode="wrap")
+    def _without_threshold(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit a threshold that is not set, so that digests of older policies stay the same."""
+        content: dict[str, Any] = serialise(self)
+        if content.get("threshold", "") is None:
+            del content["threshold"]
+        return content
+
+    @model_validator(mode="after")
+    def _is_a_rule(self) -> Self:
+        self.rule(0.95)
+        return self
+
+    def rule(self, confidence: float) -> Rule:
+        """Return the rule in the gate's form; `confidence` is the default."""
+        options = self.model_dump(exclude={"scope", "confidence"})
+        scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
+        return Rule(scope=scope, confidence=self.confidence or confidence, **options)
+
+
+class WaiverSettings(Settings):
+    """A decision that missing evidence does not block, until a date.
+
+    Attributes
+    ----------
+    rule : str
+        The rule's `id`, or `metric/scope`.
+    group : str, optional
+        The subgroup; not given for `overall`, `aggregate` and `worst`.
+    reason, decided_by : str
+        Why, and who decided; both are written into every verdict.
+    expires : date
+        The last day of the waiver, as in 2026-12-31.
+    """
+
+    rule: Text
+    group: Text | None = None
+    reason: Text
+    decided_by: Text
+    expires: date
+
+    def waiver(self) -> Waiver:
+        """Return the waiver in the gate's form."""
+        return Waiver(**self.model_dump())

@@ -1,0 +1,161 @@
+"""Decisions of a year, counted by the ledger: each spends its share of alpha before it is made.
+
+A decision tests one version: by one policy, on the frozen rows of the required sets, against one
+champion and reference, all with their scores. The same decision made again has the same answer, so
+it has the share that it spent. Anything else is another decision, and spends a share of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_online import LEAST_LEVEL, OnlineSettings
+from biasgate.tasks.promoting.chain import Chain
+from biasgate.tasks.promoting.champion import entered, take_turn
+from biasgate.tasks.promoting.decided_shares import Asked, Year, find_decision, share_of
+from biasgate.tasks.promoting.entries import Content, Move, Spent
+from biasgate.tasks.promoting.ledger import Ledger
+from biasgate.tasks.promoting.seen import remember
+from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.records import AlphaShare
+
+# An entry is a tag, whose length servers limit.
+_MOST = 20
+
+
+def spend(asked: Sequence[Asked], policy: Policy, ledger: Ledger) -> dict[str, AlphaShare]:
+    """Spend a share of the year's alpha on each decision that the ledger does not know yet.
+
+    The entry is written before anything is decided: a process that dies afterwards has spent it,
+    and finds it again.
+
+    Parameters
+    ----------
+    asked : sequence of Asked
+        The decisions.
+    policy : Policy
+        With `correction: online`.
+    ledger : Ledger
+        That of the registered model.
+
+    Returns
+    -------
+    dict
+        By the version's number, what its verdict says of the share.
+
+    Raises
+    ------
+    InputError
+        If the ledger cannot be read as a whole, was changed, or the year's alpha is spent.
+    """
+    settings = policy.spending
+    assert settings is not None  # noqa: S101 - the caller asks only then
+    _require_readable(ledger)
+    chain = ledger.chain
+    require_sound(ledger, chain)
+    new = [one for one in asked if find_decision(chain, one.subject) is None]
+    for start in range(0, len(new), _MOST):
+        chain = _record(new[start : start + _MOST], policy, settings, ledger)
+    return {one.version: share_of(one, chain) for one in asked}
+
+
+def _record(
+    asked: Sequence[Asked], policy: Policy, settings: OnlineSettings, ledger: Ledger
+) -> Chain:
+    """Write an entry for decisions; return the chain with it."""
+    move = _move([], policy, settings, datetime.now(UTC).year)
+    with entered(ledger, move) as entry:
+        take_turn(ledger, entry)
+        entries = ledger.entries()
+        _require_readable(ledger)
+        require_sound(ledger, chain := Chain.of(entries))
+        ledger.refuse_closed(entry, entries)
+        new = [one for one in asked if find_decision(chain, one.subject) is None]
+        if not new:  # another process was faster
+            ledger.close(entry, "abandoned", "another entry spent the same")
+            return chain
+        # Whoever sets the clock back stays in the latest year.
+        year = max([datetime.now(UTC).year, *_years(chain)])
+        found = _move(_shares(new, policy, settings, Year.of(chain, year)), policy, settings, year)
+        content: Content = {**entry.content, **found}
+        claimed = ledger.claim(replace(entry, content=content), chain)
+        done = ledger.close(claimed, "done", _note(found))
+        whole = Chain([*chain.links, done])
+        remember(ledger, whole)
+    return whole
+
+
+def _shares(
+    asked: Sequence[Asked], policy: Policy, settings: OnlineSettings, year: Year
+) -> list[Spent]:
+    found: list[Spent] = []
+    for one in asked:
+        share = year.next(settings)
+        if share * (1 - policy.confidence) < LEAST_LEVEL:
+            msg = (
+                f"`correction: online` must have some of the year's alpha left for decision "
+                f"{len(year.shares) + 1} of {year.year}; nothing is left, since decisions were "
+                "counted by other settings before. Nothing can pass before the next year begins."
+            )
+            raise InputError(msg)
+        year = year.with_decision(share)
+        found.append(
+            {
+                "version": one.version,
+                "subject": one.subject,
+                "number": len(year.shares),
+                "share": share,
+            }
+        )
+    return found
+
+
+def _move(spent: list[Spent], policy: Policy, settings: OnlineSettings, year: int) -> Move:
+    return {
+        "action": "spent",
+        "replaces": "",
+        "version": "",
+        "reason": f"policy {policy.name} counts the decisions of a year (`correction: online`)",
+        "verdicts": [],
+        "spent": spent,
+        "spending": {
+            "policy": policy.digest,
+            "bounds": settings.bounds,
+            "planned": settings.decisions,
+            "year": year,
+        },
+    }
+
+
+def _note(move: Move) -> str:
+    numbers = [one["number"] for one in move["spent"]]
+    what = f"decision {numbers[0]}" if len(numbers) == 1 else f"decisions {numbers[0]} to"
+    what += "" if len(numbers) == 1 else f" {numbers[-1]}"
+    return f"{what} of {move['spending']['year']}"
+
+
+def _years(chain: Chain) -> list[int]:
+    return [
+        one.content["spending"]["year"] for one in chain.links if one.content["action"] == "spent"
+    ]
+
+
+def _require_readable(ledger: Ledger) -> None:
+    """Refuse a ledger of which a part cannot be read: it may hold decisions.
+
+    Raises
+    ------
+    InputError
+        With the first problem.
+    """
+    problem = next(iter(ledger.foreign()), None)
+    if problem is not None:
+        msg = (
+            f"every version of {ledger.name} must be an entry, since `correction: online` counts "
+            f"the decisions in it; {problem} Delete it, unless it was an entry before."
+        )
+        raise InputError(msg)

@@ -1,0 +1,145 @@
+"""Candidates that are found in the registry: versions with a tag, or under an alias."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=250)]
+_NAME_LENGTH = 80
+_AS_MLFLOW = {"kind": "mlflow"}
+_OPENS_NONE = "`open_as` must be a kind that opens a registered version, as `mlflow` does; got {}"
+
+
+class RegisteredCandidates(Settings):
+    """Which versions of the registered model are candidates, besides those in the file.
+
+    Attributes
+    ----------
+    tags : dict of str to str
+        Tags of a version. One that has all of them is a candidate.
+    aliases : list of str
+        Aliases. The version under each is a candidate; an alias that is not set yet names none.
+    newest : int, optional
+        Judge only so many of the versions that were found, the newest. Default: all.
+    open_as : dict
+        Kind and options of all of them, as in a section of `candidates`, without `name` and
+        `model`. Default: `{kind: mlflow}`.
+    """
+
+    tags: dict[Text, Text] = Field(default_factory=dict)
+    aliases: tuple[Text, ...] = ()
+    newest: Annotated[int, Field(ge=1)] | None = None
+    open_as: dict[str, Any] = Field(default_factory=lambda: dict(_AS_MLFLOW))
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.tags and not self.aliases:
+            msg = (
+                "`registered_candidates` must have `tags` or `aliases`, as in "
+                "{tags: {stage: candidate}}"
+            )
+            raise ValueError(msg)
+        chosen = sorted({"name", "model"} & self.open_as.keys())
+        if chosen:
+            msg = f"`open_as` must not have `{chosen[0]}`, which each version has of its own"
+            raise ValueError(msg)
+        return self
+
+    def candidate(self, model: str, version: str) -> CandidateSettings:
+        """Return a version as a candidate.
+
+        Raises
+        ------
+        ValueError
+            If `open_as` is not a kind of candidate with its options, or takes no `model`.
+        """
+        name = f"{model[:_NAME_LENGTH].rstrip()}-{version}"
+        made = {**_AS_MLFLOW, **self.open_as, "name": name, "model": f"models:/{model}/{version}"}
+        try:
+            found = CANDIDATES.validate_python(made)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"]))
+            msg = f"`open_as.{place}`: {problem['msg'].removeprefix('Value error, ')}"
+            if place == "model":
+                msg = _OPENS_NONE.format(made["kind"])
+            raise ValueError(msg) from None
+        if found.uri != made["model"]:
+            raise ValueError(_OPENS_NONE.format(found.kind))
+        return found
+
+    def versions(
+        self, model: str, gateway: Gateway, without: Collection[str] = ()
+    ) -> list[ModelVersion]:
+        """Return the versions that carry the tags or an alias now, oldest first.
+
+        Parameters
+        ----------
+        model : str
+            The registered model.
+        gateway : Gateway
+            The registry.
+        without : collection of str
+            URIs of versions to leave out, before the newest are chosen.
+        """
+        named = {one.uri for name in self.aliases if (one := gateway.alias(model, name))}
+        found = [
+            one
+            for one in gateway.versions(model)
+            if one.uri not in without and (one.uri in named or self._is_tagged(one.tags))
+        ]
+        return found[-self.newest :] if self.newest else found
+
+    def _is_tagged(self, tags: Mapping[str, str]) -> bool:
+        return bool(self.tags) and self.tags.items() <= tags.items()
+
+    def __str__(self) -> str:
+        tags = ", ".join(f"{key}={value}" for key, value in self.tags.items())
+        told = [f"the tags {tags}"] if tags else []
+        told += [f"an alias of {', '.join(self.aliases)}"] if self.aliases else []
+        return " or ".join(told)
+
+
+def refuse_none(
+    candidates: Sequence[CandidateSettings],
+    found: RegisteredCandidates | None,
+    registered_model: str | None,
+) -> None:
+    """Refuse a file without candidates, and versions that cannot be found or opened.
+
+    Raises
+    ------
+    ValueError
+        With what to write.
+    """
+    if found is None:
+        if not candidates:
+            msg = (
+                "`candidates` must have at least one model, as in [{name: mine, kind: scores, "
+                "path: scores.csv}]; got none. (Or find registered versions with "
+                "`registered_candidates`.)"
+            )
+            raise ValueError(msg)
+        return
+    if registered_model is None:
+        msg = "`registered_candidates` needs `registered_model`, the model whose versions they are"
+        raise ValueError(msg)
+    placeholder(found, registered_model)
+
+
+def placeholder(
+    found: RegisteredCandidates | None, registered_model: str | None
+) -> list[CandidateSettings]:
+    """Return a candidate that is like every version that will be found, for checks in advance."""
+    if found is None or registered_model is None:
+        return []
+    return [found.candidate(registered_model, "1")]

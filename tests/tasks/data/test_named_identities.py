@@ -1,0 +1,178 @@
+"""Identities that are named in one column: one name, or a list of names."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.freezing import SOURCES, freeze
+
+LISTS = [["muslim", "gay"], [], ["gay", "deaf"], None]
+EXPECTED = {"muslim": [1.0, 0.0, 0.0, None], "gay": [1.0, 0.0, 1.0, None]}
+AS_TEXT = {
+    "lists as pandas writes them": ([None if one is None else str(one) for one in LISTS], None),
+    "lists of JSON": (['["muslim", "gay"]', "[]", '["gay", null]', None], None),
+    "lists without quotes": (["[Muslim, gay]", "[]", "[gay]", ""], None),
+    "names with commas": (["Muslim, gay", "other", "gay,deaf", None], ","),
+    "names with bars": (["muslim|gay", "|", "gay", None], "|"),
+}
+
+
+def frozen(folder, cells, **options):
+    table = pd.DataFrame(
+        {"id": range(len(cells)), "label": 0.0, "groups": pd.Series(cells, dtype=object)}
+    )
+    table.to_csv(folder / "t.csv", index=False)
+    return of_file(folder / "t.csv", **options)
+
+
+def of_file(path, **options):
+    options = {"names_in": "groups", "names": ["muslim", "gay"]} | options
+    source = SOURCES.validate_python({"name": "t", "source": "table", "path": path} | options)
+    return freeze(source, path.parent / "store")
+
+
+def found(evaluation_set):
+    names = evaluation_set.identities
+    return {name: evaluation_set.column(f"identity/{name}").to_pylist() for name in names}
+
+
+@pytest.mark.parametrize("kind", AS_TEXT)
+def test_names_in_text_become_identities(tmp_path, kind):
+    cells, separator = AS_TEXT[kind]
+    options = {} if separator is None else {"names_separator": separator}
+    assert found(frozen(tmp_path, cells, **options)) == EXPECTED
+
+
+def test_one_name_in_each_row_becomes_identities(tmp_path):
+    cells = ["Muslim", "nobody", " gay ", None]
+    expected = {"muslim": [1.0, 0.0, 0.0, None], "gay": [0.0, 0.0, 1.0, None]}
+    assert found(frozen(tmp_path, cells)) == expected
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(pa.string()),
+        pa.large_list(pa.large_string()),
+        pa.list_(pa.dictionary(pa.int8(), pa.string())),
+    ],
+    ids=str,
+)
+def test_lists_of_parquet_become_identities(tmp_path, kind):
+    groups = pa.array(LISTS, pa.list_(pa.string()))
+    values = groups.flatten()
+    values = values.dictionary_encode() if "dictionary" in str(kind) else values
+    built = pa.ListArray.from_arrays(groups.offsets, values, mask=groups.is_null())
+    columns = {"id": [0, 1, 2, 3], "label": [0.0] * 4, "groups": built.cast(kind)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert found(of_file(tmp_path / "t.parquet")) == EXPECTED
+
+
+def test_lists_of_json_lines_become_identities(tmp_path):
+    rows = pd.DataFrame({"id": range(4), "label": 0.0, "groups": LISTS})
+    rows.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    assert found(of_file(tmp_path / "t.jsonl")) == EXPECTED
+
+
+def test_lists_of_codes_are_named_by_the_option(tmp_path):
+    columns = {"id": [0, 1], "label": [0.0, 1.0], "groups": [[3, 7], [7]]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    names = {"muslim": ["3"], "gay": ["7", "8"]}
+    assert found(of_file(tmp_path / "t.parquet", names=names)) == {
+        "muslim": [1.0, 0.0],
+        "gay": [1.0, 1.0],
+    }
+
+
+def test_one_name_may_belong_to_two_identities(tmp_path):
+    names = {"lgbt": ["gay", "lesbian"], "gay": ["gay"]}
+    result = found(frozen(tmp_path, ["gay", "lesbian"], names=names))
+    assert result == {"lgbt": [1.0, 1.0], "gay": [1.0, 0.0]}
+
+
+def test_names_and_columns_and_terms_give_one_set(tmp_path):
+    table = pd.DataFrame(
+        {
+            "id": [0, 1],
+            "label": 0.0,
+            "groups": ["gay", None],
+            "deaf": [0.2, 1],
+            "text": ["a man", "b"],
+        }
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = of_file(
+        tmp_path / "t.csv", names=["gay"], identities=["deaf"], terms={"male": ["man"]}, text="text"
+    )
+    assert found(result) == {"deaf": [0.2, 1.0], "gay": [1.0, None], "male": [1.0, 0.0]}
+
+
+def test_human_labels_of_a_prediction_powered_set_may_be_names(tmp_path):
+    table = pd.DataFrame(
+        {"id": [0, 1], "label": 0.0, "groups": ["gay", None], "text": ["gays", "b"]}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = {"names": ["gay"], "terms": {"gay": ["gays"]}, "text": "text"}
+    result = of_file(tmp_path / "t.csv", prediction_powered=True, **options)
+    assert result.columns[-2:] == ["identity/gay", "matched/gay"]
+
+
+def test_a_name_that_no_row_has_is_noted(tmp_path):
+    result = frozen(tmp_path, ["gay"] * 3, names={"gay": ["gay"], "muslim": ["muslim", "muzlim"]})
+    assert result.record["unmatched_terms"] == {"muslim": ["muslim", "muzlim"]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "message"),
+    [
+        (["muslim,gay", "gay"], {}, r'Set `names_separator: ","`.*'),
+        (["islam", "queer"], {}, r"none has \(.*column groups\). Instead it has 'islam', 'queer'."),
+        ([0.5, 1.0], {}, r"none has .*'0.5', '1.0'"),
+        (["a long sentence that somebody wrote"] * 2, {}, r"Check `names_in` and `names`\.$"),
+        ([f"n{n}" for n in range(90)], {}, r"Check `names_in` and `names`\.$"),
+    ],
+)
+def test_a_column_that_cannot_be_meant_is_refused(tmp_path, cells, options, message):
+    with pytest.raises(InputError, match=message) as refused:
+        frozen(tmp_path, cells, **options)
+    assert "somebody" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "values", [[0.5, 1.0], [{"a": 1}, {"a": 2}], [[0.5], [1.0]], [[["gay"]], [["gay"]]]]
+)
+def test_other_types_than_names_are_refused(tmp_path, values):
+    pq.write_table(
+        pa.table({"id": [0, 1], "label": [0.0, 1.0], "groups": values}), tmp_path / "t.parquet"
+    )
+    with pytest.raises(InputError, match=r"names or lists of names|one value in each row"):
+        of_file(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"names": [], "terms": ["gay"], "text": "text"}, "together"),
+        ({"names_in": None}, "together"),
+        ({"names_in": None, "names": [], "identities": ["a"], "names_separator": ","}, "names_in"),
+        ({"identities": ["gay"]}, "gay must be in one of"),
+        ({"names": {"gay": []}}, "at least 1 item"),
+        ({"names": "gay"}, "valid dictionary"),
+        ({"prediction_powered": True, "text": "t", "terms": ["gay"]}, "only one of the two"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(tmp_path, options, message):
+    with pytest.raises(ValidationError, match=message):
+        of_file(tmp_path / "t.csv", **options)
+
+
+def test_names_are_found_in_any_chunk_of_a_large_file(tmp_path):
+    cells = np.where(np.arange(250_000) % 50_000 == 49_999, "gay", "none")
+    table = pa.table({"id": np.arange(250_000), "label": np.zeros(250_000), "groups": cells})
+    pq.write_table(table, tmp_path / "t.parquet")
+    result = of_file(tmp_path / "t.parquet", names=["gay"])
+    assert result.column("identity/gay").to_numpy().sum() == 5

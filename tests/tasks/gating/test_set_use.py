@@ -1,0 +1,65 @@
+"""How often a set was used, and from when on its best candidate proves nothing."""
+
+import pytest
+
+from bias_metrics import selection_flattery
+from biasgate.tasks.gating.set_use import is_reused, use_of
+
+Z95 = 1.6448536
+
+
+def verdict(digest="a", low=-0.02, high=0.02, level=None):
+    """A verdict whose objective differs from the champion's with a standard error of .0122."""
+    found = {
+        "evaluation_set": {"name": "comments", "digest": "d" * 64},
+        "candidate": {"digest": digest},
+        "objective": {"metric": "final_score", "confidence": 0.95, "low": low, "high": high},
+    }
+    return found if level is None else found | {"online": {"level": level}}
+
+
+def test_one_candidate_is_not_flattered():
+    use = use_of([verdict()], 1)
+    assert (use["flattered_by"], use["at_most"], use["spent_by"]) == (0, 0, None)
+    assert use["sentence"] == "comments has judged 1 candidate so far."
+    assert not is_reused(use)
+
+
+def test_the_error_is_that_of_a_difference_over_the_root_of_two():
+    use = use_of([verdict()], 5)
+    assert use["flattered_by"] == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
+    assert "looks better in final_score by 0.0100 than it is; by up to 0.0137" in use["sentence"]
+    assert is_reused(use)
+
+
+def test_without_a_champion_nothing_is_known_of_the_error():
+    use = use_of([verdict(low=None, high=None)], 5)
+    assert (use["flattered_by"], use["at_most"]) == (None, None)
+    assert use["sentence"] == "comments has judged 5 candidates so far."
+
+
+def test_the_candidate_that_is_the_champion_tells_no_error():
+    assert use_of([verdict(low=0.0, high=0.0), verdict("b")], 2)["flattered_by"] == pytest.approx(
+        selection_flattery(0.02 / Z95 / 2**0.5, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "spent_by", "words"),
+    [
+        (9, None, "ones."),
+        (10, "adaptive use", "If they were, the set is spent"),
+        (60, "adaptive use", "If they were, the set is spent"),
+        (65, "selection", "The set is spent: chance alone makes"),
+    ],
+)
+def test_a_set_is_spent_when_chance_reaches_the_bound_of_the_policy(n, spent_by, words):
+    use = use_of([verdict()], n)
+    assert use["spent_by"] == spent_by
+    assert words in use["sentence"]
+
+
+def test_the_bound_of_a_small_share_of_alpha_is_reached_later():
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 40)["spent_by"] is None
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 44)["spent_by"] == "adaptive use"
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 3000)["spent_by"] == "adaptive use"
