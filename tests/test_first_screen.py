@@ -149,7 +149,7 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     assert (found.word, found.has_failed) == ("Passed", False)
     cell = report["bias"]["subgroups"]["gay"]["subgroup_auc"]
     number = f"subgroup_auc {cell['value']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}] of gay."
-    assert found.worst == f"No check failed. The lowest AUC is {number}"
+    assert found.worst == f"No check failed. The lowest AUC with enough evidence is {number}"
 
 
 def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp_path):
@@ -157,7 +157,7 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
     text = headline(report, verdict).worst
     assert text.startswith(verdict["results"][0]["sentence"])
-    assert "No check of a single identity failed. The lowest AUC is" in text
+    assert "No check of a single identity failed. The lowest AUC with enough evidence is" in text
 
 
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from bias_metrics import calibration_report
+from bias_metrics.gate.rules import LEAST_ROWS
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Calibration, Cell
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -51,15 +52,25 @@ def calibration_sentence(found: Calibration) -> str:
         f"{overall['bias']['value']:+.3f} in the mean; Brier score {_number(overall['brier'])}, "
         f"slope {slope} (1 is best), calibration error {_number(overall['calibration_error'])}."
     )
+
+    def enough(name: str) -> bool:
+        one = found["subgroups"][name]
+        return min(one["n_positive"], one["n"] - one["n_positive"]) >= LEAST_ROWS
+
     gaps = {name: one["calibration_gap"] for name, one in found["subgroups"].items()}
-    sizes = {name: abs(one["value"]) for name, one in gaps.items() if one["value"] is not None}
+    sizes = {
+        name: abs(one["value"])
+        for name, one in gaps.items()
+        if one["value"] is not None and enough(name)
+    }
     if not sizes:
         return text
     worst = max(sizes, key=lambda name: sizes[name])
     gap = gaps[worst]
     bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
     apart = f"{gap['value']:+.3f}{bounds}"
-    return f"{text} Compared with others they are farthest off for {worst}: {apart}."
+    off = f"they are farthest off, with enough evidence, for {worst}: {apart}."
+    return f"{text} Compared with others {off}"
 
 
 def _number(cell: Cell) -> str:

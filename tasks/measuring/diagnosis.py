@@ -19,6 +19,7 @@ from bias_metrics import (
     rate_gaps,
     threshold_report,
 )
+from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.measuring.arrays import Layout
@@ -30,11 +31,12 @@ from biasgate.tasks.records import (
     DiagnosisRecord,
     Explained,
     LookFirst,
+    Subgroup,
     Value,
     bias_record,
     metric_cells,
 )
-from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
 
 N_PERMUTATIONS, LEAST_PERMUTATIONS, SEED = 1000, 100, 0
 # Up to this many identities get all permutations, however large they are.
@@ -170,6 +172,8 @@ def look_first(
 ) -> LookFirst:
     """Choose the identity with the lowest AUC, preferring those with a clear pattern.
 
+    AUCs of fewer than 20 rows of a class that they compare do not count.
+
     Parameters
     ----------
     bias : mapping
@@ -186,26 +190,31 @@ def look_first(
     Returns
     -------
     dict
-        `subgroup`, None if no AUC is defined; `metric`, its lowest; `sentence`.
+        `subgroup`, None if no AUC has enough rows; `metric`, its lowest; `sentence`.
     """
     lowest = {
         name: min(known)
         for name, cells in bias["subgroups"].items()
-        if (known := list(_defined(metric_cells(cells))))
+        if (known := list(_defined(cells)))
     }
     clear = [name for name in lowest if diagnoses[name]["pattern"] not in NO_PATTERN]
     if not lowest:
-        sentence = "No AUC of any identity is defined: there are too few rows."
+        sentence = (
+            "No AUC of any identity has enough evidence: that takes "
+            f"{LEAST_ROWS} rows of each class that it compares."
+        )
         return {"subgroup": None, "metric": None, "sentence": sentence}
     first = min(clear or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
     found = diagnoses[first]
     number = f"{metric} {value:.3f}{_interval(metric_cells(bias['subgroups'][first])[metric])}"
-    told = f"The lowest AUC is {number} of {first}."
+    told = f"The lowest AUC with enough evidence is {number} of {first}."
     if diagnosed:
         of = " in the rows with human identity labels alone" if labelled_alone else ""
-        told = f"No identity shows a clear pattern of bias{of}; the lowest AUC is {number} of "
-        told += f"{first}."
+        told = (
+            f"No identity shows a clear pattern of bias{of}; the lowest AUC with enough evidence "
+        )
+        told += f"is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
         told = f"Look first at {first} ({number}{named})."
@@ -224,10 +233,10 @@ def _interval(cell: Cell) -> str:
     return "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
 
 
-def _defined(cells: Mapping[str, Cell]) -> Iterator[tuple[float, str]]:
+def _defined(cells: Subgroup) -> Iterator[tuple[float, str]]:
     for metric in FINAL_SCORE_PARTS:
-        value = cells[metric]["value"]
-        if value is not None:
+        value = metric_cells(cells)[metric]["value"]
+        if value is not None and has_enough_rows(metric, cells):
             yield value, metric
 
 

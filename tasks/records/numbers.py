@@ -8,6 +8,8 @@ from typing import Any, NotRequired, cast
 from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
 
 from bias_metrics import BiasReport
+from bias_metrics.gate.rules import LEAST_ROWS
+from bias_metrics.metrics import METRICS
 
 CONFIDENCE = 0.95
 """Confidence of the intervals in a report."""
@@ -108,3 +110,13 @@ def metric_cells(measured: Mapping[str, Any]) -> Mapping[str, Cell]:
     Other keys hold counts; do not read those from the result.
     """
     return cast("Mapping[str, Cell]", measured)
+
+
+def has_enough_rows(metric: str, counts: Subgroup) -> bool:
+    """Say whether an identity has enough rows, of each class that a metric compares, for evidence.
+
+    With fewer, a single comment may make its AUC the lowest.
+    """
+    own, _ = METRICS[metric].classes
+    have = {"positive": counts["n_positive"], "negative": counts["n_negative"]}
+    return all(have[one] >= LEAST_ROWS for one in own)

@@ -15,6 +15,7 @@ from bias_metrics.gate.judging import RIVALS
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.records import Cell, Report, Result, Verdict, metric_cells
+from biasgate.tasks.records.numbers import has_enough_rows
 
 _WORDS = {
     "error": "with an error",
@@ -147,12 +148,14 @@ def worst_check(report: Report, verdict: Verdict) -> Result | None:
 
 
 def lowest_auc(report: Report) -> tuple[str, str] | None:
-    """Return the identity to look at first, and its lowest AUC; None if there is none."""
+    """Return the identity to look at first, and its lowest AUC with enough rows; or None."""
     name = report["look_first"]["subgroup"]
     if name is None:
         return None
-    cells = metric_cells(report["bias"]["subgroups"][name])
-    known = {one: cells[one]["value"] for one in FINAL_SCORE_PARTS}
+    subgroup = report["bias"]["subgroups"][name]
+    cells = metric_cells(subgroup)
+    enough = [one for one in FINAL_SCORE_PARTS if has_enough_rows(one, subgroup)]
+    known = {one: cells[one]["value"] for one in enough}
     defined = {one: value for one, value in known.items() if value is not None}
     return (name, min(defined, key=lambda one: defined[one])) if defined else None
 
@@ -196,7 +199,8 @@ def _lowest(report: Report, failed: list[Result], against: list[Result]) -> list
     if lowest is not None:
         name, metric = lowest
         cell = metric_cells(report["bias"]["subgroups"][name])[metric]
-        told += [f"The lowest AUC is {metric} {with_interval(cell)} of {name}."]
+        enough = "" if name in names else " with enough evidence"  # said of it above
+        told += [f"The lowest AUC{enough} is {metric} {with_interval(cell)} of {name}."]
     return told
 
 

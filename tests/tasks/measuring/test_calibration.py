@@ -42,8 +42,21 @@ def test_the_sentence_names_the_identity_that_is_farthest_off():
     found = calibrate(laid_out())
     gap = found["subgroups"]["gay"]["calibration_gap"]
     assert found["subgroups"]["deaf"]["calibration_gap"]["value"] is None
-    assert f"farthest off for gay: {gap['value']:+.3f} [{gap['low']:+.3f}" in found["sentence"]
+    assert (
+        f"farthest off, with enough evidence, for gay: {gap['value']:+.3f} [{gap['low']:+.3f}"
+        in found["sentence"]
+    )
     assert "As probabilities, scores differ" in found["sentence"]
+
+
+def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
+    found = calibrate(laid_out())
+    gap = {"value": 0.9, "low": 0.1, "high": 0.99}
+    counts = {"n": 400, "n_positive": 19, "calibration_gap": gap}
+    found["subgroups"]["nearly empty"] = found["subgroups"]["gay"] | counts
+    assert "for gay:" in calibration_sentence(found)
+    found["subgroups"]["nearly empty"]["n_positive"] = 20
+    assert "for nearly empty: +0.900" in calibration_sentence(found)
 
 
 def test_a_gap_without_interval_and_a_slope_without_value_are_told_plainly():

@@ -125,6 +125,7 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     }
     values = {"a": 0.5, "b": 0.8, "c": 0.4, "d": 0.7}
     cells = {name: {auc: {"value": value} for auc in AUCS} for name, value in values.items()}
+    cells = {name: one | {"n_positive": 20, "n_negative": 20} for name, one in cells.items()}
     cells["d"]["bpsn_auc"] = {"value": None, "reason": "r"}
     found = look_first({"subgroups": cells}, said)
     assert (found["subgroup"], found["metric"]) == ("d", "bnsp_auc")
@@ -137,8 +138,29 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     assert found["sentence"].endswith("which rows of one cluster are not.)")
     found = look_first({"subgroups": cells}, unclear, labelled_alone=True)
     assert "pattern of bias in the rows with human identity labels alone; the" in found["sentence"]
-    empty = {name: {auc: {"value": None} for auc in AUCS} for name in cells}
+    empty = {name: one | {auc: {"value": None} for auc in AUCS} for name, one in cells.items()}
     assert look_first({"subgroups": empty}, said)["subgroup"] is None
+
+
+def test_an_auc_of_few_rows_is_not_the_one_to_look_at_first():
+    aucs = {auc: {"value": 0.9} for auc in AUCS}
+    few = aucs | {"bnsp_auc": {"value": 0.2}, "bpsn_auc": {"value": 0.8}}
+    cells = {
+        "nearly empty": few | {"n_positive": 19, "n_negative": 20},
+        "many": aucs | {"n_positive": 20, "n_negative": 20},
+    }
+    unclear = {"pattern": "no evidence", "name": "", "sentence": "So."}
+    said = dict.fromkeys(cells, unclear)
+    found = look_first({"subgroups": cells}, said)
+    assert (found["subgroup"], found["metric"]) == ("nearly empty", "bpsn_auc")
+    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of nearly" in found["sentence"]
+    cells["nearly empty"]["n_negative"] = 19
+    found = look_first({"subgroups": cells}, said)
+    assert found["subgroup"] == "many"
+    cells["many"]["n_negative"] = cells["many"]["n_positive"] = 1
+    found = look_first({"subgroups": cells}, said)
+    assert found["subgroup"] is None
+    assert "20 rows of each class" in found["sentence"]
 
 
 def test_a_threshold_of_a_candidate_is_a_finite_number():
