@@ -43,7 +43,7 @@ from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS
 
 BASELINE, CLEAN = "baseline", "clean"
 FOLDER = "trials"
-_VERSION = 1
+_VERSION = 2
 _ROWS_A_STEP = 5_000
 
 

@@ -14,6 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.sizes import sizes_of
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
@@ -21,7 +22,6 @@ from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
 from biasgate.tasks.scoring.scored_set import ScoredSet
-from biasgate.tasks.upkeep.things import sizes_of
 
 RESULTS = "results"
 _SUMMARIES = TypeAdapter(Summary)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.sizes import size_of
 from biasgate.tasks.common.untrusted import read_json
 
 _NIGHT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{6}Z(-\d+)?")
@@ -81,28 +81,6 @@ def _thing(kind: str, path: Path) -> Thing:
     except FileNotFoundError:
         used = 0.0
     return Thing(kind, path, size_of(path), used)
-
-
-def size_of(path: Path) -> int:
-    """Return how many bytes a file, or a folder with all that is in it, takes."""
-    if not path.is_dir() or path.is_symlink():
-        return path.lstat().st_size if os.path.lexists(path) else 0
-    total = 0
-    for top, _, files in os.walk(path):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(top, name)).st_size  # noqa: PTH118 - many files
-            except FileNotFoundError:
-                continue
-    return total
-
-
-def sizes_of(store: Path) -> dict[str, int]:
-    """Return how many bytes each part of a store takes, and `total`."""
-    sizes = {
-        one.name: size_of(one) for one in sorted(store.iterdir()) if not one.name.startswith(".")
-    }
-    return {**sizes, "total": sum(sizes.values())}
 
 
 def digests_of(thing: Thing) -> tuple[str, str] | None:

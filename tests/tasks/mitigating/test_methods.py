@@ -162,19 +162,24 @@ SCORES = np.where(LABELS, 0.7, 0.3) + np.linspace(0, 0.2, 80)
 GAY = {"gay": np.arange(80) < 40}
 
 
+def test_flagging_everything_is_no_way_to_have_no_gap():
+    with pytest.raises(MethodUndoneError, match=r"above the share of toxic comments, 0\.50"):
+        method("threshold").adjust(tuning())
+
+
 def tuning(labels=LABELS, scores=SCORES, masks=GAY):
     return Tuning(labels, scores, masks, (labels, scores))
 
 
 def test_threshold_chooses_one_threshold_for_everybody():
-    found = method("threshold").adjust(tuning())
+    found = method("threshold", min_precision=0.6).adjust(tuning())
     assert found.threshold > 0.5
     assert found.applied(SCORES) is SCORES
 
 
 def test_threshold_needs_rows_of_both_classes_of_an_identity():
     with pytest.raises(MethodUndoneError, match="Name rows with more by `tune_on`"):
-        method("threshold", min_rows=30).adjust(tuning())
+        method("threshold", min_precision=0.6, min_rows=30).adjust(tuning())
 
 
 def test_a_threshold_that_is_not_good_enough_is_not_chosen():

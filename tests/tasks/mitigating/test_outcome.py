@@ -53,6 +53,14 @@ def test_a_lower_auc_is_worse():
     assert "swap makes auc/general worse by -0.100" in first
 
 
+def test_a_threshold_that_flags_more_harmless_comments_is_told_in_the_first_line():
+    found = trials()
+    for one in found:
+        one["methods"]["swap"]["general"]["false_positive_rate"] = 0.9
+    first = outcome(found)["sentences"][0]
+    assert "swap makes false_positive_rate/general worse by +0.800" in first
+
+
 def test_costs_come_with_the_worst_change_first():
     worst = outcome(trials())["costs"][0]
     assert (worst["method"], worst["identity"]) == ("reweight", "gay")
@@ -105,9 +113,10 @@ def test_harm_is_above_0_if_a_number_became_worse(metric, before, after, worse):
     assert harm(metric, before, after) == pytest.approx(worse)
 
 
-def test_identities_without_both_classes_are_left_out_of_the_sums():
-    labels = np.array([0, 1, 0, 1], bool)
-    masks = {"gay": np.array([1, 1, 0, 0], bool), "tall": labels}
-    found = set_numbers(ScoredRows(labels, np.array([0.9, 0.8, 0.1, 0.9]), masks), 0.5)
+def test_identities_with_few_comments_of_a_class_are_left_out():
+    labels = np.array([0, 1, 0, 1] * 10, bool)
+    masks = {"gay": np.array([1, 1, 0, 0] * 10, bool), "tall": labels}
+    masks["few"] = np.arange(40) < 18  # nine of each class
+    found = set_numbers(ScoredRows(labels, np.array([0.9, 0.8, 0.1, 0.9] * 10), masks), 0.5)
     assert set(found["identities"]) == {"gay"}
     assert found["overall"]["fped"] == abs(1 / 2 - 1)

@@ -31,7 +31,9 @@ FAST = {"word_ngrams": (1, 1), "char_ngrams": (3, 3), "max_features": 500}
 CANDIDATE = CANDIDATES.validate_python(
     {"name": "t", "kind": "tfidf", "train_on": TRAIN | PLANTED} | FAST
 )
-METHODS = Mitigation.model_validate({"methods": ["reweight", "threshold"]})
+METHODS = Mitigation.model_validate(
+    {"methods": ["reweight", {"kind": "threshold", "min_precision": 0.7}]}
+)
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.sizes import size_of, sizes_of
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.upkeep import resting as resting_module
 from biasgate.tasks.upkeep.clean import plan_cleaning, remove
 from biasgate.tasks.upkeep.keeping import Keep, shown_size
 from biasgate.tasks.upkeep.resting import Resting
-from biasgate.tasks.upkeep.things import size_of, sizes_of, things_of
+from biasgate.tasks.upkeep.things import things_of
 
 NOW, DAY = time.time(), 86_400
 A, B, C = "a" * 64, "b" * 64, "c" * 64
