@@ -20,6 +20,7 @@ from bias_metrics.calibration.results import (
 )
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias
+from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
@@ -98,11 +99,13 @@ __all__ = [
     "CalibrationReport",
     "CandidateComparisons",
     "CellAccuracy",
+    "Change",
     "CounterfactualGap",
     "CounterfactualGaps",
     "Diagnoses",
     "Diagnosis",
     "Difference",
+    "Drift",
     "EqualErrorRate",
     "EqualityCurve",
     "EqualityDifference",
@@ -165,6 +168,7 @@ __all__ = [
     "compare_rate_gaps",
     "compute_bias_metrics_for_model",
     "counterfactual_gaps",
+    "data_drift",
     "diagnose_bias",
     "equal_error_range",
     "equal_error_rate",
@@ -181,6 +185,7 @@ __all__ = [
     "label_noise",
     "label_sensitivity",
     "lord_share",
+    "metric_drift",
     "missing_scores",
     "negative_aeg",
     "paired_gaps",

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from biasgate import __version__, keys_cli, policy_cli, registry_cli, shadow_cli, show_cli, ui_cli
+from biasgate import (
+    __version__,
+    clean_cli,
+    doctor_cli,
+    keys_cli,
+    mitigation_cli,
+    policy_cli,
+    registry_cli,
+    shadow_cli,
+    show_cli,
+    trend_cli,
+    ui_cli,
+)
 from biasgate.first_screen import print_results
 from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
 from biasgate.printing import print_error, print_json, print_next_steps
-from biasgate.stopping import until_stopped
+from biasgate.running import check_input, run_flow
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say, waiting
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
-
-Result = TypeVar("Result")
 
 app = typer.Typer(
     name="biasgate",
@@ -32,11 +41,15 @@ app = typer.Typer(
 )
 
 app.add_typer(show_cli.app)
+app.add_typer(trend_cli.app)
 app.add_typer(ui_cli.app)
 app.add_typer(keys_cli.app)
 app.add_typer(policy_cli.app)
 app.add_typer(registry_cli.app)
 app.add_typer(shadow_cli.app)
+app.add_typer(doctor_cli.app)
+app.add_typer(clean_cli.app)
+app.add_typer(mitigation_cli.app)
 
 Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
 Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
@@ -107,13 +120,13 @@ def evaluate(
     """Measure candidates, judge them by the policy, and promote the best one that passes."""
     places = {"store": store, "output": output}
     with errors_told(verbose=verbose, quiet=as_json, places=places):
-        _check(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
+        check_input(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
         _run_tasks_by(task_runner, task_runner_options)
         say("starting Prefect")
         with waiting("starting"):
             from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
-        state: Any = _run(
+        state: Any = run_flow(
             flow,
             str(config),
             str(output),
@@ -137,12 +150,12 @@ def train(
 ) -> None:
     """Train and register the candidates of an evaluation file that have `train_on`."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
-        _check(config, None, store)
+        check_input(config, None, store)
         say("starting Prefect")
         with waiting("starting"):
             from biasgate.flows.train import train as flow  # noqa: PLC0415
 
-        found = _run(flow, str(config), store=str(store.resolve()))
+        found = run_flow(flow, str(config), store=str(store.resolve()))
         if as_json:
             print_json([{"candidate": one.name, "version": one.uri} for one in found])
             return
@@ -177,7 +190,7 @@ def nightly(
         if as_json and cron is not None:
             msg = "`--json` must be given without `--cron`, with which the command does not end."
             raise InputError(msg)
-        _check(config, output, store, outcome_of)
+        check_input(config, output, store, outcome_of)
         _run_tasks_by(task_runner, task_runner_options)
         if cron is not None:
             from biasgate.deployments.nightly import serve  # noqa: PLC0415
@@ -195,7 +208,7 @@ def nightly(
             from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
         from biasgate.flows.states import NotPassedError  # noqa: PLC0415
 
-        state: Any = _run(
+        state: Any = run_flow(
             flow,
             str(config),
             str(output),
@@ -235,7 +248,7 @@ def demo(
         with waiting("starting"):
             from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
-        summary: Any = _run(flow, str(show.CONFIG), str(output), store=str(store.resolve()))
+        summary: Any = run_flow(flow, str(show.CONFIG), str(output), store=str(store.resolve()))
         if as_json:
             print_json(summary)
         else:
@@ -247,35 +260,6 @@ def demo(
             raise typer.Exit(CRASH)
 
 
-def _check(
-    config: Path,
-    output: Path | None,
-    store: Path,
-    outcome_of: list[str] | None = None,
-    *,
-    overwrite: bool = True,
-    with_texts: bool = False,
-) -> None:
-    """Refuse wrong input and places at once, before the slow start of Prefect."""
-    say(f"reading {config}")
-    with waiting("reading"):
-        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
-        from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
-
-        for what, folder in (("output", output), ("store", store)):
-            if folder is not None:
-                require_writable(folder.absolute(), what)
-        evaluation = read_evaluation(config, outcome_of)
-        if output is not None and not overwrite:
-            from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
-
-            require_own_output(output, evaluation.name, overwrite=overwrite)
-        if with_texts:
-            from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
-
-            require_texts(evaluation.evaluation_sets)
-
-
 def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
     """Set the environment variables that flows read, here and in scheduled processes."""
     os.environ["BIASGATE_TASK_RUNNER"] = task_runner or ""
@@ -284,15 +268,6 @@ def _run_tasks_by(task_runner: str | None, options: str | None) -> None:
         from biasgate.tasks.common import prefect_task as orchestration  # noqa: PLC0415
 
         orchestration.task_runner()  # fails here, before any work, if there is no such class
-
-
-def _run(flow: Callable[..., Result], *places: str, store: str, **options: Any) -> Result:
-    """Run a flow; a signal ends it, and everything that it started, within seconds."""
-    from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
-
-    TemporaryServer()  # Prefect starts it if no other server is set
-    with waiting("working"):
-        return until_stopped(lambda: flow(*places, store=store, **options), Path(store))
 
 
 def _conclude(summary: Summary, output: Path, store: Path, *, as_json: bool = False) -> None:

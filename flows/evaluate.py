@@ -32,6 +32,7 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.promoting.watched import champion_to_watch
+from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
 from biasgate.tasks.reporting.page.writing import (
@@ -52,7 +53,7 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_candidate
 from biasgate.tasks.store import Workplace
 from biasgate.tasks.tracking.log_runs import close_evaluation_run, evaluation_run
-from biasgate.tasks.tracking.prefect_pages import show_results
+from biasgate.tasks.tracking.prefect_pages import report_address, show_results
 from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
@@ -74,7 +75,7 @@ def evaluate(
     outcome_of: list[str] | None = None,
     overwrite: bool = False,
     yes: bool = False,
-    watch_champion: bool = False,
+    night: bool = False,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -93,6 +94,7 @@ def evaluate(
     6. log one MLflow run per set and candidate; publish `output/<set>/<candidate>/`
     7. move `champion` to the best of those that passed on every required set, if the policy
        lets it replace the champion
+    8. of a night: what changed since the nights before, and whether by more than chance
 
     At the end it counts which candidates each set has judged, writes `summary.json`, `junit.xml`
     and the page `report.html`, shows the results on Prefect's pages, and sends notifications
@@ -117,8 +119,9 @@ def evaluate(
         Replace the results of another evaluation in `output`; otherwise that is refused.
     yes : bool, default=False
         Send comments to services that have a price or limits without asking.
-    watch_champion : bool, default=False
-        Measure the champion, too, if it is no candidate. It keeps the verdict of its promotion.
+    night : bool, default=False
+        Measure the champion, too, if it is no candidate (it keeps the verdict of its promotion);
+        compare with the nights before, and remember this one.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def evaluate(
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
-        evaluation = find_candidates(evaluation, workplace, watch_champion=watch_champion)
+        evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:
             check_texts(sources)
@@ -141,7 +144,7 @@ def evaluate(
             check_analyses(evaluation.analyses_of(source.name), source, rows)
         candidates = prepare_candidates(evaluation, workplace)
         rivals = look_up_rivals(evaluation, candidates, workplace)
-        watched = champion_to_watch(rivals, candidates) if watch_champion else []
+        watched = champion_to_watch(rivals, candidates) if night else []
         for source, rows in zip(sources, frozen, strict=True):
             check_nights([*candidates, *watched], source, rows, rivals, policy, workplace)
         scores = score_candidates([*candidates, *rivals.values()], frozen, workplace, yes=yes)
@@ -177,13 +180,26 @@ def evaluate(
                 outcome_of=evaluation.outcome_of or [one.name for one in candidates],
                 report_only=policy.report_only,
                 sets=count_set_uses(decided.verdicts, run),
+                store=store,
             )
+            trend = None
+            if night:
+                trend = remember_night(
+                    measured,
+                    decided,
+                    run.run_id,
+                    output,
+                    evaluation=evaluation.name,
+                    settings=evaluation.drift,
+                    workplace=workplace,
+                )
             page = write_evaluation_page(summary, output)
             close_evaluation_run(run, summary, page)
         show_results(summary, output, run)
         if with_texts:
             quote_comments(summary, output, frozen)
-        notify_people(evaluation.notifications, summary)
+        report = report_address(run, page) if night else None
+        notify_people(evaluation.notifications, summary, trend, report)
         return conclude(summary)
 
 

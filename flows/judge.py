@@ -57,7 +57,7 @@ def judge_candidates(
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
         against = [score_rivals(rivals, one, run) for one in (*measured, *watched)[0]]
         shares = {}
-        if policy.spending is not None and model is not None:
+        if measured and policy.spending is not None and model is not None:
             shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
         context = look_at_ledger(model, policy, evaluation.required_sets, run.workplace)
         verdicts = [

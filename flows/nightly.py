@@ -27,7 +27,7 @@ def nightly(
 
     - create a folder named after the time of this run
     - run `evaluate` into it (sets and scores that did not change are reused); the champion is
-      measured even if it is no candidate
+      measured even if it is no candidate, and the night is compared with those before
     - publish the summary as a Prefect artifact
 
     Parameters
@@ -53,9 +53,7 @@ def nightly(
     """
     folder = folder_of_this_run(output)
     with removed_if_empty(folder):
-        found: Any = evaluate(
-            config, folder, store, outcome_of=outcome_of, yes=yes, watch_champion=True
-        )
+        found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes, night=True)
     summary: Summary = found
     show_summary(summary)
     night: NightSummary = {**summary, "output": folder}

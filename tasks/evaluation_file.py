@@ -20,6 +20,7 @@ from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
 from biasgate.tasks.gating.policy import Policy, read_policy
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
+from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
 from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -65,6 +66,8 @@ class EvaluationFile(Settings):
     outcome_of : list of str, optional
         The candidates whose outcome counts for the evaluation: for the exit code, the flow's
         state, notifications and `junit.xml`. Default: all.
+    drift : DriftSettings, optional
+        With how many earlier nights `biasgate nightly` compares, and how sure an alarm is.
     notifications : list of Notification, optional
         Whom to notify of the outcome.
     model_card : About, optional
@@ -94,6 +97,7 @@ class EvaluationFile(Settings):
     champion: Candidate | None = None
     reference: Candidate | None = None
     outcome_of: tuple[Name, ...] = ()
+    drift: DriftSettings = DriftSettings()
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
     mitigation: Mitigation | None = None

@@ -54,8 +54,7 @@ templates are not independent, and their intervals do not allow for that.
 ({versions}).
 Rows per second were measured once for each cell, and include loading the model. The load of the
 machine at the end was {load:.0f}. If that is more than the number of cores, other work used most
-of them. The baseline also starts a process for its second core; this costs more than it saves when
-a set takes only seconds.
+of them.
 
 {tables}## The same model through every entry point
 

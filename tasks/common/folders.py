@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -87,6 +88,12 @@ class Folder:
                 return True
         self.write(name, content)
         return True
+
+    def touch(self) -> None:
+        """Note that the folder is used, where this machine keeps it: what is old may be removed."""
+        if self._is_local:
+            with suppress(OSError):
+                os.utime(self._path)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

@@ -64,6 +64,14 @@ def flow_run_page() -> tuple[str, str | None] | None:
     return None if not found else (str(found), url_for("flow-run", UUID(str(found))))
 
 
+def api_url() -> str | None:
+    """Return the address of Prefect's server; None if each command starts one of its own."""
+    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
+
+    found: str | None = PREFECT_API_URL.value()
+    return found
+
+
 class ProgressArtifact:
     """A progress artifact of the running task; created at the first update.
 

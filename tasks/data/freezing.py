@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter
 from biasgate.tasks.common.catalogue import Catalogue
 from biasgate.tasks.common.errors import SourceError, without_quotes
 from biasgate.tasks.common.files import json_digest, locked
+from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.columns import conformed
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
@@ -67,6 +68,7 @@ def freeze(source: SourceSettings, store: Path) -> EvaluationSet:
     folder = store / "sets" / f"{source.name}-{key}"
     with locked(folder):
         if folder.exists():
+            Folder(str(folder)).touch()
             return EvaluationSet.load(folder)
         return freeze_rows(
             _chunks(source),

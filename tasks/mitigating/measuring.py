@@ -31,6 +31,8 @@ AUCS = {"subgroup_auc": subgroup_auc, "bpsn_auc": bpsn_auc, "bnsp_auc": bnsp_auc
 AEGS = {"positive_aeg": positive_aeg, "negative_aeg": negative_aeg}
 RATES = {"false_positive_rate": "fped", "false_negative_rate": "fned"}
 SUMS = ("fped", "fned", "pinned")
+# The rate of an identity with fewer comments of a class says nothing.
+MIN_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,13 @@ def general_numbers(rows: ScoredRows, threshold: float) -> dict[str, float | Non
 def set_numbers(rows: ScoredRows, threshold: float) -> dict[str, Any]:
     """Return the overall numbers of a set, equality differences, and those of each identity.
 
-    Identities that lack a class have no rate of one kind; they are left out of the sums.
+    Identities with fewer than `MIN_ROWS` comments of a class are left out.
     """
     y_true, y_score = rows.y_true, rows.y_score
     whole = {
         name: mask
         for name, mask in rows.masks.items()
-        if (mask & y_true).any() and (mask & ~y_true).any()
+        if min((mask & y_true).sum(), (mask & ~y_true).sum()) >= MIN_ROWS
     }
     sums: dict[str, EqualityDifference] = {
         "fped": fped(y_true, y_score, whole, threshold=threshold),

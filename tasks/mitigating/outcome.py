@@ -9,7 +9,7 @@ import numpy as np
 
 from bias_metrics import MetricValue
 from bias_metrics.mitigation.repeated import paired_over_splits, pareto_front, recovered_share
-from biasgate.tasks.mitigating.measuring import AUCS, SUMS, harm
+from biasgate.tasks.mitigating.measuring import RATES, SUMS, harm
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.trials import BASELINE, CLEAN
 
@@ -52,8 +52,12 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
             for method, found in numbers.items()
         },
         "differences": [
-            {"method": method, "against": other, "number": key}
-            | _difference(numbers[other][key], values, share)
+            {
+                "method": method,
+                "against": other,
+                "number": key,
+                **_difference(numbers[other][key], values, share),
+            }
             for other in against
             for method in methods
             if method not in {other, BASELINE}
@@ -215,9 +219,10 @@ def _sentences(content: dict[str, Any]) -> list[str]:
     for (method, number), one in against.items():
         metric = number.partition("/")[0]
         low, high = one.get("low"), one.get("high")
-        if low is None or high is None or metric not in {"auc", *SUMS}:
+        errors = RATES if number.endswith("/general") else ()
+        if low is None or high is None or metric not in {"auc", *SUMS, *errors}:
             continue
-        shown = high < 0 if metric in AUCS or metric == "auc" else low > 0
+        shown = high < 0 if metric == "auc" else low > 0
         if shown and method != CLEAN:
             worse.append(f"{method} makes {number} worse by {_told(one)}")
     for name in content["pareto"]:
@@ -230,7 +235,7 @@ def _sentences(content: dict[str, Any]) -> list[str]:
     first = (
         f"Worse: {'; '.join(worse)}."
         if worse
-        else "No method is shown to make a sum of differences or an AUC worse."
+        else "No method is shown to make a sum of differences, an AUC or an error rate worse."
     )
     if n_splits == 1:
         first = "One split tells nothing about the spread of trainings: no number has an interval."

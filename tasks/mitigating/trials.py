@@ -39,10 +39,11 @@ from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import changed
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS
 
 BASELINE, CLEAN = "baseline", "clean"
 FOLDER = "trials"
-_VERSION = 1
+_VERSION = 2
 _ROWS_A_STEP = 5_000
 
 
@@ -114,6 +115,27 @@ def run_trial(
     return found
 
 
+@task(name="check sets")
+def check_sets(sets: Sets) -> None:
+    """Refuse evaluation sets that share texts with the rows to tune on. Only reads.
+
+    Rows of the training set and of the pool are refused when a trained model is checked.
+    """
+    if sets.tune_on is None:
+        return
+    tuned = set(table_of(sets.tune_on)["text"].to_pylist())
+    for one in sets.evaluated:
+        texts = table_of(one)["text"].to_pylist()
+        shared = sum(text in tuned for text in texts)
+        if shared > REPEATED_TEXTS * len(texts):
+            msg = (
+                f"`tune_on` must have other comments than evaluation set {one.source.name!r}; "
+                f"{shared:,} of its {len(texts):,} are in {sets.tune_on.source.name!r}. A "
+                "threshold must not be judged on the comments it was chosen on."
+            )
+            raise InputError(msg)
+
+
 def trial_key(candidate: CandidateSettings, mitigation: Mitigation, sets: Sets, seed: int) -> str:
     """Return a digest of everything that decides the numbers of one split."""
     options = candidate.model_dump(mode="json", exclude={"train_on", "name"})
@@ -139,19 +161,19 @@ def trial(
         `methods`: numbers by name; `undone`: why a method could do nothing; `said`: what each
         did, in words; `n_train`, `n_tuning` and `n_test`.
     """
-    whole = _rows(sets.training, mitigation)
+    whole = rows_of(sets.training, mitigation)
     whole.require_classes()
     train, tune, test = split(whole, seed, mitigation.test_share)
     for part, what in ((train, "training"), (tune, "tuning"), (test, "test")):
         _require_classes(part, what, seed)
-    gaps = None if sets.tune_on is None else _rows(sets.tune_on, mitigation, whole=False)
+    gaps = None if sets.tune_on is None else rows_of(sets.tune_on, mitigation, whole=False)
     bench = _Bench(candidate, mitigation, sets, test, tune, gaps, folder)
-    pool = None if sets.pool is None else _rows(sets.pool, mitigation, whole=False)
+    pool = None if sets.pool is None else rows_of(sets.pool, mitigation, whole=False)
     methods, undone, said = {}, {}, {}
     base = bench.trained(train.table, BASELINE)
     methods[BASELINE] = base.numbers()
     if sets.clean is not None:
-        methods[CLEAN] = bench.trained(_clean(train, sets.clean, mitigation), CLEAN).numbers()
+        methods[CLEAN] = bench.trained(_clean(train, sets.clean), CLEAN).numbers()
     for method in mitigation.chosen():
         try:
             found, told = _one(method, bench, base, train, pool, seed)
@@ -240,8 +262,8 @@ class _Bench:
         frozen = [one.load() for one in (*self.sets.evaluated, *self.sets.pairs, *tuned)]
         for one in frozen:
             scorer.check(one)
-        shown = [_rows(one, self.mitigation, whole=False) for one in self.sets.evaluated]
-        pairs = [_table(one) for one in self.sets.pairs]
+        shown = [rows_of(one, self.mitigation, whole=False) for one in self.sets.evaluated]
+        pairs = [table_of(one) for one in self.sets.pairs]
         return _Scored(
             [one.source.name for one in self.sets.evaluated],
             _with_scores(self.test, scorer),
@@ -322,21 +344,22 @@ def scores_of(scorer: Scorer, table: pa.Table) -> npt.NDArray[np.floating]:
     return np.concatenate([np.empty(0), *parts])
 
 
-def _rows(one: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
+def rows_of(one: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
     """Return the rows of a set; only a training set is limited to some identities."""
     return TrainingRows.of(
-        one.source, _table(one), mitigation.edges, mitigation.only if whole else None
+        one.source, table_of(one), mitigation.edges, mitigation.only if whole else None
     )
 
 
-def _table(one: SetFolder) -> pa.Table:
+def table_of(one: SetFolder) -> pa.Table:
+    """Read a frozen set into memory."""
     frozen = one.load()
     return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))
 
 
-def _clean(train: TrainingRows, clean: SetFolder, mitigation: Mitigation) -> pa.Table:
+def _clean(train: TrainingRows, clean: SetFolder) -> pa.Table:
     """Return the rows of the clean set that a split trains on."""
-    table = _table(clean)
+    table = table_of(clean)
     wanted = set(train.table["id"].to_pylist())
     kept = np.array([one in wanted for one in table["id"].to_pylist()], dtype=bool)
     if int(kept.sum()) != train.n:
@@ -345,7 +368,6 @@ def _clean(train: TrainingRows, clean: SetFolder, mitigation: Mitigation) -> pa.
             f"{train.n:,} rows of a split it has {int(kept.sum()):,}."
         )
         raise InputError(msg)
-    del mitigation
     return table.filter(pa.array(kept))
 
 

@@ -190,6 +190,17 @@ class Gateway(LoggedModels):
                 self.client.delete_run(one.info.run_id)
         return str(made)
 
+    def run_tags(self, run_id: str) -> dict[str, str] | None:
+        """Return the tags of a run; None if it does not exist."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return dict(self.client.get_run(run_id).data.tags)
+        except MlflowException as error:
+            if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+                raise
+            return None
+
     def find_run(self, experiment_id: str, key: str) -> str | None:
         """Return the id of the run with this key, or None."""
         found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{key}'", max_results=1)

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.artifacts import fetch, manifest_at, work_folder
+from biasgate.tasks.mlflow_server.artifacts import (
+    fetch,
+    local_folder,
+    manifest_at,
+    work_folder,
+)
+from biasgate.tasks.mlflow_server.kept_models import kept_files
 from biasgate.tasks.signing.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -213,6 +219,10 @@ class Registry:
         """Remove an alias; harmless if there is none."""
         self.client.delete_registered_model_alias(name, alias)
 
+    def delete_model(self, name: str) -> None:
+        """Delete a registered model, with its versions."""
+        self.client.delete_registered_model(name)
+
     def tag_model(self, name: str, tags: Mapping[str, str]) -> None:
         """Set tags on a registered model."""
         for key, value in tags.items():
@@ -254,8 +264,18 @@ class Registry:
 
     @contextmanager
     def downloaded(self, model: ModelVersion) -> Iterator[Path]:
-        """Yield a copy of a version's files that nobody else writes to; then remove it."""
-        with work_folder(self.work) as folder:
+        """Yield a copy of a version's files that nobody else writes to, only to be read.
+
+        Of files on another machine it is kept in the store, for the next task and the next night;
+        of files of this machine, and without a store, it is removed at the end.
+        """
+        place, work = self.place_of(model), self.work
+        if work is not None and local_folder(place) is None and os.access(work.parent, os.W_OK):
+            created = f"{model.uri} {model.created}"
+            with kept_files(place, self.uri, created, work.parent) as folder:
+                yield folder
+            return
+        with work_folder(work) as folder:
             yield self.fetch(model, folder)
 
     def manifest(self, model: ModelVersion) -> Manifest:

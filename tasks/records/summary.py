@@ -53,7 +53,10 @@ class SetUse(TypedDict):
 
 
 class Summary(TypedDict):
-    """`summary.json`: how an evaluation ended; earlier ones have no `sets`."""
+    """`summary.json`: how an evaluation ended; earlier ones have neither of the last two.
+
+    `store` says how many bytes each part of the store takes, and `total`.
+    """
 
     evaluation: str
     outcome: Outcome
@@ -64,6 +67,7 @@ class Summary(TypedDict):
     decisions: list[CandidateDecision]
     sentences: list[str]
     sets: NotRequired[list[SetUse]]
+    store: NotRequired[dict[str, int]]
 
 
 class NightSummary(Summary):

@@ -24,12 +24,17 @@ from biasgate.tasks.common.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.records import Summary
+from biasgate.tasks.records.trend import Trend
+from biasgate.tasks.reporting.morning import harmless, send_by_apprise
 
 SECONDS = 10.0
 """Time limit for one message."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SENTENCES = 20
 _log = logging.getLogger("biasgate.notifying")
+
+
+When = Literal[Occasion, "change"]
 
 
 class Told(TypedDict):
@@ -47,6 +52,9 @@ class Message(TypedDict):
     evaluation: str
     outcome: Occasion
     run_id: NotRequired[str]
+    night: NotRequired[int]
+    changed: NotRequired[list[str]]
+    report: NotRequired[str]
     decisions: NotRequired[list[Told]]
     n_unmet: NotRequired[int]
     unmet: NotRequired[list[str]]
@@ -58,20 +66,22 @@ class Notification(Settings):
 
     Attributes
     ----------
-    kind : {"webhook", "slack", "prefect_block"}
-        JSON by POST; the same in Slack's format; a Prefect block.
+    kind : {"webhook", "slack", "prefect_block", "apprise", "heartbeat"}
+        JSON by POST; the same in Slack's format; a Prefect block; Apprise; an empty request after
+        each evaluation that ended with a verdict, whatever it is.
     url : str, optional
-        `${NAME}`: the environment variable with the address of the webhook, or of Slack.
+        `${NAME}`: the environment variable with the address, or the addresses of Apprise.
     block : str, optional
         `TYPE/NAME` of a Prefect notification block, as in `slack-webhook/alerts`.
-    when : list of {"pass", "block", "insufficient", "error"}
-        The outcomes to report. Default: all but a pass.
+    when : list of {"pass", "block", "insufficient", "error", "change"}
+        The outcomes to report; `change` is a night on which something changed. Default: all but
+        a pass.
     """
 
-    kind: Literal["webhook", "slack", "prefect_block"]
+    kind: Literal["webhook", "slack", "prefect_block", "apprise", "heartbeat"]
     url: str | None = None
     block: str | None = None
-    when: Annotated[tuple[Occasion, ...], Field(min_length=1)] = ("block", "insufficient", "error")
+    when: Annotated[tuple[When, ...], Field(min_length=1)] = ("block", "insufficient", "error")
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:
@@ -85,7 +95,16 @@ class Notification(Settings):
                 "is a secret and must not be in a file"
             )
             raise ValueError(msg)
+        if self.kind == "heartbeat" and "when" in self.model_fields_set:
+            msg = "kind heartbeat takes no `when`: it is sent after every verdict"
+            raise ValueError(msg)
         return self
+
+    def is_for(self, message: Message) -> bool:
+        """Whether a message is to be sent."""
+        if self.kind == "heartbeat":
+            return "error" not in message
+        return message["outcome"] in self.when or ("change" in self.when and is_news(message))
 
     def send(self, message: Message) -> None:
         """Send a message.
@@ -99,12 +118,23 @@ class Notification(Settings):
             notify_by_block(str(self.block), plain_text(message), _subject(message))
         elif self.kind == "slack":
             _post(self._address(), {"text": slack_text(message)})
+        elif self.kind == "apprise":
+            subject = harmless(_subject(message))
+            lines = [harmless(plain_text(message, with_report=False))]
+            lines += [f"Report: {message['report']}"] if "report" in message else []
+            failed = message["outcome"] != "pass"
+            send_by_apprise(self._secret(), subject, "\n".join(lines), failed=failed)
+        elif self.kind == "heartbeat":
+            _post(self._address(), {})
         else:
             _post(self._address(), message)
 
-    def _address(self) -> SecretStr:
+    def _secret(self) -> str:
         match = _VARIABLE.fullmatch(str(self.url))
-        address = os.environ.get(match[1] if match else "", "")
+        return os.environ.get(match[1] if match else "", "")
+
+    def _address(self) -> SecretStr:
+        address = self._secret()
         if not address.startswith(("http://", "https://")):
             raise UnusableAddressError
         return SecretStr(address)
@@ -114,15 +144,23 @@ class UnusableAddressError(ValueError):
     """The variable does not hold an address that starts with http:// or https://."""
 
 
-def message_of(summary: Summary) -> Message:
-    """Return the message of a summary: outcome, decisions, checks that did not pass."""
+def is_news(message: Message) -> bool:
+    """Whether a message is of a night on which something changed."""
+    return bool(message.get("changed"))
+
+
+def message_of(summary: Summary, trend: Trend | None = None, report: str | None = None) -> Message:
+    """Return the message of a summary: outcome, decisions, checks that did not pass.
+
+    Of a night also its number, what changed, and where the report is.
+    """
     unmet = [
         f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
         for verdict in summary["verdicts"]
         for one in verdict["results"]
         if one["outcome"] not in {"pass", "skipped"}
     ]
-    return {
+    message: Message = {
         "evaluation": summary["evaluation"],
         "outcome": word_of(summary).occasion,
         "run_id": summary["run_id"],
@@ -138,6 +176,12 @@ def message_of(summary: Summary) -> Message:
         "n_unmet": len(unmet),
         "unmet": unmet[:_SENTENCES],
     }
+    if trend is not None:
+        tonight = trend["nights"][-1]
+        message["night"], message["changed"] = tonight["number"], tonight["news"][:_SENTENCES]
+    if report is not None:
+        message["report"] = report
+    return message
 
 
 def message_of_crash(evaluation: str, error: str) -> Message:
@@ -145,13 +189,19 @@ def message_of_crash(evaluation: str, error: str) -> Message:
     return {"evaluation": evaluation, "outcome": "error", "error": error}
 
 
-def plain_text(message: Message) -> str:
+def plain_text(message: Message, *, with_report: bool = True) -> str:
     """Return a message as lines of text."""
-    lines = [f"{one['candidate']}: {one['sentence']}" for one in message.get("decisions", [])]
+    lines = []
+    if "night" in message:
+        news = message.get("changed", [])
+        lines = [f"Night {message['night']}: {'' if news else 'nothing changed.'}".rstrip()]
+        lines += [f"- {one}" for one in news]
+    lines += [f"{one['candidate']}: {one['sentence']}" for one in message.get("decisions", [])]
     lines += [f"- {one}" for one in message.get("unmet", [])]
     more = message.get("n_unmet", 0) - len(message.get("unmet", []))
     lines += [f"- and {more} more"] if more else []
     lines += [f"It ended with {message['error']}."] if "error" in message else []
+    lines += [f"Report: {message['report']}"] if with_report and "report" in message else []
     return "\n".join([_subject(message), *lines])
 
 
@@ -178,7 +228,7 @@ def notify(
     """
     lost = []
     for number, one in enumerate(notifications, start=1):
-        if message["outcome"] in one.when:
+        if one.is_for(message):
             problem = _attempt(one.send, message, seconds)
             if problem:
                 lost.append(f"notification {number} ({one.kind}) was not delivered: {problem}.")
@@ -222,6 +272,11 @@ def _post(address: SecretStr, content: Mapping[str, object]) -> None:
 
 
 @task(name="notify")
-def notify_people(notifications: Sequence[Notification], summary: Summary) -> list[str]:
+def notify_people(
+    notifications: Sequence[Notification],
+    summary: Summary,
+    trend: Trend | None = None,
+    report: str | None = None,
+) -> list[str]:
     """Send the notifications of an evaluation file; return the undelivered ones."""
-    return notify(notifications, message_of(summary))
+    return notify(notifications, message_of(summary, trend, report))

@@ -14,6 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import require_writable, whole_folder, write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.common.sizes import sizes_of
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
@@ -119,6 +120,7 @@ def summarise_evaluation(
     outcome_of: Sequence[str],
     report_only: bool,
     sets: Sequence[SetUse] = (),
+    store: str | None = None,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -140,6 +142,8 @@ def summarise_evaluation(
         "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
         "sets": list(sets),
     }
+    if store is not None:
+        summary["store"] = sizes_of(Path(store))
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)

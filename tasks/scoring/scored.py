@@ -75,6 +75,7 @@ def score_rows(
         kept = finish_scores(shards, evaluation_set, n_shards, scorer.bound)
         say(f"scored {what}", aside=True)
     else:
+        shards.folder.touch()
         say(f"reusing kept scores of {candidate.name} on {evaluation_set.name}", aside=True)
     if not candidate.allow_two_valued:
         _refuse_two_valued(kept, candidate)

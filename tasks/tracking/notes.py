@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import analysis_sentences
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
 from biasgate.tasks.tracking.addresses import (
@@ -17,6 +17,12 @@ from biasgate.tasks.tracking.addresses import (
 from biasgate.tasks.tracking.resume import TABLE
 from biasgate.tasks.tracking.view import LATEST
 from biasgate.tasks.tracking.worst_numbers import worsened_in_words
+
+LONGEST = 8000
+"""Characters of a tag that MLflow keeps; it cuts the rest, also in the middle of a link."""
+MOST_COMPARED = 50
+"""Runs that one link compares. Beyond, the link alone would fill the note."""
+_REST = "\n\nThe rest is in the report."
 
 
 def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id: str) -> str:
@@ -33,22 +39,31 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
     if verdict["champion"] is not None:
         worse = [f"Worse than the champion: {as_text(worsened_in_words(verdict['worsened']))}."]
     told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
-    return "\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told])
+    return shortened("\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told]))
 
 
 def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
     """Return the note on an evaluation's run: links, also to Prefect, then a table of verdicts."""
     runs = [verdict["run_id"] for verdict in summary["verdicts"]]
+    few = len(runs) <= MOST_COMPARED
     links = {
         "Report": artifact_page(experiment_id, summary["run_id"], PAGE),
         "All candidates": view_page(experiment_id, LATEST),
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
-        "Compare the runs": comparison_page(experiment_id, runs),
+        **({"Compare the runs": comparison_page(experiment_id, runs)} if few else {}),
         "Tables of candidates": tables_page(experiment_id, LATEST),
         "Models": models_page(experiment_id),
     }
     row = " · ".join(filter(None, [_row(links), flow_run]))
-    return f"{row}\n\n{summary_markdown(summary)}"
+    return shortened(f"{row}\n\n{summary_markdown(summary)}")
+
+
+def shortened(note: str) -> str:
+    """Return the first lines of a note, as many as MLflow keeps, and where the rest is."""
+    if len(note) <= LONGEST:
+        return note
+    whole_lines = note[: LONGEST - len(_REST) + 1].rpartition("\n")[0]
+    return whole_lines.rstrip() + _REST
 
 
 def _row(links: dict[str, str]) -> str:

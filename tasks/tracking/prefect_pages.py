@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.prefect_artifacts import (
     artifact_key,
@@ -19,10 +20,9 @@ from biasgate.tasks.common.prefect_artifacts import (
 )
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
 from biasgate.tasks.reporting.report import summary_markdown
-from biasgate.tasks.tracking.addresses import run_page
+from biasgate.tasks.tracking.addresses import artifact_page, run_page
 from biasgate.tasks.tracking.resume import EvaluationRun
 
 FLOW_RUN_TAG, FLOW_RUN_PAGE_TAG = "biasgate.prefect_flow_run", "biasgate.prefect_flow_run_page"
@@ -118,6 +118,16 @@ def _text(cell: GridCell) -> str:
     if cell.lack:
         return "no evidence"
     return " ".join(filter(None, [cell.mark, cell.text, cell.interval]))
+
+
+@task(name="find report")
+def report_address(run: EvaluationRun, page: str) -> str:
+    """Return where people open the page: on MLflow's server, or else its path. Only reads."""
+    gateway = run.workplace.gateway
+    if not gateway.uri.startswith(("http://", "https://")):
+        return page
+    address = artifact_page(gateway.experiment_of(run.run_id), run.run_id, Path(page).name)
+    return f"{gateway.uri.rstrip('/')}/{address}"
 
 
 @task(name="show results")

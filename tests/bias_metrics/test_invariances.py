@@ -133,6 +133,8 @@ OF_NIGHTS = {
     *("always_valid_confidence", "lord_share", "pool_nights", "selection_flattery"),
     "spending_share",
 }
+# What changed between nights has its own in drift/.
+DRIFT = {"data_drift", "metric_drift"}
 # Rows without a score have theirs in thresholds/test_missing.py.
 UNSCORED = {"missing_scores"}
 # Moving from one model to another has its own in thresholds/.
@@ -149,7 +151,7 @@ def test_the_registry_holds_every_public_function():
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions == set().union(
         *(REGISTRY, OF_DATA, OF_TWO_MODELS, IN_WORDS, AT_A_THRESHOLD, RESAMPLED),
-        *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, UNSCORED, SUCCESSION),
+        *(RENAMED, RATES, CALIBRATION, RATED, WITH_TERMS, OF_NIGHTS, DRIFT, UNSCORED, SUCCESSION),
     )
 
 

@@ -34,6 +34,12 @@ ROWS = (Y_TRUE, Y_SCORE, GROUPS)
 
 
 # Every public function that returns a result.
+
+
+def night(**scores):
+    return {"id": np.arange(60), "y_true": Y_TRUE, "subgroups": GROUPS, **scores}
+
+
 RESULTS = {
     "advise_threshold": lambda f: f(
         Y_TRUE, Y_SCORE, {"gay": GROUPS["gay"]}, min_recall=0.5, min_precision=0.1
@@ -53,6 +59,7 @@ RESULTS = {
         Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, threshold_a=0.5, threshold_b=0.4
     ),
     "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
+    "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
     "diagnose_bias": lambda f: f(*ROWS),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "equality_curve": lambda f: f(Y_TRUE, Y_SCORE, GROUPS["gay"]),
@@ -68,6 +75,9 @@ RESULTS = {
         np.linspace(0, 1, 60), 3, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_draws=2
     ),
     "label_sensitivity": lambda f: f(np.linspace(0, 1, 60), Y_SCORE, GROUPS),
+    "metric_drift": lambda f: f(
+        night(y_score=Y_SCORE), night(y_score=Y_SCORE), rng=np.random.default_rng(0)
+    ),
     "missing_scores": lambda f: f(np.arange(60) % 7 == 0, GROUPS),
     "paired_gaps": lambda f: f(Y_SCORE, Y_SCORE[::-1]),
     "permuted_reference": lambda f: f(

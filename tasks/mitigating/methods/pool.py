@@ -113,7 +113,7 @@ def choose(
 def first_ones(texts: list[str]) -> np.ndarray:
     """Return which texts occur for the first time."""
     first: dict[str, int] = {}
-    return np.array([first.setdefault(text, i) == i for i, text in enumerate(texts)], dtype=bool)
+    return np.array([first.setdefault(text, at) == at for at, text in enumerate(texts)], bool)
 
 
 def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:

@@ -34,6 +34,14 @@ class Threshold(ScoreMethod):
     def adjust(self, tuning: Tuning) -> Adjustment:
         """Choose the threshold."""
         y_true = tuning.y_true
+        prior = float(tuning.general[0].mean())
+        if self.min_precision <= prior:
+            msg = (
+                f"method {self.called}: `min_precision` must be above the share of toxic comments, "
+                f"{prior:.2f}; got {self.min_precision:g}. Otherwise flagging everything, "
+                "which has no gap, is allowed."
+            )
+            raise MethodUndoneError(msg)
         masks = {
             name: mask
             for name, mask in tuning.masks.items()

@@ -8,9 +8,11 @@ from types import MappingProxyType
 
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
+from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.page.parts import Part, describe
 from biasgate.tasks.reporting.page.sets import SetView, describe_set
 from biasgate.tasks.reporting.page.texts import Quoted
+from biasgate.tasks.reporting.page.trend import TrendView, describe_trend
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Page:
         Registered models that the verdicts are about.
     versions : tuple of (str, str)
         Of the software.
+    trend : TrendView or None
+        Tonight beside the nights before.
     """
 
     title: str
@@ -61,6 +65,7 @@ class Page:
     parts: tuple[Part, ...]
     models: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
+    trend: TrendView | None = None
 
     @property
     def n_passed(self) -> int:
@@ -76,6 +81,9 @@ class Page:
     def names(self) -> frozenset[str]:
         """Names that others chose, which sentences may quote."""
         found = {self.title, self.policy, *(one.name for one in self.lines)}
+        for line in self.trend.lines if self.trend else ():
+            found |= {line.candidate, line.evaluation_set, *(row.group for row in line.rows)}
+        found.discard("")
         for one in self.sets:
             found |= {one.name, *(row.name for row in one.counts)}
         return frozenset(found)
@@ -97,6 +105,7 @@ def evaluation_page(
     summary: Summary,
     judged: Mapping[tuple[str, str], Judged],
     quotes: Mapping[tuple[str, str], tuple[Quoted, ...]] = MappingProxyType({}),
+    trend: Trend | None = None,
 ) -> Page:
     """Return the page of an evaluation.
 
@@ -108,6 +117,8 @@ def evaluation_page(
         By set and candidate.
     quotes : mapping of (str, str) to tuple of Quoted
         Comments to quote, also by set and candidate; none unless a user asked for them.
+    trend : Trend, optional
+        As in `trend.json`, of a night.
     """
     parts = [
         replace(describe(f"p{at}", *one), quotes=quotes.get(place, ()))
@@ -124,7 +135,8 @@ def evaluation_page(
         for decision in summary["decisions"]
     ]
     uses = {one["name"]: one for one in summary.get("sets", ())}
-    return _page(summary["evaluation"], lines, list(judged.values()), uses, of_evaluation=True)
+    page = _page(summary["evaluation"], lines, list(judged.values()), uses, of_evaluation=True)
+    return replace(page, trend=None if trend is None else describe_trend(trend))
 
 
 def _page(

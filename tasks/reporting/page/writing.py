@@ -13,6 +13,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
+from biasgate.tasks.remembering.reading import read_trend
 from biasgate.tasks.reporting.figures import draw_judged
 from biasgate.tasks.reporting.page.details import measure_details, read_details, write_details
 from biasgate.tasks.reporting.page.page import Judged, Page, candidate_page, evaluation_page
@@ -53,7 +54,9 @@ def write_evaluation_page(summary: Summary, output: str) -> str:
     candidate before it was killed.
     """
     path = Path(output) / FILE
-    write_page(evaluation_page(summary, _judged(summary, output)), path)
+    write_page(
+        evaluation_page(summary, _judged(summary, output), trend=read_trend(Path(output))), path
+    )
     say(f"wrote {path}, which any browser opens", aside=True)
     return str(path)
 
@@ -77,7 +80,7 @@ def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None
     }
     quotes = quotes_of(Path(output), {one.name: one for one in loaded}, shown)
     path = Path(output) / FILE
-    write_page(evaluation_page(summary, judged, dict(quotes)), path)
+    write_page(evaluation_page(summary, judged, dict(quotes), read_trend(Path(output))), path)
     say(f"{path} quotes comments, behind a warning; the page in MLflow has none", aside=True)
 
 

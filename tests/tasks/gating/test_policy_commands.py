@@ -164,7 +164,7 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
 def test_the_defaults_leave_the_digests_of_policies_as_they_were():
     plain = policy(RULE)
     content = plain.model_dump(mode="json")
-    added = {"promote", "objective", "roll_up", "max_missing"}
+    added = {"promote", "objective", "roll_up", "max_missing", "online"}
     assert plain.digest == json_digest(
         {key: value for key, value in content.items() if key not in added}
     )

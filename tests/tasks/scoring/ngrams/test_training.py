@@ -54,6 +54,25 @@ def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
     )
 
 
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_weighted_rows_count_as_in_scikit_learn(class_weight):
+    options = {"max_features": 60, "class_weight": class_weight}
+    weights = np.linspace(0.1, 3, len(TEXTS))
+    theirs = settings(**options).pipeline().fit(TEXTS, LABELS, classifier__sample_weight=weights)
+    ours = fit(settings(**options).pipeline(), iter(TEXTS), LABELS, weights)
+    np.testing.assert_allclose(
+        ours.predict_proba(ODD), theirs.predict_proba(ODD), rtol=0, atol=1e-6
+    )
+
+
+def test_weights_of_1_change_no_coefficient():
+    plain, weighted = (
+        fit(settings(max_features=60).pipeline(), iter(TEXTS), LABELS, one)
+        for one in (None, np.ones(len(TEXTS)))
+    )
+    np.testing.assert_array_equal(plain[-1].coef_, weighted[-1].coef_)
+
+
 @pytest.mark.parametrize("options", OPTIONS[:3])
 def test_small_steps_learn_the_same(options, monkeypatch):
     at_once = fit(settings(**options).pipeline(), TEXTS, LABELS)

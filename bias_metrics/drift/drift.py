@@ -1,0 +1,273 @@
+"""Whether tonight's rows differ from those of earlier nights by more than chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bias_metrics._core.intervals import quantile
+from bias_metrics._core.options import check_choice, check_rng
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics.drift.exchange import Exchange, p_values
+from bias_metrics.drift.numbers import Number, numbers_of
+from bias_metrics.drift.rows import Rows, Union
+from bias_metrics.report.report import BACKGROUNDS
+from bias_metrics.report.request import Background
+
+ALPHA = 0.01
+CONFIDENCE = 0.95
+LEAST = 10
+"""So many rows of the smallest class of a number must be new, gone or changed on the average."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one number changed.
+
+    Attributes
+    ----------
+    metric, group : str
+        The number, and its subgroup, or `overall`.
+    before, now : float or None
+        Its values; None if a class of rows is empty.
+    change, low, high : float or None
+        `now - before`, and a 95 % interval for each number on its own.
+    p_value : float or None
+        The chance of a change as large in any number, if nothing changed; None if it is not judged.
+    drifted : bool
+        Whether `p_value` is at most the chance of a wrong alarm.
+    reason : str or None
+        Why it is not judged.
+    """
+
+    metric: str
+    group: str
+    before: float | None
+    now: float | None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    drifted: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Drift(Tabular):
+    """What changed.
+
+    Attributes
+    ----------
+    changes : tuple of Change
+        All numbers.
+    alpha : float
+        The chance of a wrong alarm.
+    n_before, n_now, n_shared, n_changed : int
+        Rows of each, ids in both, and how many of these have other values now.
+    n_deals : int
+        How often rows were exchanged.
+    """
+
+    changes: tuple[Change, ...]
+    alpha: float
+    n_before: int
+    n_now: int
+    n_shared: int
+    n_changed: int
+    n_deals: int
+
+    @property
+    def drifted(self) -> tuple[Change, ...]:
+        """The numbers that changed by more than chance, the clearest first."""
+        found = [one for one in self.changes if one.drifted]
+        return tuple(sorted(found, key=lambda one: one.p_value or 0.0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self) | {"changes": [asdict(one) for one in self.changes]}
+
+    def rows(self) -> list[Row]:
+        """Return one record per number."""
+        return [asdict(one) for one in self.changes]
+
+
+def metric_drift(
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    *,
+    rng: np.random.Generator,
+    alpha: float = ALPHA,
+    background: Background = "outside_subgroup",
+) -> Drift:
+    """Compare the metrics of one unchanged model on earlier rows and on tonight's.
+
+    The overall AUC and the five Borkan metrics of every subgroup. If neither the comments nor the
+    model changed, an alarm has at most the chance `alpha`, over all numbers together; no number
+    needs to be normal for that. Rows in both sets count: where all are the same, nothing differs.
+
+    Parameters
+    ----------
+    before, now : mapping
+        The rows of earlier nights, each once, and those of tonight. Keys: `id`, different for each
+        row and the same in both where the comment is; `y_true`, `y_score` and `subgroups` as in
+        `evaluate_bias`; if wanted `sample_weight` and `clusters`, whose names are the same in both.
+    rng : numpy.random.Generator
+        Exchanges rows.
+    alpha : float, default=0.01
+        The chance of a wrong alarm, above 0 and below 1.
+    background : {"outside_subgroup", "no_identity"}
+        As in `evaluate_bias`.
+
+    Returns
+    -------
+    Drift
+        Its `drifted` are the alarms. A number without about ten rows that differ between the nights
+        in each of its classes is not judged, with a `reason`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is missing, only one of both has it, or an id is given twice.
+
+    References
+    ----------
+    Westfall and Young (1993), Resampling-Based Multiple Testing, section 2.5 (the largest of many);
+    Besag and Clifford (1991), Biometrika 78 (when to stop).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> toxic = rng.random(4000) < 0.5
+    >>> night = {"id": np.arange(4000), "y_true": toxic, "y_score": toxic + rng.normal(size=4000)}
+    >>> night["subgroups"] = {"gay": rng.random(4000) < 0.3}
+    >>> split = [
+    ...     {key: values[half] for key, values in night.items() if key != "subgroups"}
+    ...     | {"subgroups": {"gay": night["subgroups"]["gay"][half]}}
+    ...     for half in (slice(2000), slice(2000, None))
+    ... ]
+    >>> metric_drift(*split, rng=rng).drifted
+    ()
+    """
+    return _drift(before, now, rng, alpha, background, scored=True)
+
+
+def data_drift(
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    *,
+    rng: np.random.Generator,
+    alpha: float = ALPHA,
+) -> Drift:
+    """Compare earlier comments with tonight's.
+
+    The share of each subgroup (`share`), the share of toxic rows in all and in each subgroup
+    (`toxic_share`) and, if it is given, the mean `length`. If nothing changed, an alarm has at
+    most the chance `alpha`, over all numbers together.
+
+    Parameters
+    ----------
+    before, now : mapping
+        As in `metric_drift`, without `y_score`; if wanted with `length`, a number for each row.
+    rng : numpy.random.Generator
+        Exchanges rows.
+    alpha : float, default=0.01
+        The chance of a wrong alarm, above 0 and below 1.
+
+    Returns
+    -------
+    Drift
+        As `metric_drift`.
+
+    Raises
+    ------
+    ValueError
+        As `metric_drift`.
+
+    References
+    ----------
+    As `metric_drift`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = (
+    ...     {"id": ids, "y_true": rng.random(2000) < share, "subgroups": {}}
+    ...     for ids, share in ((np.arange(2000), 0.1), (np.arange(2000, 4000), 0.2))
+    ... )
+    >>> [found.metric for found in data_drift(first, second, rng=rng).drifted]
+    ['toxic_share']
+    """
+    return _drift(before, now, rng, alpha, "outside_subgroup", scored=False)
+
+
+def _drift(
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    rng: np.random.Generator,
+    alpha: float,
+    background: str,
+    *,
+    scored: bool,
+) -> Drift:
+    check_rng(rng)
+    check_choice("background", background, BACKGROUNDS)
+    if not 0 < alpha < 1:
+        msg = f"`alpha` must be above 0 and below 1, as in 0.01; got {alpha}."
+        raise ValueError(msg)
+    sides = {name: Rows.of(given, name) for name, given in (("before", before), ("now", now))}
+    for name, rows in sides.items():
+        if (rows.y_score is not None) != scored or rows.y_true.size == 0:
+            msg = f"`{name}` must have rows {'with' if scored else 'without'} `y_score`."
+            raise ValueError(msg)
+    union = Union.of(sides["before"], sides["now"])
+    numbers = list(numbers_of(union.rows, background))
+    exchange = Exchange.of(union, np.stack([one.influence for one in numbers], axis=1))
+    enough = exchange.moving * np.array([one.n_least for one in numbers]) >= LEAST
+    judged = enough | (exchange.std_error == 0)  # nothing can differ
+    found, n_deals = p_values(exchange, judged, alpha, rng)
+    old, new = (list(numbers_of(rows, background)) for rows in sides.values())
+    errors = _errors(union, old, new)
+    changes = tuple(
+        _change(*each, alpha) for each in zip(old, new, errors, map(float, found), strict=True)
+    )
+    n_before, n_now = (rows.y_true.size for rows in sides.values())
+    return Drift(changes, alpha, n_before, n_now, union.n_shared, union.n_changed, n_deals)
+
+
+def _errors(union: Union, old: list[Number], new: list[Number]) -> list[float]:
+    """Return the standard error of each difference; rows in both nights are not independent."""
+    weights, rows = union.rows.weights, np.arange(union.in_before.size)
+    before, now = rows[union.in_before], union.places_now
+    totals = float(weights[union.in_before].sum()), float(weights[union.in_now].sum())
+    found = []
+    for one, other in zip(old, new, strict=True):
+        moved = np.zeros(rows.size)
+        moved[now] += other.influence / totals[1]
+        moved[before] -= one.influence / totals[0]
+        by_unit = np.bincount(union.unit, weights=moved)
+        found.append(math.sqrt(float(by_unit @ by_unit)))
+    return found
+
+
+def _change(old: Number, new: Number, std_error: float, p_value: float, alpha: float) -> Change:
+    if old.value is None or new.value is None:
+        empty = "no rows in a class"
+        return Change(old.metric, old.group, old.value, new.value, reason=empty)
+    change, reach = new.value - old.value, quantile(CONFIDENCE) * std_error
+    judged = not math.isnan(p_value)
+    return Change(
+        old.metric,
+        old.group,
+        old.value,
+        new.value,
+        change,
+        change - reach,
+        change + reach,
+        p_value if judged else None,
+        drifted=judged and p_value <= alpha,
+        reason=None if judged else "too few rows differ between the nights",
+    )

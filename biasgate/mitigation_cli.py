@@ -1,0 +1,137 @@
+"""`biasgate diagnose-data`, `experiment` and `mitigate`: from measuring to mitigating."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.printing import print_json, print_sentence
+from biasgate.running import check_input, run_flow
+from biasgate.telling import errors_told, say, waiting
+
+app = typer.Typer()
+
+Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
+Output = Annotated[Path, typer.Option(help="Folder for the results.")]
+Candidate = Annotated[
+    str | None,
+    typer.Option("--candidate", metavar="NAME", help="Candidate with `train_on`."),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
+]
+# The exit code if nothing passed; that of a blocked candidate.
+BLOCKED = 3
+
+
+@app.command("diagnose-data")
+def diagnose_data(
+    config: Config,
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    candidate: Candidate = None,
+    as_json: AsJson = False,  # noqa: FBT002
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Say which identities the labels of training data are out of line for, and where."""
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+        check_input(config, output, store)
+        say("starting Prefect")
+        with waiting("starting"):
+            from biasgate.flows.diagnose_data import diagnose_data as flow  # noqa: PLC0415
+
+        found: Any = run_flow(
+            flow, str(config), str(output), store=str(store.resolve()), candidate=candidate
+        )
+        if as_json:
+            print_json(found)
+            return
+        for one in found:
+            print_sentence(f"{one['training_set']}:")
+            for sentence in one["sentences"]:
+                print_sentence(f"  {sentence}")
+            print_sentence(f"Look at: {output / one['training_set'] / 'diagnosis.html'}")
+
+
+@app.command()
+def experiment(
+    config: Config,
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    candidate: Candidate = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Number of splits; replaces `seeds` of CONFIG.")
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Train baseline, control and every method on several splits, and compare them."""
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+        check_input(config, output, store)
+        say("starting Prefect")
+        with waiting("starting"):
+            from biasgate.flows.experiment import experiment as flow  # noqa: PLC0415
+
+        found: Any = run_flow(
+            flow,
+            str(config),
+            str(output),
+            store=str(store.resolve()),
+            candidate=candidate,
+            seeds=seeds,
+        )
+        if as_json:
+            print_json(found)
+            return
+        for sentence in found["sentences"]:
+            print_sentence(sentence)
+        print_sentence(f"Look at: {output / 'experiment.html'}")
+
+
+@app.command()
+def mitigate(
+    config: Config,
+    output: Output,
+    store: Store = DEFAULT_STORE,
+    candidate: Candidate = None,
+    blocked: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="OUTPUT/SET/CANDIDATE",
+            help="Results of a candidate that did not pass: the identities that failed are "
+            "balanced, and costs are compared with it.",
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002
+    verbose: Verbose = False,  # noqa: FBT002
+) -> None:
+    """Train a candidate again with every method, and let the gate judge the results.
+
+    Exits with 0 if one of them passes, else with 3.
+    """
+    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
+        check_input(config, output, store)
+        say("starting Prefect")
+        with waiting("starting"):
+            from biasgate.flows.mitigate import mitigate as flow  # noqa: PLC0415
+
+        found: Any = run_flow(
+            flow,
+            str(config),
+            str(output),
+            store=str(store.resolve()),
+            candidate=candidate,
+            blocked=None if blocked is None else str(blocked),
+        )
+        if as_json:
+            print_json(found)
+        else:
+            for sentence in found["sentences"]:
+                print_sentence(sentence)
+            print_sentence(f"Look at: {output / 'mitigation.html'}")
+        if not found["passed"]:
+            raise typer.Exit(BLOCKED)

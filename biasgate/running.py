@@ -1,0 +1,50 @@
+"""What commands that run a flow share: checks of their input before Prefect, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from biasgate.stopping import until_stopped
+from biasgate.telling import say, waiting
+
+Result = TypeVar("Result")
+
+
+def check_input(
+    config: Path,
+    output: Path | None,
+    store: Path,
+    outcome_of: list[str] | None = None,
+    *,
+    overwrite: bool = True,
+    with_texts: bool = False,
+) -> None:
+    """Refuse wrong input and places at once, before the slow start of Prefect."""
+    say(f"reading {config}")
+    with waiting("reading"):
+        from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
+        from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
+
+        for what, folder in (("output", output), ("store", store)):
+            if folder is not None:
+                require_writable(folder.absolute(), what)
+        evaluation = read_evaluation(config, outcome_of)
+        if output is not None and not overwrite:
+            from biasgate.tasks.reporting.publish import require_own_output  # noqa: PLC0415
+
+            require_own_output(output, evaluation.name, overwrite=overwrite)
+        if with_texts:
+            from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
+
+            require_texts(evaluation.evaluation_sets)
+
+
+def run_flow(flow: Callable[..., Result], *places: str, store: str, **options: Any) -> Result:
+    """Run a flow; a signal ends it, and everything that it started, within seconds."""
+    from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
+
+    TemporaryServer()  # Prefect starts it if no other server is set
+    with waiting("working"):
+        return until_stopped(lambda: flow(*places, store=store, **options), Path(store))

@@ -1,0 +1,97 @@
+"""From a blocked candidate to one that passes: diagnose, try the methods, let the gate decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+
+from biasgate.flows.evaluate import evaluate
+from biasgate.flows.experiment import freeze_sets
+from biasgate.flows.own_runs import own_run
+from biasgate.tasks.common.own_folders import temporary_files
+from biasgate.tasks.data.freezing import freeze_evaluation_set
+from biasgate.tasks.evaluation_file import read_evaluation_file
+from biasgate.tasks.mitigated_file import write_evaluation_file
+from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
+from biasgate.tasks.mitigating.mitigation_report import report_mitigation
+from biasgate.tasks.mitigating.proposing import (
+    chosen_candidate,
+    limited_to,
+    mitigation_of,
+    propose_candidates,
+    read_blocked,
+    training_source,
+)
+from biasgate.tasks.mitigating.trials import check_sets
+from biasgate.tasks.reporting.publish import check_places
+from biasgate.tasks.scoring.training import train_candidate
+from biasgate.tasks.store import Workplace
+
+
+@flow(name="mitigate", flow_run_name="mitigate {config}", on_running=[own_run])
+def mitigate(
+    config: str,
+    output: str,
+    store: str,
+    *,
+    candidate: str | None = None,
+    blocked: str | None = None,
+) -> dict[str, Any]:
+    """Train a candidate again with every method, and let the gate judge the results.
+
+    - read the verdict of a blocked candidate: the identities that failed are balanced
+    - diagnose its training data
+    - freeze the training set that each method makes (it has a digest), and choose thresholds and
+      calibrations on `tune_on`
+    - write an evaluation file of all mitigated candidates, and evaluate it
+    - say which passed, and what each method cost every identity
+
+    Parameters
+    ----------
+    config : str
+        Path of the evaluation file.
+    output : str
+        Folder for the results; not that of the earlier evaluation.
+    store : str
+        Folder of frozen sets, scores and, by default, the MLflow store.
+    candidate : str, optional
+        The candidate to mitigate. Default: that of `blocked`, or the only one that is trained here.
+    blocked : str, optional
+        Folder of results of a candidate that did not pass, OUTPUT/SET/CANDIDATE.
+
+    Returns
+    -------
+    dict
+        The content of `mitigation.json`.
+    """
+    with temporary_files():
+        check_places(output, store)
+        evaluation = read_evaluation_file(config)
+        verdict = read_blocked(blocked, output)
+        chosen = chosen_candidate(
+            evaluation.candidates, candidate or (verdict.candidate if verdict else None)
+        )
+        workplace = Workplace(Path(store))
+        sets = freeze_sets(chosen, evaluation, mitigation_of(evaluation.mitigation), workplace)
+        check_sets(sets)
+        mitigation = limited_to(verdict, mitigation_of(evaluation.mitigation), sets)
+        source, rows = training_source(chosen), sets.training.folder
+        diagnose_training_set(
+            source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name
+        )
+        model = str(evaluation.registered_model)
+        trained = None
+        if sets.tune_on is not None:
+            trained = train_candidate(chosen, rows, workplace, evaluation.name, model)
+        proposals = propose_candidates(chosen, trained, mitigation, rows, sets.tune_on, workplace)
+        candidates = [one.candidate for one in proposals if one.candidate is not None]
+        frozen = {
+            one.name: freeze_evaluation_set(made, workplace)
+            for one in candidates
+            if (made := one.training()) is not None
+        }
+        written = write_evaluation_file(evaluation, candidates, config, output)
+        summary = evaluate(written, output, store) if candidates else None
+        return report_mitigation(chosen.name, proposals, frozen, verdict, summary, output)

@@ -1,0 +1,79 @@
+"""Data and keys: the evaluation file with its inputs, frozen sets, keys, the local clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.doctor.check import Check
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey
+from biasgate.tasks.signing.trusted import TrustedKeys
+
+_FUTURE_S = 300.0
+
+
+def check_evaluation(config: Path | None) -> Iterator[Check]:
+    """Check an evaluation file with its policy and everything that it names."""
+    if config is None:
+        text = "no evaluation file was named"
+        yield Check("data", "ok", text, "Name it to check its data: biasgate doctor CONFIG")
+        return
+    if not config.is_file():
+        yield Check("data", "wrong", f"{config} does not exist", "Name an evaluation file.")
+        return
+    found = read_evaluation(config)
+    sets, candidates = len(found.evaluation_sets), len(found.candidates)
+    text = f"{config}: sets {sets}, candidates {candidates}, policy {found.policy.name}"
+    yield Check("data", "ok", text)
+
+
+def check_store(store: Path) -> Iterator[Check]:
+    """Check that frozen sets are as they were frozen, and that no file is from the future."""
+    folders = sorted(one for one in (store / "sets").glob("*") if (one / "record.json").exists())
+    changed = False
+    for folder in folders:
+        try:
+            EvaluationSet.load(folder)
+        except InputError as error:
+            changed = True
+            do = f"Remove {folder}; the next evaluation freezes it again."
+            yield Check("frozen sets", "wrong", str(error), do)
+    if folders and not changed:
+        text = f"all {len(folders)} in {store} are as they were frozen"
+        yield Check("frozen sets", "ok", text)
+    ahead = max((one.stat().st_mtime - time.time() for one in folders), default=0.0)
+    if ahead > _FUTURE_S:
+        text = f"files of the store are {ahead / 60:.0f} minutes from the future"
+        yield Check("clock", "warning", text, "Let this machine set its clock by NTP.")
+
+
+def check_keys() -> Iterator[Check]:
+    """Check the private key that signs, and the keys that are trusted."""
+    own, trusted = PrivateKey.here(), TrustedKeys.here()
+    if own is None:
+        if trusted:
+            text = f"none, but {len(trusted.keys)} are trusted: this machine can only verify"
+            do = f"Where evaluations run, set {PRIVATE_KEY}."
+            yield Check("signing key", "warning", text, do)
+            return
+        text = "none: verdicts are not signed, so whoever may write to the registry may forge them"
+        do = f"Run `biasgate keys new`, and set {PRIVATE_KEY}."
+        yield Check("signing key", "warning", text, do)
+        return
+    key_id = own.public.key_id
+    if trusted.keys[key_id].revoked_since:
+        do = "Run `biasgate keys new`, and trust the new key."
+        yield Check("signing key", "wrong", f"{key_id[:SHORT]} is revoked", do)
+        return
+    named = os.environ[PRIVATE_KEY]
+    path = Path(named).expanduser() if len(named) < 1024 and "\n" not in named else None
+    if path is not None and path.is_file() and path.stat().st_mode & 0o077:
+        do = "Let only its owner read it: chmod 600 FILE"
+        yield Check("signing key", "warning", f"others may read the file of {key_id[:SHORT]}", do)
+        return
+    yield Check("signing key", "ok", f"{key_id[:SHORT]} signs; {len(trusted.keys)} are trusted")

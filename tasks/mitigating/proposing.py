@@ -1,0 +1,285 @@
+"""From a blocked candidate to candidates that might pass: one for each method."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bias_metrics.suggestion import did_you_mean
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.methods.method import (
+    MethodUndoneError,
+    RowMethod,
+    ScoreMethod,
+    Tuning,
+)
+from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.settings import Mitigation
+from biasgate.tasks.mitigating.source import MitigatedSource
+from biasgate.tasks.mitigating.trials import SetFolder, Sets, rows_of, scores_of
+from biasgate.tasks.records import Verdict
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.store import Workplace
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A candidate that an earlier evaluation did not let pass.
+
+    Attributes
+    ----------
+    folder : Path
+        Of its results on one set.
+    candidate, evaluation_set : str
+        Names.
+    failed : tuple of str
+        The identities for which a check failed; empty if only overall numbers did.
+    """
+
+    folder: Path
+    candidate: str
+    evaluation_set: str
+    failed: tuple[str, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Blocked:
+        """Read the verdict in a folder of results.
+
+        Raises
+        ------
+        InputError
+            If there is no verdict, or the candidate passed.
+        """
+        path = folder / "verdict.json"
+        try:
+            verdict: Verdict = json.loads(path.read_text("utf-8"))
+            name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+            results, outcome = verdict["results"], verdict["outcome"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            msg = (
+                f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE, with verdict.json; "
+                f"{folder} has none that can be read ({type(error).__name__})."
+            )
+            raise InputError(msg) from error
+        if outcome == "pass":
+            msg = (
+                f"`--from` must be a candidate that did not pass; {name} passed on {of_set} "
+                f"({path}). There is nothing to mitigate."
+            )
+            raise InputError(msg)
+        failed = [
+            one["group"] for one in results if one["outcome"] == "fail" and one["group"] is not None
+        ]
+        return cls(folder, name, of_set, tuple(dict.fromkeys(failed)))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A mitigated candidate.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    candidate : CandidateSettings or None
+        None if the method could do nothing.
+    sentences : tuple of str
+        What the method does, or why it does nothing.
+    """
+
+    method: str
+    candidate: CandidateSettings | None
+    sentences: tuple[str, ...] = ()
+
+
+def chosen_candidate(
+    candidates: Sequence[CandidateSettings], name: str | None
+) -> CandidateSettings:
+    """Return the candidate to mitigate: the named one, or the only one that is trained here.
+
+    Raises
+    ------
+    InputError
+        If there is none, or several and no name.
+    """
+    trained = {one.name: one for one in candidates if one.training() is not None}
+    if name is not None and name not in trained:
+        known = ", ".join(trained) or "none"
+        msg = (
+            f"`--candidate` must be a candidate with `train_on`; got {name} (known: {known})."
+            f"{did_you_mean(name, trained)}"
+        )
+        raise InputError(msg)
+    if name is None and len(trained) != 1:
+        msg = (
+            "the evaluation file must have one candidate with `train_on`, or name one with "
+            f"`--candidate`; it has {', '.join(trained) or 'none'}."
+        )
+        raise InputError(msg)
+    return trained[name] if name is not None else next(iter(trained.values()))
+
+
+def mitigated(
+    candidate: CandidateSettings, mitigation: Mitigation, method: RowMethod
+) -> CandidateSettings:
+    """Return the candidate with a training set that a method changes."""
+    base = training_source(candidate)
+    source = MitigatedSource(
+        name=f"{base.name} {method.called}",
+        source="mitigated",
+        label_threshold=base.label_threshold,
+        identity_threshold=base.identity_threshold,
+        base=base,
+        method=method,
+        pool=mitigation.pool if method.needs_pool else None,
+        only=mitigation.only,
+        edges=mitigation.edges,
+        seed=mitigation.seed,
+    )
+    name = f"{candidate.name} {method.called}"
+    return candidate.model_copy(update={"train_on": source, "name": name})
+
+
+@task(name="propose candidates", task_run_name="propose for {candidate.name}")
+def propose_candidates(
+    candidate: CandidateSettings,
+    trained: CandidateSettings | None,
+    mitigation: Mitigation,
+    training_rows: str,
+    tune_on: SetFolder | None,
+    workplace: Workplace,
+) -> list[Proposal]:
+    """Return a candidate for each method that can do something. Safe to retry.
+
+    Parameters
+    ----------
+    candidate : CandidateSettings
+        The candidate to mitigate, with its training set.
+    trained : CandidateSettings, optional
+        Its trained version, for methods that adjust its scores.
+    mitigation : Mitigation
+        The methods.
+    training_rows : str
+        Folder of its frozen training set.
+    tune_on : SetFolder, optional
+        Rows for methods that adjust scores.
+    workplace : Workplace
+        Where the version is.
+    """
+    _refuse_hopeless(rows_of(SetFolder(training_source(candidate), training_rows), mitigation))
+    proposals = []
+    for method in mitigation.chosen():
+        if isinstance(method, RowMethod):
+            proposals.append(Proposal(method.called, mitigated(candidate, mitigation, method)))
+        elif isinstance(method, ScoreMethod):
+            proposals.append(_of_scores(candidate, trained, method, tune_on, workplace))
+    for one in proposals:
+        if one.candidate is None:
+            say(" ".join(one.sentences))
+    return proposals
+
+
+def _refuse_hopeless(rows: TrainingRows) -> None:
+    rows.require_classes()
+    unused = rows.unused()
+    if len(unused) == len(rows.identities):
+        msg = (
+            f"training set {rows.name!r} must mention one of the identities; none of "
+            f"{', '.join(unused)} occurs in its {rows.n:,} comments."
+        )
+        raise InputError(msg)
+
+
+def _of_scores(
+    candidate: CandidateSettings,
+    trained: CandidateSettings | None,
+    method: ScoreMethod,
+    tune_on: SetFolder | None,
+    workplace: Workplace,
+) -> Proposal:
+    if tune_on is None or trained is None:
+        said = f"{method.called} is left out: it needs rows to tune on. Name some by `tune_on`."
+        return Proposal(method.called, None, (said,))
+    if method.kind != "threshold" and "calibration" not in type(candidate).model_fields:
+        said = f"{method.called} is left out: kind {candidate.kind} has no option for it."
+        return Proposal(method.called, None, (said,))
+    rows = TrainingRows.of(tune_on.source, rows_of(tune_on, Mitigation()).table, (1,))
+    with trained.open(workplace) as scorer:
+        scorer.check(tune_on.load())
+        scores = scores_of(scorer, rows.table)
+    try:
+        found = method.adjust(Tuning(rows.labels, scores, rows.masks, (rows.labels, scores)))
+    except MethodUndoneError as error:
+        return Proposal(method.called, None, (str(error),))
+    name = f"{candidate.name} {method.called}"
+    if found.threshold is not None and (found.slope, found.shift) == (1.0, 0.0):
+        update: dict[str, Any] = {"name": name, "threshold": found.threshold}
+        return Proposal(method.called, trained.model_copy(update=update), found.sentences)
+    calibration = (found.slope, found.shift)
+    if not np.isfinite(calibration).all() or found.slope <= 0:
+        return Proposal(method.called, None, (f"{method.called} found no slope above 0.",))
+    update = {"name": name, "calibration": calibration, "threshold": found.threshold}
+    return Proposal(method.called, candidate.model_copy(update=update), found.sentences)
+
+
+def mitigation_of(section: Mitigation | None, seeds: int | None = None) -> Mitigation:
+    """Return the section `mitigation` of a file, or its defaults, perhaps with other seeds."""
+    found = section or Mitigation()
+    return found if seeds is None else found.model_copy(update={"seeds": seeds})
+
+
+def training_source(candidate: CandidateSettings) -> SourceSettings:
+    """Return the training set of a candidate that is trained here."""
+    source = candidate.training()
+    if source is None:
+        msg = f"candidate {candidate.name} must be trained here, with `train_on`."
+        raise InputError(msg)
+    return source
+
+
+def trained_here(candidates: Sequence[CandidateSettings], name: str | None) -> list[SourceSettings]:
+    """Return the training sets of the named candidate, or of all that are trained here."""
+    if name is not None:
+        return [training_source(chosen_candidate(candidates, name))]
+    found = [one for candidate in candidates if (one := candidate.training())]
+    if not found:
+        msg = "the evaluation file must have a candidate with `train_on`; it has none."
+        raise InputError(msg)
+    return found
+
+
+@task(name="read verdict")
+def read_blocked(folder: str | None, output: str) -> Blocked | None:
+    """Read the verdict of a blocked candidate, if one is named. Only reads.
+
+    Raises
+    ------
+    InputError
+        If it passed, cannot be read, or lies in the folder that would be replaced.
+    """
+    if folder is None:
+        return None
+    found = Blocked.read(Path(folder))
+    if Path(output).resolve() in Path(folder).resolve().parents:
+        msg = (
+            f"`--output` must be another folder than that of the blocked candidate, {output}: its "
+            "results would be replaced."
+        )
+        raise InputError(msg)
+    return found
+
+
+def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:
+    """Return the settings, limited to the identities that failed, if the file names none."""
+    if blocked is None or mitigation.only is not None:
+        return mitigation
+    known = sets.training.load().identities
+    failed = tuple(name for name in blocked.failed if name in known)
+    return mitigation.model_copy(update={"only": failed}) if failed else mitigation

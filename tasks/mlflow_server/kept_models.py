@@ -1,0 +1,93 @@
+"""The files of model versions, downloaded once for each store.
+
+Every task that opens a version works on a copy that nobody else writes to. Where versions are on
+another machine, the copy is kept in the store for the next task and the next night. It is used
+again if it is as it was downloaded, and the server still lists files of the same names and sizes.
+Whether their bytes are the same is checked before `champion` moves, and by `biasgate verify`, on
+files that are downloaded for that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import json_digest, locked, whole_folder, write_json
+from biasgate.tasks.mlflow_server.artifact_hosts import require_own_host
+from biasgate.tasks.mlflow_server.artifacts import ADDED_BY_MLFLOW, fetch
+from biasgate.tasks.signing.manifest import Manifest
+
+FOLDER, FILES, RECORD = "models", "files", "record.json"
+_DIGITS = 16
+
+
+@contextmanager
+def kept_files(place: str, tracking_uri: str, version: str, store: Path) -> Iterator[Path]:
+    """Yield a kept copy of a version's files, only to be read.
+
+    Parameters
+    ----------
+    place : str
+        URI of the files, on another machine.
+    tracking_uri : str
+        MLflow's server, which may pass them on.
+    version : str
+        What the version is called, and when the registry created it.
+    store : Path
+        The store.
+
+    Raises
+    ------
+    InputError
+        As `artifacts.fetch`.
+    """
+    folder = store / FOLDER / json_digest([tracking_uri, version, place])[:_DIGITS]
+    with locked(folder):  # tasks at the same time wait for one download
+        require_own_host(place, tracking_uri)
+        if not _is_whole(folder, _listed(place, tracking_uri)):
+            with whole_folder(folder, durable=False) as temporary:
+                download = temporary / "download"
+                download.mkdir()
+                fetch(place, tracking_uri, download).rename(temporary / FILES)
+                found = Manifest.of(temporary / FILES)
+                write_json(temporary / RECORD, {"version": version, "files": found.to_dict()})
+        os.utime(folder)  # `biasgate clean` keeps what was used lately
+    yield folder / FILES
+
+
+def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
+    """Whether a kept copy is as it was downloaded, and the server's files look the same."""
+    try:
+        record = json.loads((folder / RECORD).read_text("utf-8"))
+        kept = Manifest.from_dict(record["files"])
+        if kept.differences(Manifest.of(folder / FILES, leaving_out=ADDED_BY_MLFLOW)):
+            return False
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return False
+    sizes = {one["path"]: one["size"] for one in kept.files}
+    return sizes.keys() == listed.keys() and all(
+        size is None or size == sizes[name] for name, size in listed.items()
+    )
+
+
+def _listed(place: str, tracking_uri: str) -> dict[str, int | None]:
+    """Return the names and sizes of the files that a server lists; a size may be unknown."""
+    from mlflow.store.artifact import artifact_repository_registry  # noqa: PLC0415
+
+    repository: Any = artifact_repository_registry.get_artifact_repository(
+        place, tracking_uri=tracking_uri
+    )
+    found: dict[str, int | None] = {}
+    folders: list[str | None] = [None]
+    while folders:
+        for one in repository.list_artifacts(folders.pop()):
+            if one.is_dir:
+                folders.append(one.path)
+            elif one.path not in ADDED_BY_MLFLOW:
+                found[one.path] = one.file_size
+    return found

@@ -1,0 +1,100 @@
+"""`trend.json`: tonight beside the nights before; and what is remembered of each night."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from bias_metrics.gate.judging import Outcome
+
+Cause = Literal["model", "data", "options", "policy", "code"]
+
+
+class Digests(TypedDict):
+    """What a night's numbers rest on; another digest is a cause of another number."""
+
+    model: str
+    data: str
+    options: str
+    policy: str
+    code: str
+
+
+class Remembered(TypedDict):
+    """One model on one set in one night.
+
+    `model` is its version in the registry, or its name; `numbers` has the value and the ends of the
+    95 % interval by key, as in `bpsn_auc/muslim`, and `rows` names the frozen set in the store.
+    """
+
+    candidate: str
+    model: str
+    evaluation_set: str
+    run_id: str
+    outcome: Outcome
+    digests: Digests
+    rows: str
+    numbers: dict[str, list[float | None]]
+
+
+class Night(TypedDict):
+    """One night: its number, when it was, its run, all models on all sets, and what was news."""
+
+    schema_version: int
+    evaluation: str
+    number: int
+    at: str
+    run_id: str
+    models: list[Remembered]
+    news: list[str]
+
+
+class Alarm(TypedDict):
+    """A number that changed by more than chance."""
+
+    metric: str
+    group: str
+    before: float | None
+    now: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+
+
+class Drifted(TypedDict):
+    """What a test of drift found: of one model on one set, or of a set's data (`model` is null).
+
+    `why_not` says why there was no test; then there are no alarms.
+    """
+
+    candidate: str | None
+    evaluation_set: str
+    n_before: int
+    n_now: int
+    n_shared: int
+    alarms: list[Alarm]
+    why_not: str | None
+
+
+class Changed(TypedDict):
+    """What is other than in the last night with this model on this set; `since` is its number."""
+
+    candidate: str
+    evaluation_set: str
+    since: int | None
+    causes: list[Cause]
+    outcome: Outcome
+    outcome_before: Outcome | None
+
+
+class Trend(TypedDict):
+    """`trend.json`: the nights that were compared, the last one tonight."""
+
+    schema_version: int
+    evaluation: str
+    nights: list[Night]
+    changed: list[Changed]
+    drift: list[Drifted]
+    alpha: float

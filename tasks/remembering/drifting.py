@@ -1,0 +1,232 @@
+"""Whether an unchanged model, or the data, changed by more than chance since earlier nights."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from bias_metrics import Drift, data_drift, metric_drift
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.folders import Folder
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.measuring.arrays import Layout, lay_out
+from biasgate.tasks.measuring.chosen import CLUSTER
+from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.records.trend import Drifted, Night, Remembered
+from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.store import Workplace
+
+_SEED = 20
+_FIRST = "no earlier night of this model on this set, with the same options"
+_SAME = "the same rows as in the nights before"
+_GONE = "the store no longer has the rows and scores of the nights before"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model on one set tonight, and the earlier nights with other rows.
+
+    Attributes
+    ----------
+    measured : Measured
+        Tonight.
+    earlier : tuple of Remembered
+        Of the same model on the same set, the newest first; each set of rows once.
+    why_not : str or None
+        Why there is nothing to compare.
+    """
+
+    measured: Measured
+    earlier: tuple[Remembered, ...]
+    why_not: str | None
+
+    @classmethod
+    def of(cls, measured: Measured, tonight: Remembered, before: Sequence[Night]) -> Compared:
+        """Find the nights to compare with: of the same model, with the same options."""
+        if reason := _unsuitable(measured.source):
+            return cls(measured, (), reason)
+        same = [
+            one
+            for night in reversed(before)
+            for one in night["models"]
+            if all(one[key] == tonight[key] for key in ("model", "evaluation_set"))
+            and all(one["digests"][key] == tonight["digests"][key] for key in ("model", "options"))
+        ]
+        first = {one["digests"]["data"]: one for one in reversed(same)}
+        earlier = tuple(one for one in same if first[one["digests"]["data"]] is one)
+        if not earlier:
+            return cls(measured, (), _FIRST)
+        if {*first} == {tonight["digests"]["data"]}:
+            return cls(measured, (), _SAME)
+        return cls(measured, earlier, None)
+
+
+def _unsuitable(source: SourceSettings) -> str | None:
+    if source.prediction_powered:
+        return "a prediction-powered set: only some of its rows have human labels"
+    if source.weight_kind == "frequency":
+        return "a set whose rows stand for several comments each"
+    if source.population == "these_rows":
+        return "phrases, which are no sample of comments"
+    return None
+
+
+def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float) -> list[Drifted]:
+    """Test each model, and the data of each set once; together they err with the chance `alpha`."""
+    sets = {one.measured.source.name: one for one in reversed(compared) if one.why_not is None}
+    tests = len(sets) + sum(one.why_not is None for one in compared)
+    each = alpha / max(tests, 1)
+    found = []
+    for one in compared:
+        name, candidate = one.measured.source.name, one.measured.candidate.name
+        if one.why_not is not None:
+            found.append(_untested(name, candidate, one.why_not))
+            continue
+        before = _rows_of_nights(one, workplace)
+        if before is None:
+            found.append(_untested(name, candidate, _GONE))
+            continue
+        rows = EvaluationSet.load(Path(one.measured.rows))
+        now = _night(rows, one.measured.layout)
+        shared = before["subgroups"].keys() & now["subgroups"].keys()
+        for night in (before, now):
+            night["subgroups"] = {key: night["subgroups"][key] for key in sorted(shared)}
+        if sets.get(name) is one:
+            drift = data_drift(_data(before), _data(now), rng=_rng(), alpha=each)
+            found.append(_told(name, None, drift))
+        drift = metric_drift(
+            _scored(before),
+            _scored(now),
+            rng=_rng(),
+            alpha=each,
+            background=one.measured.source.background,
+        )
+        found.append(_told(name, candidate, drift))
+    return found
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(_SEED)
+
+
+def _rows_of_nights(one: Compared, workplace: Workplace) -> dict[str, Any] | None:
+    """Return the rows of the nights that the store still has; each id as it was last."""
+    nights: list[dict[str, Any]] = []
+    known: set[Any] = set()
+    for earlier in one.earlier:
+        loaded = _load(earlier, one.measured, workplace)
+        if loaded is None:
+            continue
+        ids = loaded["id"].tolist()
+        new = np.array([row not in known for row in ids], dtype=np.bool_)
+        known.update(ids)
+        if new.any():
+            nights.append(_taken(loaded, new))
+    if not nights:
+        return None
+    return {
+        key: {
+            name: np.concatenate([night[key][name] for night in nights]) for name in nights[0][key]
+        }
+        if key == "subgroups"
+        else np.concatenate([night[key] for night in nights])
+        for key in nights[0]
+    }
+
+
+def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> dict[str, Any] | None:
+    digests = earlier["digests"]
+    folder = workplace.store / "sets" / Path(earlier["rows"]).name
+    try:
+        rows = EvaluationSet.load(folder)
+    except (InputError, OSError):
+        return None
+    place = Folder(workplace.scores).child(digests["data"][:16], digests["model"][:16])
+    scored = ScoredSet.load(place.url)
+    if rows.digest != digests["data"] or scored is None:
+        return None
+    with tempfile.TemporaryDirectory() as temporary:
+        return _night(rows, lay_out(rows, scored, measured.source, Path(temporary) / "rows"))
+
+
+def _night(rows: EvaluationSet, layout: Layout) -> dict[str, Any]:
+    """Return the measured rows as arrays in memory."""
+    measured = layout.array("measured")
+
+    def of(name: str) -> np.ndarray:
+        return np.asarray(rows.column(name).to_numpy()[measured])
+
+    night: dict[str, Any] = {
+        "id": of("id").astype(str),
+        "y_true": np.array(layout.array("y_true")),
+        "y_score": np.array(layout.array("y_score")),
+        "subgroups": {name: np.array(mask) for name, mask in layout.masks().items()},
+    }
+    if rows.has_text:
+        lengths = pc.utf8_length(rows.column("text")).to_numpy()
+        night["length"] = lengths[measured].astype(np.float64)
+    if layout.has_weights:
+        night["sample_weight"] = np.array(layout.array("weight"))
+    if layout.clusters() is not None:
+        night["clusters"] = of(CLUSTER).astype(str)
+    return night
+
+
+def _taken(night: Mapping[str, Any], which: np.ndarray) -> dict[str, Any]:
+    return {
+        key: {name: mask[which] for name, mask in values.items()}
+        if key == "subgroups"
+        else values[which]
+        for key, values in night.items()
+    }
+
+
+def _data(night: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in night.items() if key != "y_score"}
+
+
+def _scored(night: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in night.items() if key != "length"}
+
+
+def _untested(name: str, candidate: str | None, why_not: str) -> Drifted:
+    return {
+        "candidate": candidate,
+        "evaluation_set": name,
+        "n_before": 0,
+        "n_now": 0,
+        "n_shared": 0,
+        "alarms": [],
+        "why_not": why_not,
+    }
+
+
+def _told(name: str, candidate: str | None, drift: Drift) -> Drifted:
+    return {
+        "candidate": candidate,
+        "evaluation_set": name,
+        "n_before": drift.n_before,
+        "n_now": drift.n_now,
+        "n_shared": drift.n_shared,
+        "alarms": [
+            {
+                "metric": one.metric,
+                "group": one.group,
+                "before": one.before,
+                "now": one.now,
+                "change": one.change,
+                "low": one.low,
+                "high": one.high,
+                "p_value": one.p_value,
+            }
+            for one in drift.drifted
+        ],
+        "why_not": None,
+    }

@@ -1,0 +1,97 @@
+"""The numbers of tonight beside those of the nights before, as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from biasgate.tasks.records.trend import Night, Remembered
+
+SHOWN = 7
+"""So many earlier values are shown, the last ones."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of one identity.
+
+    Attributes
+    ----------
+    metric, group : str
+        The number; `group` is empty for one of all comments.
+    earlier : tuple of str
+        Its values in the nights before, the last ones.
+    lowest, highest : str
+        Of all earlier nights that are known.
+    tonight, interval : str
+        Its value tonight, and the 95 % interval.
+    """
+
+    metric: str
+    group: str
+    earlier: tuple[str, ...]
+    lowest: str
+    highest: str
+    tonight: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One model on one set over the nights.
+
+    Attributes
+    ----------
+    candidate, model, evaluation_set : str
+        What it is.
+    n_nights : int
+        How many nights before tonight are known.
+    rows : tuple of Row
+        Its numbers.
+    """
+
+    candidate: str
+    model: str
+    evaluation_set: str
+    n_nights: int
+    rows: tuple[Row, ...]
+
+
+def lines_of(nights: Sequence[Night]) -> list[Lines]:
+    """Return every model and set of the last night beside the nights before."""
+    tonight, before = nights[-1], nights[:-1]
+    return [_lines(one, before) for one in tonight["models"]]
+
+
+def _lines(one: Remembered, before: Sequence[Night]) -> Lines:
+    place = one["model"], one["evaluation_set"]
+    same = [
+        other
+        for night in before
+        for other in night["models"]
+        if (other["model"], other["evaluation_set"]) == place
+    ]
+    rows = [
+        _row(key, values, [other["numbers"].get(key, [None])[0] for other in same])
+        for key, values in one["numbers"].items()
+    ]
+    return Lines(one["candidate"], *place, len(same), tuple(rows))
+
+
+def _row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:
+    metric, _, group = key.partition("/")
+    known = [value for value in earlier if value is not None]
+    value, low, high = values
+    return Row(
+        metric,
+        "" if group == "overall" else group,
+        tuple(_shown(value) for value in earlier[-SHOWN:]),
+        _shown(min(known, default=None)),
+        _shown(max(known, default=None)),
+        _shown(value),
+        "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]",
+    )
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,212 @@
+"""Each method changes a training set, or the use of scores, in the way it says."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, METHODS
+from biasgate.tasks.mitigating.methods.method import MethodUndoneError, Tuning
+from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.source import changed
+
+TERMS = {"gay": ["gay", "gays"], "tall": ["tall", "talls"]}
+
+
+def rows(texts, labels, name="comments", ids=None, terms=TERMS):
+    matcher = TermMatcher(terms)
+    found = matcher.mentions(texts).astype(float)
+    table = pa.table(
+        {
+            "id": ids or [f"{name}-{at}" for at in range(len(texts))],
+            "text": pa.array(texts, pa.large_string()),
+            "label": np.array(labels, float),
+            **{f"identity/{one}": found[:, at] for at, one in enumerate(terms)},
+        }
+    )
+    return TrainingRows(name, table, 0.5, 0.5, tuple(terms), (20, 60), matcher)
+
+
+TRAINING = rows(
+    ["gay a", "gay b", "gay c", "plain a", "plain b", "plain c", "plain d", "plain e"],
+    [1, 1, 0, 0, 0, 0, 1, 0],
+)
+POOL = rows([f"a gay sentence {at}" for at in range(9)], [0] * 9, "pool")
+
+
+def method(kind, **options):
+    return ANY_METHOD.validate_python({"kind": kind} | options)
+
+
+def change(kind, seed=0, training=TRAINING, pool=POOL, **options):
+    return changed(method(kind, **options), training, pool, seed)
+
+
+def test_the_catalogue_has_the_methods_of_the_guide():
+    assert METHODS.names() == ["pool", "random", "reweight", "swap", "threshold", "calibrate"]
+
+
+def test_pool_adds_rows_until_the_term_is_at_the_prior():
+    table, said = change("pool")
+    assert said.report["n_added"] == 3  # 2 of 3 become 2 of 6, the 3 of 8 of all rows
+    assert table["label"].to_pylist()[8:] == [0] * 3
+    assert table["identity/gay"].to_pylist()[8:] == [1] * 3
+
+
+def test_added_rows_keep_their_ids_so_that_evaluating_on_them_is_refused():
+    table, _ = change("pool")
+    assert set(table["id"].to_pylist()[8:]) <= set(POOL.table["id"].to_pylist())
+
+
+def test_an_id_that_is_taken_gets_a_prefix():
+    pool = rows(POOL.texts, [0] * 9, "pool", ids=[f"comments-{at}" for at in range(9)])
+    ids = change("pool", pool=pool)[0]["id"].to_pylist()
+    assert len(set(ids)) == len(ids)
+    taken = [one for one in ids[8:] if one.startswith("pool/")]
+    assert len(taken) >= 2  # eight of the nine ids are taken
+
+
+def test_texts_of_the_training_set_are_not_added_again():
+    pool = rows(["gay a", "gay a new one", "gay a new one"], [0] * 3, "pool")
+    table, _ = change("pool", pool=pool)
+    assert table["text"].to_pylist()[8:] == ["gay a new one"]
+
+
+def test_a_pool_that_is_too_small_says_how_far_it_got():
+    _, said = change("pool", pool=rows(["a gay sentence"], [0], "pool"))
+    [cell] = said.report["unfilled"]
+    assert (cell["term"], cell["added"], cell["lacking"]) == ("gay", 1, 2)
+    assert "could not fill 1 of 1 terms and lengths (gay)" in said.sentences[1]
+
+
+def test_a_pool_with_toxic_rows_is_refused():
+    pool = rows(["gay one", "gay two"], [0, 1], "pool")
+    for kind in ("pool", "random"):
+        with pytest.raises(InputError, match="pool 'pool' must have no toxic rows; 1 of 2"):
+            change(kind, pool=pool)
+
+
+def test_the_share_of_wrong_labels_is_carried_by_the_report():
+    _, said = change("pool", wrong_labels=0.1)
+    assert said.report["wrong_labels"] == 0.1
+    assert said.report["n_added"] > 3
+
+
+def test_random_adds_as_many_rows_as_pool():
+    assert change("random")[1].report["n_added"] == change("pool")[1].report["n_added"]
+
+
+@pytest.mark.parametrize("kind", ["pool", "random", "swap", "reweight"])
+def test_a_seed_gives_the_same_rows(kind):
+    first, second = (change(kind, seed=3)[0] for _ in range(2))
+    assert first.equals(second)
+
+
+def test_another_seed_gives_other_rows():
+    found = {tuple(change("pool", seed=seed)[0]["text"].to_pylist()) for seed in range(8)}
+    assert len(found) > 1
+
+
+def test_reweight_gives_weights_of_mean_1_and_adds_nothing():
+    table, said = change("reweight")
+    weights = table["weight"].to_numpy()
+    labels, gay = TRAINING.labels, TRAINING.masks["gay"]
+    assert table.num_rows == 8
+    assert weights.mean() == pytest.approx(1)
+    assert weights[labels & gay].sum() / weights[gay].sum() == pytest.approx(3 / 8)
+    assert said.report["effective_rows"] < 8
+
+
+def test_weights_are_not_put_on_weights():
+    weighted = TRAINING.table.append_column("weight", pa.array(np.ones(8)))
+    training = TrainingRows("w", weighted, 0.5, 0.5, ("gay",), (20,), TRAINING.matcher)
+    with pytest.raises(InputError, match="must have no `weight` for method reweight"):
+        change("reweight", training=training)
+
+
+@pytest.mark.parametrize("kind", ["pool", "random", "reweight"])
+def test_a_training_set_of_one_class_is_refused(kind):
+    with pytest.raises(InputError, match="must have both classes; all 2 rows are positive"):
+        change(kind, training=rows(["gay", "plain"], [1, 1]))
+
+
+def test_swap_adds_each_mention_with_another_identity_and_the_same_label():
+    table, said = change("swap")
+    assert table["text"].to_pylist()[8:] == ["tall a", "tall b", "tall c"]
+    assert table["label"].to_pylist()[8:] == [1, 1, 0]
+    assert table["identity/tall"].to_pylist()[8:] == [1] * 3
+    assert "without regard to grammar" in said.sentences[0]
+
+
+def test_swap_needs_two_identities():
+    alone = rows(["gay a", "plain"], [1, 0], terms={"gay": ["gay"]})
+    with pytest.raises(InputError, match="must have `terms` of at least two identities"):
+        change("swap", training=alone)
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("Gay people", "Tall people"),
+        ("GAYS and gay", "TALLS and tall"),
+        ("nobody is named", None),
+    ],
+)
+def test_swapped_terms_keep_their_place_and_their_capitals(text, swapped):
+    assert TermMatcher(TERMS).swapped(text, np.random.default_rng(0)) == swapped
+
+
+LABELS = np.array([0, 1] * 40, bool)
+SCORES = np.where(LABELS, 0.7, 0.3) + np.linspace(0, 0.2, 80)
+GAY = {"gay": np.arange(80) < 40}
+
+
+def test_flagging_everything_is_no_way_to_have_no_gap():
+    with pytest.raises(MethodUndoneError, match=r"above the share of toxic comments, 0\.50"):
+        method("threshold").adjust(tuning())
+
+
+def tuning(labels=LABELS, scores=SCORES, masks=GAY):
+    return Tuning(labels, scores, masks, (labels, scores))
+
+
+def test_threshold_chooses_one_threshold_for_everybody():
+    found = method("threshold", min_precision=0.6).adjust(tuning())
+    assert found.threshold > 0.5
+    assert found.applied(SCORES) is SCORES
+
+
+def test_threshold_needs_rows_of_both_classes_of_an_identity():
+    with pytest.raises(MethodUndoneError, match="Name rows with more by `tune_on`"):
+        method("threshold", min_precision=0.6, min_rows=30).adjust(tuning())
+
+
+def test_a_threshold_that_is_not_good_enough_is_not_chosen():
+    with pytest.raises(MethodUndoneError, match="no threshold has recall 1 and precision 1"):
+        method("threshold", min_recall=1, min_precision=1).adjust(tuning(scores=SCORES[::-1]))
+
+
+def test_calibration_keeps_the_order_of_scores():
+    found = method("calibrate").adjust(tuning())
+    assert (np.argsort(found.applied(SCORES)) == np.argsort(SCORES)).all()
+    assert found.slope > 0
+
+
+def test_calibration_does_not_move_scores_that_are_calibrated():
+    rng = np.random.default_rng(1)
+    scores = rng.random(20_000)
+    labels = rng.random(20_000) < scores
+    found = method("calibrate").adjust(tuning(labels, scores, {}))
+    assert found.slope == pytest.approx(1, abs=0.05)
+    assert found.shift == pytest.approx(0, abs=0.05)
+
+
+def test_calibration_refuses_an_identity_as_an_input():
+    with pytest.raises(ValueError, match=r"`inputs` must be \[score\]: with an identity"):
+        method("calibrate", inputs=["score", "gay"])
+
+
+def test_calibration_needs_toxic_rows_that_score_higher():
+    with pytest.raises(MethodUndoneError, match="toxic ones must score higher"):
+        method("calibrate").adjust(tuning(scores=1 - SCORES))

@@ -1,0 +1,122 @@
+"""What several trainings show together, and whom a method harms first."""
+
+import numpy as np
+import pytest
+
+from biasgate.tasks.mitigating.measuring import ScoredRows, harm, set_numbers
+from biasgate.tasks.mitigating.outcome import outcome_of
+from biasgate.tasks.mitigating.settings import Mitigation
+
+METHODS = Mitigation.model_validate({"methods": ["reweight", "swap"]})
+
+
+def numbers(bias, auc, fnr_of_gay=0.1):
+    overall = {"auc": auc, "false_positive_rate": 0.1, "false_negative_rate": 0.1}
+    cells = {"bpsn_auc": 0.9, "false_negative_rate": fnr_of_gay}
+    of_set = {"overall": overall | {"fped": bias, "fned": bias, "pinned": bias}, "sums": {}}
+    return {
+        "threshold": 0.5,
+        "general": overall,
+        "sets": {"phrases": of_set | {"identities": {"gay": cells}}},
+        "pairs": None,
+    }
+
+
+def trials(n=4, *, clean=False, swapped=0.9, undone=False):
+    found = []
+    for at in range(n):
+        noise = 0.002 * (at % 3)
+        methods = {
+            "baseline": numbers(1 + noise, 0.9),
+            "reweight": numbers(0.5, 0.9, fnr_of_gay=0.4),
+        }
+        methods |= {} if undone else {"swap": numbers(1.5, swapped)}
+        methods |= {"clean": numbers(0.0, 0.9)} if clean else {}
+        undo = {"swap": "no terms."} if undone else {}
+        rows = {"n_train": 70, "n_tuning": 15, "n_test": 15}
+        found.append({"methods": methods, "undone": undo, "said": {}} | rows)
+    return found
+
+
+def outcome(found):
+    return outcome_of(found, METHODS, "mine")
+
+
+def test_a_method_that_makes_things_worse_is_named_in_the_first_line():
+    first = outcome(trials())["sentences"][0]
+    assert first.startswith("Worse: swap makes fped/phrases worse by +0.498")
+    assert "reweight" not in first
+
+
+def test_a_lower_auc_is_worse():
+    first = outcome(trials(swapped=0.8))["sentences"][0]
+    assert "swap makes auc/general worse by -0.100" in first
+
+
+def test_a_threshold_that_flags_more_harmless_comments_is_told_in_the_first_line():
+    found = trials()
+    for one in found:
+        one["methods"]["swap"]["general"]["false_positive_rate"] = 0.9
+    first = outcome(found)["sentences"][0]
+    assert "swap makes false_positive_rate/general worse by +0.800" in first
+
+
+def test_costs_come_with_the_worst_change_first():
+    worst = outcome(trials())["costs"][0]
+    assert (worst["method"], worst["identity"]) == ("reweight", "gay")
+    assert worst["metric"] == "false_negative_rate"
+    assert (worst["before"], worst["after"]) == pytest.approx((0.1, 0.4))
+
+
+def test_one_split_has_no_intervals_and_says_so_first():
+    found = outcome(trials(1))
+    assert "One split tells nothing" in found["sentences"][0]
+    assert all(one["low"] is None for one in found["differences"] if one["value"] is not None)
+
+
+def test_the_front_leaves_out_what_is_worse_in_both():
+    found = outcome(trials(swapped=0.8))["pareto"]["phrases"]
+    assert found["front"] == ["reweight"]
+    assert set(found["points"]) == {"baseline", "reweight", "swap"}
+
+
+def test_with_a_clean_training_set_the_recovered_share_is_known():
+    found = outcome(trials(clean=True))["recovered"]
+    half = next(one for one in found if one["method"] == "reweight")
+    assert half["value"] == pytest.approx(0.5, abs=0.01)
+    assert half["low"] < half["value"] < half["high"]
+
+
+def test_a_method_that_could_not_be_done_is_told_with_its_reason():
+    found = outcome(trials(undone=True))
+    assert found["methods"] == ["baseline", "reweight"]
+    assert "swap could not be done on 4 of 4 splits: no terms." in found["sentences"]
+
+
+def test_an_undefined_number_is_null_with_a_reason():
+    found = trials()
+    found[0]["methods"]["swap"]["sets"]["phrases"]["overall"]["pinned"] = None
+    cell = outcome(found)["means"]["swap"]["pinned/phrases"]
+    assert cell == {"value": None, "reason": "undefined for a split"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "worse"),
+    [
+        ("bpsn_auc", 0.9, 0.8, 0.1),
+        ("false_negative_rate", 0.1, 0.3, 0.2),
+        ("negative_aeg", -0.3, 0.1, -0.2),
+        ("auc", 0.8, 0.9, -0.1),
+    ],
+)
+def test_harm_is_above_0_if_a_number_became_worse(metric, before, after, worse):
+    assert harm(metric, before, after) == pytest.approx(worse)
+
+
+def test_identities_with_few_comments_of_a_class_are_left_out():
+    labels = np.array([0, 1, 0, 1] * 10, bool)
+    masks = {"gay": np.array([1, 1, 0, 0] * 10, bool), "tall": labels}
+    masks["few"] = np.arange(40) < 18  # nine of each class
+    found = set_numbers(ScoredRows(labels, np.array([0.9, 0.8, 0.1, 0.9] * 10), masks), 0.5)
+    assert set(found["identities"]) == {"gay"}
+    assert found["overall"]["fped"] == abs(1 / 2 - 1)

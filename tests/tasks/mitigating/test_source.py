@@ -1,0 +1,105 @@
+"""A mitigated training set is frozen with a digest, and cannot be evaluated on."""
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.mitigating.settings import Mitigation
+from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
+
+BASE = {"name": "train", "source": "templates", "part": "train", "rows_per_term": 20}
+BASE |= {"terms": ["gay", "muslim"], "rows_without_term": 20}
+BASE |= {"planted_bias": {"terms": ["gay"], "strength": 0.9}}
+
+
+@pytest.fixture
+def pool(tmp_path):
+    path = tmp_path / "pool.csv"
+    lines = [f"p{at},A gay neighbour waters the {at} roses,0" for at in range(40)]
+    path.write_text("\n".join(["id,text,toxic", *lines]), "utf-8")
+    return {"name": "pool", "source": "table", "path": str(path), "text": "text"} | {
+        "label": "toxic",
+        "terms": ["gay", "muslim"],
+    }
+
+
+def mitigated(method, **options):
+    section = {"name": "mitigated", "source": "mitigated", "base": BASE, "method": method}
+    return SOURCES.validate_python(section | options)
+
+
+def test_the_same_seed_gives_the_same_digest_and_another_one_another(tmp_path, pool):
+    digests = [
+        freeze(mitigated("pool", pool=pool, seed=seed), tmp_path / f"store{at}").digest
+        for at, seed in enumerate((1, 1, 2))
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_the_record_says_what_the_method_did(tmp_path, pool):
+    frozen = freeze(mitigated({"kind": "pool", "wrong_labels": 0.1}, pool=pool), tmp_path)
+    noted = EvaluationSet.load(frozen.folder).record["mitigation"]
+    assert noted["report"]["wrong_labels"] == 0.1
+    assert noted["report"]["n_added"] > 0
+    assert "roses" not in str(frozen.record)
+
+
+def test_another_pool_is_another_set(tmp_path, pool):
+    first = freeze(mitigated("pool", pool=pool), tmp_path)
+    path = tmp_path / "pool.csv"
+    path.write_text(path.read_text("utf-8").replace("roses", "trees"), "utf-8")
+    assert freeze(mitigated("pool", pool=pool), tmp_path).digest != first.digest
+
+
+def test_evaluating_on_rows_of_the_pool_is_refused(tmp_path, pool):
+    frozen = freeze(mitigated("pool", pool=pool), tmp_path)
+    write_training_rows(frozen, tmp_path)
+    whole = freeze(SOURCES.validate_python(pool), tmp_path)
+    with pytest.raises(InputError, match="was trained on rows of evaluation set 'pool'"):
+        refuse_training_rows(tmp_path, whole, "mine", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("threshold", {}, "`method` must change the training set; threshold changes how"),
+        ("pool", {}, "method pool needs a `pool`"),
+        ("swap", {"edges": [60, 20]}, "`edges` must ascend"),
+        ("swap", {"label_threshold": 0.7}, "`label_threshold` must be that of `base`, 0.5"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(method, options, message):
+    with pytest.raises(ValueError, match=message):
+        mitigated(method, **options)
+
+
+def test_an_unknown_identity_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"got gya .known: gay, muslim.. Did you mean 'gay'"):
+        freeze(mitigated("reweight", only=["gya"]), tmp_path)
+
+
+def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path):
+    frozen = freeze(mitigated("reweight"), tmp_path)
+    options = {"name": "t", "kind": "tfidf", "train_on": BASE}
+    assert CANDIDATES.validate_python(options).training_labels(frozen).size == frozen.n_rows
+    other = {"name": "t", "kind": "transformer", "train_on": BASE, "folder": str(tmp_path)}
+    with pytest.raises(InputError, match="must learn from weighted rows, as method reweight"):
+        CANDIDATES.validate_python(other).training_labels(frozen)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"methods": ["pool"]}, "method pool takes rows from a `pool`"),
+        ({"methods": ["swap", "swap"]}, "`methods` must have different names; swap"),
+        ({"methods": [{"kind": "swap", "name": "baseline"}]}, "may be named `baseline`"),
+        ({"edges": [9, 9]}, "`edges` must ascend"),
+        ({"seeds": 0}, "greater than or equal to 1"),
+        ({"methods": ["swop"]}, "expected tags: 'pool'"),
+    ],
+)
+def test_a_section_that_cannot_work_is_refused(section, message):
+    with pytest.raises(ValueError, match=message):
+        Mitigation.model_validate(section)

@@ -1,0 +1,164 @@
+"""What changed since earlier nights, in words and in rows."""
+
+import copy
+
+import pytest
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.remembering.night import causes_of
+from biasgate.tasks.remembering.rows import lines_of
+from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of
+from biasgate.tasks.reporting.page.trend import describe_trend, result_in_words
+
+DIGESTS = {"model": "m", "data": "d", "options": "o", "policy": "p", "code": "c"}
+ALARM = {"metric": "bpsn_auc", "group": "gay", "before": 0.91, "now": 0.84, "change": -0.07}
+ALARM |= {"low": -0.09, "high": -0.05, "p_value": 0.001}
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+def model(name="champion", uri="models:/toxicity/2", value=0.9, **digests):
+    return {
+        "candidate": name,
+        "model": uri,
+        "evaluation_set": "news",
+        "run_id": "r",
+        "outcome": "pass",
+        "digests": DIGESTS | digests,
+        "rows": "news-1",
+        "numbers": {
+            "auc/overall": [value, value - 0.01, value + 0.01],
+            "bpsn_auc/gay": [None, None, None],
+            "share/gay": [0.1, None, None],
+        },
+    }
+
+
+def night(number, *models):
+    return {
+        "schema_version": 1,
+        "evaluation": "e",
+        "number": number,
+        "at": "2026-11-22T02:00:00+00:00",
+        "run_id": f"run-{number}",
+        "models": list(models) or [model()],
+        "news": [],
+    }
+
+
+def drift(*alarms, candidate="champion", why_not=None):
+    return {
+        "candidate": candidate,
+        "evaluation_set": "news",
+        "n_before": 1000,
+        "n_now": 200,
+        "n_shared": 0,
+        "alarms": list(alarms),
+        "why_not": why_not,
+    }
+
+
+def news(tonight, before, *drifted):
+    return sentences_of(tonight, before, changes_of(tonight, before), drifted)
+
+
+def test_a_night_like_the_last_is_no_news():
+    assert news(night(2), [night(1)], drift()) == []
+
+
+@pytest.mark.parametrize("cause", DIGESTS)
+def test_each_cause_is_named_by_its_digest(cause):
+    assert causes_of(DIGESTS | {cause: "other"}, DIGESTS) == [cause]
+    assert news(night(5, model(**{cause: "other"})), [night(4)]) == [
+        f"champion on news: new {cause} since night 4."
+    ]
+
+
+def test_a_model_is_compared_with_the_night_that_had_it_last():
+    before = [night(1, model(data="x")), night(2, model("other", "models:/toxicity/9"))]
+    [changed] = changes_of(night(3), before)
+    assert (changed["since"], changed["causes"]) == (1, ["data"])
+
+
+def test_another_outcome_is_news():
+    blocked = model() | {"outcome": "fail"}
+    assert news(night(2, blocked), [night(1)]) == [
+        "champion on news: blocked; in night 1 it was passed."
+    ]
+
+
+def test_a_new_version_and_one_that_is_gone_are_news():
+    tonight = night(2, model("toxicity-3", "models:/toxicity/3"))
+    assert news(tonight, [night(1)]) == [
+        "toxicity-3 on news: new.",
+        "champion: not measured tonight.",
+    ]
+
+
+def test_an_alarm_says_the_number_before_and_now():
+    assert news(night(2), [night(1)], drift(ALARM)) == [
+        "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840 (-0.070 [-0.090, -0.050])."
+    ]
+    length = ALARM | {"metric": "length", "group": "overall", "before": 99.6, "now": 80.4}
+    assert alarm_in_words(length).startswith("length 100 -> 80 ")
+
+
+def test_many_alarms_are_counted():
+    told = news(night(2), [night(1)], drift(*[ALARM] * 13, candidate=None))
+    assert len(told) == 11
+    assert told[-1] == "Drift of the data on news: 3 more numbers."
+
+
+def test_tonight_stands_beside_the_nights_before():
+    [line] = lines_of([night(1, model(value=0.8)), night(2, model(value=0.85)), night(3)])
+    assert line.n_nights == 2
+    auc, bpsn, share = line.rows
+    assert (auc.metric, auc.group, auc.earlier) == ("auc", "", ("0.800", "0.850"))
+    assert (auc.lowest, auc.highest, auc.tonight) == ("0.800", "0.850", "0.900")
+    assert auc.interval == "[0.890, 0.910]"
+    assert (bpsn.tonight, bpsn.lowest, bpsn.interval) == ("-", "-", "")
+    assert (share.tonight, share.interval) == ("0.100", "")
+
+
+def test_a_test_that_was_not_made_says_why():
+    assert result_in_words(drift(why_not="the same rows")) == (
+        "champion on news: not tested for drift (the same rows)."
+    )
+    assert result_in_words(drift(ALARM)).endswith("200 comments against 1,000; 1 changed.")
+    both = drift() | {"n_shared": 150}
+    assert "1,000, 150 of them in both; no number changed" in result_in_words(both)
+
+
+def test_the_section_of_the_page_holds_news_tests_and_numbers():
+    tonight = night(2)
+    tonight["news"] = ["x"]
+    trend = {"nights": [night(1), tonight], "drift": [drift()], "changed": [], "alpha": 0.01}
+    view = describe_trend(trend)
+    assert (view.number, view.n_before, view.news) == (2, 1, ("x",))
+    assert len(view.tests) == len(view.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("{nights: 0}", "drift.nights: .*greater than or equal to 1; got 0"),
+        ("{alpha: 0}", "drift.alpha: .*; got 0"),
+        ("{days: 3}", "drift.days: unknown key"),
+    ],
+)
+def test_a_wrong_section_is_refused(tmp_path, section, message):
+    (tmp_path / "rows.csv").write_text("id,label,gay,p\n1,0,1,.1\n")
+    (tmp_path / "file.yaml").write_text(
+        "name: e\nevaluation_sets: [{name: a, source: table, path: rows.csv, identities: [gay]}]\n"
+        f"candidates: [{{name: c, kind: scores, path: rows.csv, score: p}}]\ndrift: {section}\n"
+    )
+    with pytest.raises(InputError, match=message):
+        read_evaluation(tmp_path / "file.yaml")
+
+
+def test_records_are_not_changed_by_reading_them():
+    nights = [night(1), night(2)]
+    kept = copy.deepcopy(nights)
+    lines_of(nights)
+    news(nights[1], nights[:1])
+    assert nights == kept

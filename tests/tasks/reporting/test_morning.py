@@ -1,0 +1,114 @@
+"""The message of a night: by Apprise to a real receiver, silent without news, a heartbeat."""
+
+import logging
+
+import pytest
+from pydantic import ValidationError
+from support.receiver import receiving
+
+from biasgate.tasks.reporting.morning import harmless, send_by_apprise
+from biasgate.tasks.reporting.notifications import (
+    Notification,
+    message_of,
+    message_of_crash,
+    notify,
+    plain_text,
+)
+
+NEWS = "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840."
+SUMMARY = {
+    "evaluation": "production",
+    "outcome": "pass",
+    "run_id": "r1",
+    "verdicts": [],
+    "decisions": [
+        {
+            "candidate": "toxicity-7",
+            "outcome": "pass",
+            "promoted": True,
+            "sentence": "models:/toxicity/7 is champion now.",
+        }
+    ],
+}
+REPORT = "https://mlflow.example.org/#/experiments/1/runs/r1/artifacts/report.html"
+
+
+def trend(*news):
+    return {"nights": [{"number": 12, "news": list(news)}]}
+
+
+def told(*news):
+    return message_of(SUMMARY, trend(*news), REPORT)
+
+
+def kind(name, *when):
+    return Notification(kind=name, url="${HOOK}", **({"when": when} if when else {}))
+
+
+def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
+    assert plain_text(told(NEWS)).splitlines() == [
+        "biasgate production: passed",
+        "Night 12:",
+        f"- {NEWS}",
+        "toxicity-7: models:/toxicity/7 is champion now.",
+        f"Report: {REPORT}",
+    ]
+    assert "Night 12: nothing changed." in plain_text(told())
+
+
+def test_apprise_delivers_it_to_a_service(monkeypatch, caplog):
+    with receiving() as (address, arrived):
+        monkeypatch.setenv("HOOK", address.replace("http://", "json://"))
+        with caplog.at_level(logging.DEBUG):
+            assert notify([kind("apprise", "pass")], told(NEWS)) == []
+        [message] = arrived
+        assert message["title"] == "biasgate production: passed"
+        assert NEWS.replace(">", ")") in message["message"]
+        assert message["message"].endswith(f"Report: {REPORT}")
+        assert message["type"] == "info"
+        assert address.partition("//")[2] not in caplog.text
+
+
+@pytest.mark.parametrize("when", ["change", "pass"])
+def test_silence_when_nothing_changed_can_be_chosen(monkeypatch, when):
+    with receiving() as (address, arrived):
+        monkeypatch.setenv("HOOK", address)
+        for message in (told(), told(NEWS), message_of(SUMMARY)):
+            notify([kind("webhook", when)], message)
+    assert [one.get("changed") for one in arrived] == (
+        [[NEWS]] if when == "change" else [[], [NEWS], None]
+    )
+
+
+def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
+    with receiving() as (address, arrived):
+        monkeypatch.setenv("HOOK", address)
+        notify([kind("heartbeat")], told())
+        notify([kind("heartbeat")], message_of(SUMMARY | {"outcome": "fail"}))
+        notify([kind("heartbeat")], message_of_crash("production", "OSError"))
+    assert arrived == [{}, {}]
+
+
+def test_a_heartbeat_takes_no_outcomes():
+    with pytest.raises(ValidationError, match="kind heartbeat takes no `when`"):
+        kind("heartbeat", "pass")
+
+
+@pytest.mark.parametrize("address", ["", "what", "nosuchscheme://host json://127.0.0.1:1"])
+def test_an_address_that_is_none_of_apprises_is_reported_without_it(monkeypatch, address):
+    monkeypatch.setenv("HOOK", address)
+    [lost] = notify([kind("apprise", "pass")], told())
+    assert lost == "notification 1 (apprise) was not delivered: ValueError."
+
+
+def test_a_message_that_is_not_delivered_is_an_error():
+    with pytest.raises(RuntimeError, match="not delivered"):
+        send_by_apprise("json://127.0.0.1:1", "s", "b", failed=True)
+
+
+def test_names_make_no_mention_markup_or_link():
+    name = "<!channel> @everyone [x](http://evil) `www.evil.org` *b* \u202e|"
+    shown = harmless(name)
+    assert not set("<>@[]`*|\u202e") & set(shown)
+    assert "://" not in shown
+    assert "www." not in shown

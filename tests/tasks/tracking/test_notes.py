@@ -1,0 +1,32 @@
+"""Notes on MLflow's pages: of a long one, whole lines are kept, and it says where the rest is."""
+
+import pytest
+from support.judged import judge, rows, summary_of
+
+from biasgate.tasks.tracking.notes import LONGEST, MOST_COMPARED, evaluation_note, shortened
+
+
+@pytest.mark.parametrize(("n", "linked"), [(MOST_COMPARED, True), (MOST_COMPARED + 1, False)])
+def test_one_link_compares_only_as_many_runs_as_leave_room_for_the_verdicts(n, linked, tmp_path):
+    summary = summary_of([judge(tmp_path / "one", rows(["gay"]), name="one")])
+    verdict = {**summary["verdicts"][0], "run_id": "0" * 32}
+    note = evaluation_note({**summary, "run_id": "1" * 32, "verdicts": [verdict] * n}, "1", "")
+    assert ("/compare-runs?" in note) == linked
+    assert "| one | " in note
+    assert len(note) <= LONGEST
+
+
+@pytest.mark.parametrize("n", [1, LONGEST - 1, LONGEST])
+def test_a_note_that_mlflow_keeps_is_not_shortened(n):
+    assert shortened("x" * n) == "x" * n
+
+
+@pytest.mark.parametrize("width", [1, 3, 70, 79, 80, 81, 2500])
+def test_a_long_note_keeps_as_many_whole_lines_as_fit(width):
+    lines = [f"{i:x}".rjust(width, "-")[:width] for i in range(2 * LONGEST // (width + 1) + 2)]
+    note = shortened("\n".join(lines))
+    kept, _, rest = note.rpartition("\n\n")
+    assert rest == "The rest is in the report."
+    kept_lines = kept.split("\n")
+    assert kept_lines == lines[: len(kept_lines)]
+    assert LONGEST - width - 1 <= len(note) <= LONGEST

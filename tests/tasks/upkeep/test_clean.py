@@ -1,0 +1,294 @@
+"""What is removed from a store: what is old or too much, and nothing that a ledger rests on."""
+
+import json
+import os
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from filelock import FileLock
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.sizes import size_of, sizes_of
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.upkeep import resting as resting_module
+from biasgate.tasks.upkeep.clean import plan_cleaning, remove
+from biasgate.tasks.upkeep.keeping import Keep, shown_size
+from biasgate.tasks.upkeep.resting import Resting
+from biasgate.tasks.upkeep.things import things_of
+
+NOW, DAY = time.time(), 86_400
+A, B, C = "a" * 64, "b" * 64, "c" * 64
+
+
+def make(path, days, size=100, record=None, file="rows"):
+    """Make a folder that was used some days ago."""
+    path.mkdir(parents=True)
+    (path / file).write_bytes(b"x" * size)
+    if record is not None:
+        (path / "record.json").write_text(json.dumps(record), "utf-8")
+    os.utime(path, (NOW - days * DAY,) * 2)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path):
+    place = tmp_path / "store"
+    make(place / "sets" / "comments-1", 40, record={"name": "comments", "digest": A})
+    make(place / "sets" / "comments-2", 2, record={"name": "comments", "digest": B})
+    record = {"set_digest": A, "candidate_digest": C}
+    make(place / "scores" / A[:16] / C[:16], 50, record=record)
+    make(place / "scores" / A[:16] / B[:16], 45, record=record | {"candidate_digest": B})
+    make(place / "models" / "0123", 60, size=5000)
+    make(place / "mlartifacts" / "comments", 90)
+    (place / "mlflow.db").write_bytes(b"x")
+    return place
+
+
+@pytest.fixture
+def nights(tmp_path):
+    place = tmp_path / "nightly"
+    for name, run in (("2026-01-01T020000Z", "r1"), ("2026-01-02T020000Z-2", "r2")):
+        made = make(place / name, 70)
+        summary = {"verdicts": [{"run_id": run}]}
+        (made / "summary.json").write_text(json.dumps(summary), "utf-8")
+        os.utime(made, (NOW - 70 * DAY,) * 2)
+    make(place / "mine", 99)
+    return place
+
+
+def names(things):
+    return sorted(f"{one.kind}/{one.path.name}" for one in things)
+
+
+def planned(store, *keep, resting=None, nights=None):
+    return plan_cleaning(store, Keep.of(keep), resting or Resting(), nights, NOW)
+
+
+def test_what_was_not_used_lately_is_removed_and_mlflows_runs_never_are(store):
+    plan = planned(store, "30d")
+    assert names(plan.removed) == [
+        "models/0123",
+        "scores/bbbbbbbbbbbbbbbb",
+        "scores/cccccccccccccccc",
+        "sets/comments-1",
+    ]
+    assert names(plan.kept) == ["sets/comments-2"]
+
+
+def test_of_too_much_what_was_used_last_is_kept(store):
+    assert names(planned(store, "2KB").removed) == ["models/0123"]
+    os.utime(store / "models" / "0123", (NOW - 1.5 * DAY,) * 2)
+    assert names(planned(store, "5.2KB").kept)[0] == "models/0123"
+    assert names(planned(store, "0B").kept) == []
+
+
+def test_age_and_size_together_keep_what_both_keep(store):
+    assert names(planned(store, "30d", "2KB").kept) == ["sets/comments-2"]
+
+
+def test_what_was_used_within_a_day_is_never_removed(store):
+    os.utime(store / "models" / "0123", (NOW - DAY / 2,) * 2)
+    assert "models/0123" in names(planned(store, "0B").kept)
+
+
+def test_what_an_entry_rests_on_is_kept(store, nights):
+    rests = Resting(sets=frozenset({A}), scores=frozenset({(A, C)}), runs=frozenset({"r2"}))
+    plan = planned(store, "1d", resting=rests, nights=nights)
+    assert names(plan.resting) == [
+        "nights/2026-01-02T020000Z-2",
+        "scores/cccccccccccccccc",
+        "sets/comments-1",
+    ]
+    assert "scores/bbbbbbbbbbbbbbbb" in names(plan.removed)
+
+
+def test_a_set_whose_digest_is_unknown_keeps_all_of_its_name(store):
+    plan = planned(store, "1d", resting=Resting(names=frozenset({"comments"})))
+    assert names(plan.resting) == ["sets/comments-1", "sets/comments-2"]
+
+
+def test_only_folders_that_are_named_as_nights_are_nights(store, nights):
+    removed = names(planned(store, "30d", nights=nights).removed)
+    assert [one for one in removed if one.startswith("nights")] == [
+        "nights/2026-01-01T020000Z",
+        "nights/2026-01-02T020000Z-2",
+    ]
+
+
+def test_a_night_whose_summary_cannot_be_read_is_kept(store, nights):
+    folder = nights / "2026-01-01T020000Z"
+    (folder / "summary.json").write_text("{", "utf-8")
+    os.utime(folder, (NOW - 70 * DAY,) * 2)
+    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).resting)
+    (folder / "summary.json").unlink()
+    os.utime(folder, (NOW - 70 * DAY,) * 2)
+    assert "nights/2026-01-01T020000Z" in names(planned(store, "30d", nights=nights).removed)
+
+
+def test_links_are_neither_followed_nor_removed(store, tmp_path):
+    outside = make(tmp_path / "outside" / "set", 99)
+    (store / "sets" / "link").symlink_to(outside)
+    (store / "scores" / "link").symlink_to(outside.parent)
+    assert "link" not in " ".join(names(things_of(store)))
+    assert not any(one.path.name == "set" for one in things_of(store))
+
+
+def test_removing_leaves_nothing_that_looks_whole_and_nothing_else_is_touched(store):
+    plan = planned(store, "30d")
+    assert names(remove(plan.removed)) == names(plan.removed)
+    assert sorted(one.name for one in (store / "sets").iterdir() if one.name[0] != ".") == [
+        "comments-2"
+    ]
+    assert (store / "mlartifacts" / "comments" / "rows").exists()
+    assert names(planned(store, "30d").removed) == []
+
+
+def test_what_is_locked_or_was_used_meanwhile_stays(store):
+    plan = planned(store, "30d")
+    os.utime(store / "models" / "0123")
+    with FileLock(store / "sets" / ".comments-1.lock"):
+        removed = names(remove(plan.removed))
+    assert removed == ["scores/bbbbbbbbbbbbbbbb", "scores/cccccccccccccccc"]
+    assert (store / "sets" / "comments-1" / "rows").exists()
+
+
+def test_what_a_killed_process_left_is_removed_unless_it_is_in_use(store):
+    left = make(store / "work" / "left", 3, file=".lock")
+    used = make(store / "work" / "used", 3, file=".lock")
+    half = make(store / "sets" / ".removed-7-comments-3", 0.5)
+    for one in (left, used):
+        os.utime(one / ".lock", (NOW - 3 * DAY,) * 2)
+    for one in (half, half / "rows"):
+        os.utime(one, (NOW - 3 * DAY,) * 2)
+    plan = planned(store, "2d")
+    assert {"work/left", "work/used", "work/.removed-7-comments-3"} <= set(names(plan.removed))
+    with FileLock(used / ".lock"):
+        removed = names(remove(plan.removed))
+    assert "work/left" in removed
+    assert "work/.removed-7-comments-3" in removed
+    assert (left.exists(), used.exists(), half.exists()) == (False, True, False)
+
+
+def test_sizes_are_those_of_the_files(store, tmp_path):
+    assert size_of(store / "models" / "0123") == 5000
+    assert size_of(tmp_path / "no") == 0
+    sizes = sizes_of(store)
+    assert sizes["models"] == 5000
+    assert sizes["total"] == sum(size for name, size in sizes.items() if name != "total")
+
+
+@pytest.mark.parametrize(
+    ("text", "age", "size"),
+    [
+        ("30d", timedelta(days=30), None),
+        ("1.5w", timedelta(days=10.5), None),
+        ("36h", timedelta(hours=36), None),
+        ("20GB", None, 20 * 10**9),
+        ("2 GiB", None, 2 * 2**30),
+        ("500mb", None, 500 * 10**6),
+    ],
+)
+def test_what_is_kept_is_an_age_or_a_size(text, age, size):
+    assert Keep.of([text]) == Keep(age, size)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([], "must be given: an age such as 30d"),
+        (["all"], "got 'all'"),
+        (["-3d"], "got '-3d'"),
+        (["30d", "8w"], "each at most once; got '8w'"),
+        (["1GB", "1TB"], "each at most once; got '1TB'"),
+        (["2h"], "an age of at least a day"),
+        (["9" * 30 + "d"], "must be an age"),
+        (["3x"], "got '3x'"),
+    ],
+)
+def test_what_is_neither_is_refused(texts, words):
+    with pytest.raises(InputError, match=words):
+        Keep.of(texts)
+
+
+def test_sizes_are_told_in_words():
+    assert [shown_size(one) for one in (999, 1000, 2_500_000, 3 * 10**12)] == [
+        "999 B",
+        "1.0 KB",
+        "2.5 MB",
+        "3.0 TB",
+    ]
+
+
+class Registry:
+    """A registry with the ledger of one model, and the tags of its runs."""
+
+    def models(self):
+        return ["toxicity", "toxicity-promotions"]
+
+    def run_tags(self, run_id):
+        tags = {"r1": {"biasgate.set_digest": A, "biasgate.candidate_digest": C}, "r2": {}}
+        return tags.get(run_id)
+
+
+def entry(action, *runs):
+    verdicts = [{"run_id": run, "set": f"set of {run}", "digest": "d"} for run in runs]
+    return SimpleNamespace(content={"action": action, "verdicts": verdicts})
+
+
+def test_a_ledgers_entries_rest_on_the_sets_and_scores_of_their_verdicts(monkeypatch):
+    ledger = SimpleNamespace(
+        foreign=list, entries=lambda: [entry("blocked", "r1"), entry("promotion", "r2", "r3")]
+    )
+    monkeypatch.setattr(resting_module, "Ledger", lambda *_: ledger)
+    assert Resting.here(Registry()) == Resting(
+        sets=frozenset({A}),
+        names=frozenset({"set of r2", "set of r3"}),
+        scores=frozenset({(A, C)}),
+        runs=frozenset({"r2", "r3"}),
+    )
+
+
+def test_nothing_is_removed_while_a_part_of_a_ledger_cannot_be_read(monkeypatch):
+    ledger = SimpleNamespace(foreign=lambda: ["version 3 is none."], entries=list)
+    monkeypatch.setattr(resting_module, "Ledger", lambda *_: ledger)
+    with pytest.raises(InputError, match="every version of toxicity-promotions must be an entry"):
+        Resting.here(Registry())
+
+
+@pytest.fixture
+def clean(store, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(Gateway, "of_store", lambda _: None)
+    monkeypatch.setattr(Resting, "here", lambda _: Resting(sets=frozenset({A})))
+    return lambda *given: CliRunner().invoke(app, ["clean", "--store", str(store), *given])
+
+
+def test_the_command_only_says_what_it_would_remove_until_it_is_told_to(clean, store):
+    said = clean("--keep", "30d")
+    assert (said.exit_code, (store / "models" / "0123").exists()) == (0, True)
+    assert "Nothing was removed yet: run the same with --yes." in said.output
+    assert "models/0123" in said.output.replace("\n", "")
+    done = json.loads(clean("--keep", "30d", "--yes", "--json").stdout)
+    assert (done["dry_run"], (store / "models" / "0123").exists()) == (False, False)
+    assert done["removed"] == done["to_remove"]
+    assert [one["path"] for one in done["kept_for_a_ledger"]] == [
+        str(store / "sets" / "comments-1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--keep", "all"], "`--keep` must be an age"),
+        (["--keep", "30d", "--nights", "/no/where"], "`--nights` must be a folder"),
+        (["--keep", "30d", "--store", "/no/where"], "must be a folder that an evaluation wrote"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_use(clean, given, words):
+    said = clean(*given)
+    assert said.exit_code == 2
+    assert words in " ".join(said.stderr.split())
