@@ -148,7 +148,8 @@ def _print_checks(out: Console, verdict: Verdict) -> None:
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
     if not against:
-        out.print(f"Policy {policy}: all {len(judged)} checks passed{skipped}.", soft_wrap=True)
+        every = "the only check" if len(judged) == 1 else f"all {len(judged)} checks"
+        out.print(f"Policy {policy}: {every} passed{skipped}.", soft_wrap=True)
         return
     counts = f"{len(against)} of {len(judged)} checks did not pass{skipped}"
     out.print(f"Policy {policy}: {counts}:", soft_wrap=True)
