@@ -102,10 +102,13 @@ def _print_outcome(out: Console, status: str, word: str, name: str) -> None:
     out.print(f"[bold {COLOURS[status]}]{word}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
 
 
-def print_lines(out: Console, lines: Sequence[str], indent: int = _INDENT) -> None:
-    """Print lines with an indent, also where they are wrapped."""
+def print_lines(
+    out: Console, lines: Sequence[str], indent: int = _INDENT, word: Text | None = None
+) -> None:
+    """Print lines with an indent, also where they are wrapped; each begins with the word."""
     for line in lines:
-        for part in Text(printable(line)).wrap(out, max(out.width - indent, 1)):
+        text = (word or Text()) + Text(printable(line))
+        for part in text.wrap(out, max(out.width - indent, 1)):
             part.rstrip()
             out.print(Text(" " * indent) + part, soft_wrap=True)
 
@@ -129,11 +132,10 @@ def print_details(out: Console, one: Published) -> None:
 
     print_table(out, one.report, one.verdict, COLOURS)
     for sentence in (*nights_sentences(one.verdict), *year_sentences(one.verdict)):
-        out.print(shown(sentence), soft_wrap=True)
+        print_lines(out, [sentence], 0)
     for warning in one.report["warnings"]:
-        out.print(f"[yellow]warning[/]: {shown(warning)}", soft_wrap=True)
-    for line in explained(one.report):
-        out.print(shown(line), soft_wrap=True)
+        print_lines(out, [warning], 0, Text("warning", "yellow") + Text(": "))
+    print_lines(out, explained(one.report), 0)
     _print_checks(out, one.verdict)
 
 
@@ -142,19 +144,19 @@ def _print_checks(out: Console, verdict: Verdict) -> None:
 
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = checks_not_passed(verdict)
-    policy = shown(verdict["policy"]["name"])
+    policy = verdict["policy"]["name"]
     n_small = sum("judged_in" in one for one in verdict["results"] if one not in judged)
     n_skipped = len(verdict["results"]) - len(judged) - n_small
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
     if not against:
         every = "the only check" if len(judged) == 1 else f"all {len(judged)} checks"
-        out.print(f"Policy {policy}: {every} passed{skipped}.", soft_wrap=True)
+        print_lines(out, [f"Policy {policy}: {every} passed{skipped}."], 0)
         return
     counts = f"{len(against)} of {len(judged)} checks did not pass{skipped}"
-    out.print(f"Policy {policy}: {counts}:", soft_wrap=True)
+    print_lines(out, [f"Policy {policy}: {counts}:"], 0)
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
-        out.print(f"  [{COLOURS[kind]}]{kind}[/] {shown(one['sentence'])}", soft_wrap=True)
+        print_lines(out, [one["sentence"]], _INDENT, Text(kind, COLOURS[kind]) + Text(" "))
     if len(against) > _SENTENCES:
         out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")

@@ -1,14 +1,20 @@
 """What people read first: verdict, who is treated worst, how much, where to look."""
 
+import io
 import json
+from pathlib import Path
+from unittest import mock
 
 import pytest
+from rich.console import Console
 from support.evaluations import run
 from support.published import publish
 from typer.testing import CliRunner
 
 from biasgate.cli import app
+from biasgate.first_screen import print_details
 from biasgate.tasks.reporting.headline import counted, headline
+from biasgate.tasks.reporting.results import Published
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
 ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)
@@ -58,6 +64,31 @@ def test_the_first_screen_and_the_table_keep_to_the_width(output, width):
     assert max(map(len, first)) <= width
     tables = [one for one in text.splitlines() if " ±" in one or one.startswith("gay ")]
     assert max(map(len, tables)) <= width
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_warnings_explanations_and_checks_keep_to_the_width(width):
+    long = "[red] " + "many words " * 40
+    choices = {"n_rows": 9, "n_rows_measured": 9, "source": {"source": "table"}}
+    report = {
+        "evaluation_set": {"name": "s", "choices": choices},
+        "look_first": {"sentence": f"Look {long}"},
+        "thresholds": {},
+        "analyses": {"drift": {"sentences": [f"Drift {long}"]}},
+        "warnings": [long],
+    }
+    results = [
+        {"outcome": outcome, "action": "block", "sentence": f"{outcome} {long}", "metric": "auc"}
+        for outcome in ("fail", "insufficient")
+    ]
+    verdict = {"policy": {"name": f"p {long}"}, "results": results}
+    out = Console(width=width, file=io.StringIO(), highlight=False)
+    with mock.patch("biasgate.tables.print_table"):
+        print_details(out, Published(Path("out"), report, verdict))
+    text = out.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert " ".join(text.split()).count("[red] many words many") == 6
+    assert "\n  insufficient insufficient [red] many" in text
 
 
 def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 from bias_metrics.gate.judging import measured
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 
 ALPHA = 0.05
+Cell = TypeVar("Cell", bound=Mapping[str, object])
 
 
 def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -44,3 +45,28 @@ def worsened(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
                     | {"worse_by": by, "worse_by_at_least": at_least}
                 )
     return found
+
+
+def largest_loss_first(found: Iterable[Cell]) -> list[Cell]:
+    """Order what `worsened` lists by how large a loss is shown, the largest first.
+
+    They are ordered by the lower bound of the loss, so that an identity with a few unlucky rows
+    does not come before one with evidence.
+
+    Parameters
+    ----------
+    found : iterable of mapping
+        Cells with `worse_by_at_least`.
+
+    Returns
+    -------
+    list of mapping
+        The same cells.
+
+    Examples
+    --------
+    >>> small, large = {"worse_by_at_least": 0.1}, {"worse_by_at_least": 0.3}
+    >>> largest_loss_first([small, large]) == [large, small]
+    True
+    """
+    return sorted(found, key=lambda one: -cast("float", one["worse_by_at_least"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.worsening import ALPHA, worsened
+from bias_metrics.report.worsening import ALPHA, largest_loss_first, worsened
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells
@@ -170,7 +170,7 @@ def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Wors
     compared = measuring.evidence(CONFIDENCE).champion
     assert compared is not None  # noqa: S101 - it has the second's scores
     found = cast("list[Worsened]", worsened(measuring.compare_jointly(RIVAL, ALPHA)))
-    return dict(compared), sorted(found, key=lambda x: -x["worse_by_at_least"]), None
+    return dict(compared), largest_loss_first(found), None
 
 
 def _unpaired(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +70,11 @@ def draw_figures(report: Report, layout: Layout, folder: str) -> None:
     Safe to retry.
     """
     say(f"drawing {_title(report)}", aside=True)
-    metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
-    score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
-    if figure := reliability_panels(report):
-        figure.savefig(Path(folder) / "reliability.png", dpi=110)
+    with quiet_about_glyphs():
+        metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
+        score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
+        if figure := reliability_panels(report):
+            figure.savefig(Path(folder) / "reliability.png", dpi=110)
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
@@ -113,12 +116,24 @@ def draw_judged(
     report: Report, verdict: Verdict, compared: Mapping[str, Any] | None, folder: Path
 ) -> None:
     """Write `intervals.png` and, if there was a champion, `difference.png`."""
-    interval_panels(report, verdict).savefig(folder / "intervals.png", dpi=100)
-    champion = verdict["champion"]
-    if compared is not None and champion is not None:
-        name = champion.get("model", champion["name"]).removeprefix("models:/")
-        figure = difference_heatmap(report, compared, f"champion {name}")
-        figure.savefig(folder / "difference.png", dpi=110)
+    with quiet_about_glyphs():
+        interval_panels(report, verdict).savefig(folder / "intervals.png", dpi=100)
+        champion = verdict["champion"]
+        if compared is not None and champion is not None:
+            name = champion.get("model", champion["name"]).removeprefix("models:/")
+            figure = difference_heatmap(report, compared, f"champion {name}")
+            figure.savefig(folder / "difference.png", dpi=110)
+
+
+@contextmanager
+def quiet_about_glyphs() -> Iterator[None]:
+    """Draw names with characters that the font lacks, such as emoji, without a warning for each.
+
+    They are drawn as boxes; the page and the tables show the names as they are.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font\(s\)", UserWarning)
+        yield
 
 
 def _title(report: Report) -> str:

@@ -125,8 +125,8 @@ class _Section:
 
 
 def _columns() -> list[str]:
-    names = [("tags", VERDICT), ("metrics", FAILED), ("metrics", INSUFFICIENT)]
-    names.append(("tags", WORSENED))
+    names = [("tags", VERDICT), ("tags", WORSENED)]  # both are seen without scrolling
+    names += [("metrics", FAILED), ("metrics", INSUFFICIENT)]
     for metric in SUBGROUP_METRICS:
         names += [("metrics", f"worst/{metric}"), ("tags", f"{WORST_TAG}.{metric}")]
     names += [("metrics", "auc/overall"), ("metrics", "final_score"), ("attributes", "Dataset")]

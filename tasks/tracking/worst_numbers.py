@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bias_metrics.report.worsening import largest_loss_first
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict, Worsened
 
@@ -54,10 +55,10 @@ def _worsened(verdict: Verdict) -> str:
 
 
 def worsened_in_words(worsened: Sequence[Worsened]) -> str:
-    """Return the numbers that are shown to be worse than the champion's, the largest loss first."""
+    """Return what is shown to be worse than the champion's, the largest shown loss first."""
     if not worsened:
         return "nothing shown"
-    largest = sorted(worsened, key=lambda one: -one["worse_by"])
+    largest = largest_loss_first(worsened)
     told = [
         f"{printable(one['group'])}: {one['metric']} {one['first']:.3f}, was {one['second']:.3f}"
         for one in largest[:_TOLD]

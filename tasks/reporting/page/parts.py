@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.report.worsening import largest_loss_first
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, Report, Verdict, metric_cells
+from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.headline import headline, year_sentences
 from biasgate.tasks.reporting.page.checks import Judged, judge
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
@@ -156,14 +158,16 @@ def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None
     champion = verdict["champion"]
     if champion is None or "champion" not in details:
         return None
-    worsened = []
-    for one in verdict["worsened"][:_WORSENED]:
+    worsened, largest = [], largest_loss_first(verdict["worsened"])
+    for one in largest[:_WORSENED]:
         signed = METRICS[one["metric"]].is_gap
         before, now = (number(one[key], signed=signed) for key in ("second", "first"))
         by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
         title = METRICS[one["metric"]].title
         worsened.append(Worsened(one["group"], title, before, now, by, at_least))
-    more = len(verdict["worsened"]) - len(worsened)
+    more = len(largest) - len(worsened)
+    # What got worse comes first; the others in the order of the other tables.
+    names = dict.fromkeys([*(one["group"] for one in largest), *(row.name for row in grid.rows)])
     objective = Objective(**verdict["objective"])
     undefined = f"{objective.name} has no difference, because it is undefined"
     return Compared(
@@ -172,7 +176,7 @@ def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
         several=said_of_several(verdict["worsened"]),
         objective=objective.comparison if objective.change is not None else undefined,
-        grid=difference_grid(details["champion"], verdict, [row.name for row in grid.rows]),
+        grid=difference_grid(details["champion"], verdict, list(names)[:ROWS]),
     )
 
 

@@ -1,6 +1,9 @@
 """The numbers and words by which lists of runs are sorted."""
 
+import base64
+import json
 import subprocess
+import zlib
 
 import pytest
 
@@ -8,6 +11,7 @@ from bias_metrics.metrics import AUCS
 from biasgate.tasks.mlflow_server.source import source_tags
 from biasgate.tasks.reporting.figures import floor_of, interval_panels
 from biasgate.tasks.tracking.log_runs import best_run
+from biasgate.tasks.tracking.view import saved_views
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
 BPSN = {"value": 0.5, "low": 0.4, "subgroup": "\u202egay"}
@@ -72,6 +76,14 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
 def test_a_tag_says_what_got_worse_the_largest_loss_first(champion, worsened, words):
     tags = headline_tags(REPORT, verdict("fail", champion=champion, worsened=worsened))
     assert tags["biasgate.worse_than_champion"] == words
+
+
+def test_what_got_worse_is_the_column_after_the_verdict():
+    for tag in saved_views("parent", "best", ["bpsn_auc/gay"], 0).values():
+        packed = json.loads(tag)["state"].removeprefix("deflate;")
+        state = json.loads(zlib.decompress(base64.b64decode(packed)))
+        first = ["tags.`biasgate.verdict`", "tags.`biasgate.worse_than_champion`"]
+        assert state["selectedColumns"][:2] == state["columnOrder"][:2] == first
 
 
 def test_differences_are_from_the_champion_if_it_is_a_candidate_else_from_the_best():

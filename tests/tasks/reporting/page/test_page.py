@@ -130,8 +130,24 @@ def test_what_got_worse_is_listed_with_its_bound(judged, page):
     worsened = judged[1]["worsened"]
     assert worsened
     assert [row[-2:] for row in table.rows()] == [
-        [f"{one['worse_by']:.3f}", f"{one['worse_by_at_least']:.3f}"] for one in worsened
+        [f"{one['worse_by']:.3f}", f"{one['worse_by_at_least']:.3f}"]
+        for one in sorted(worsened, key=lambda one: -one["worse_by_at_least"])
     ]
+
+
+def test_the_largest_shown_loss_leads_both_tables_beside_the_champion(judged):
+    report, verdict, details = judged
+    names = list(reversed(report["bias"]["subgroups"]))
+    losses = {name: 0.1 + at / 10 for at, name in enumerate(reversed(names))}
+    worsened = [
+        verdict["worsened"][0]
+        | {"group": name, "worse_by": 0.9 - losses[name], "worse_by_at_least": losses[name]}
+        for name in reversed(names)
+    ]
+    page = page_of((report, {**verdict, "worsened": worsened}, details))
+    [table, grid] = page.one("section", id="champion").find("table")
+    assert [row[0] for row in table.rows()] == names
+    assert list(grid_of(grid)) == names
 
 
 def test_the_verdict_says_how_many_checks_did_not_pass_and_quotes_the_worst(judged, page):
