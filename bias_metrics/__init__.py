@@ -37,6 +37,9 @@ from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, Pair
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
+from bias_metrics.mitigation.imbalance import LabelImbalance
+from bias_metrics.mitigation.pool import PoolChoice
+from bias_metrics.mitigation.weights import BalancingWeights
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
 from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
 from bias_metrics.raters.by_group import rater_group_bias
@@ -90,6 +93,7 @@ __all__ = [
     "IDENTITY_HIERARCHY",
     "Agreement",
     "Assistance",
+    "BalancingWeights",
     "BiasComparison",
     "BiasReport",
     "BootstrapReport",
@@ -116,6 +120,7 @@ __all__ = [
     "IdentityCounts",
     "Intersections",
     "LabelAgreement",
+    "LabelImbalance",
     "LabelNoise",
     "LabelSample",
     "LabelSensitivity",
@@ -128,6 +133,7 @@ __all__ = [
     "OperatingPoint",
     "Overall",
     "PairedGaps",
+    "PoolChoice",
     "PowerMeans",
     "RateGapComparison",
     "RateGaps",

@@ -13,6 +13,7 @@ from biasgate.tables import ROWS, Mark, Row, print_rows
 from biasgate.tables import shown as shown_number
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.reporting.comparing import Compared
+from biasgate.tasks.reporting.several_worse import said_of_several
 
 _WORSE, _DIFFERENT = Mark("!", "red"), Mark("*", "bold")
 _TOLD = 5
@@ -30,7 +31,8 @@ def print_compared(compared: Sequence[Compared]) -> None:
 def _print(out: Console, one: Compared) -> None:
     first, second = printable(one.first), printable(one.second)
     out.print(f"[bold]{shown(first)} minus {shown(second)}[/]", soft_wrap=True)
-    lines = [_worse(one), _differs(one)] if one.paired else []
+    several = said_of_several(one.worsened)
+    lines = [_worse(one), *([several] if several else []), _differs(one)] if one.paired else []
     if one.reason is not None:
         lines = [f"No intervals, so nothing is shown to differ: {one.reason}."]
     if one.left_out:

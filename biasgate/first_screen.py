@@ -150,7 +150,8 @@ def _print_checks(out: Console, verdict: Verdict) -> None:
     skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
     skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
     if not against:
-        print_lines(out, [f"Policy {policy}: all {len(judged)} checks passed{skipped}."], 0)
+        every = "the only check" if len(judged) == 1 else f"all {len(judged)} checks"
+        print_lines(out, [f"Policy {policy}: {every} passed{skipped}."], 0)
         return
     counts = f"{len(against)} of {len(judged)} checks did not pass{skipped}"
     print_lines(out, [f"Policy {policy}: {counts}:"], 0)

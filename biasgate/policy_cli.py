@@ -29,6 +29,7 @@ File = Annotated[
 def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Check a policy and print warnings: exit code 0 if it can be used, 2 if not."""
     with errors_told(verbose=False, quiet=as_json):
+        from bias_metrics._core.counted import counted  # noqa: PLC0415
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
         from biasgate.tasks.gating.policy_explained import warn_of_policy  # noqa: PLC0415
 
@@ -40,7 +41,8 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
             return
         for warning in warnings:
             typer.echo(f"warning: {warning}")
-        typer.echo(f"policy {policy.name}: {len(policy.rules)} rules, digest {policy.digest}")
+        rules = counted(len(policy.rules), "rule")
+        typer.echo(f"policy {policy.name}: {rules}, digest {policy.digest}")
 
 
 @app.command()

@@ -91,7 +91,10 @@ def compare(
             from biasgate.comparing import print_compared  # noqa: PLC0415
             from biasgate.tasks.reporting.comparing import compare_published  # noqa: PLC0415
 
-            sides = [_side(one, folder, store, kept, quiet=as_json) for one in (first, second)]
+            sides = [
+                _side(one, other, folder, store, kept, quiet=as_json)
+                for one, other in ((first, second), (second, first))
+            ]
             found = compare_published(sides[0], sides[1], (first, second))
         if as_json:
             print_json([one.to_dict() for one in found])
@@ -100,7 +103,7 @@ def compare(
 
 
 def _side(
-    named: str, folder: Path | None, store: Path, kept: ExitStack, *, quiet: bool
+    named: str, other: str, folder: Path | None, store: Path, kept: ExitStack, *, quiet: bool
 ) -> list[Published]:
     """Return what a user's A or B stands for."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
@@ -110,9 +113,9 @@ def _side(
         each = read_results(folder).each
         found = [one for one in each if one.names[1] == named]
         if not found:
-            known = ", ".join(dict.fromkeys(one.names[1] for one in each))
-            msg = f"{named!r} must be a candidate in {folder}; it has {known}."
-            raise InputError(msg)
+            from biasgate.tasks.reporting.comparing import no_candidate  # noqa: PLC0415
+
+            raise InputError(no_candidate(named, other, folder, each))
         return found
     if named.startswith(_VERSION):
         from biasgate.tasks.promoting.published_versions import published_of  # noqa: PLC0415

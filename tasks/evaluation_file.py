@@ -88,7 +88,7 @@ class EvaluationFile(Settings):
 
     name: Name
     evaluation_sets: Annotated[list[Source], Field(min_length=1)]
-    candidates: Annotated[list[Candidate], Field(min_length=1)] = []  # noqa: RUF012 - frozen
+    candidates: list[Candidate] = []  # noqa: RUF012 - frozen
     analyses: tuple[AnyAnalysis, ...] = ()
     policy: str = "default"
     required_digest: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None

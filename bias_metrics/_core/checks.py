@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.counted import counted
 from bias_metrics._core.frames import Subgroups, by_name
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.suggestion import did_you_mean
@@ -148,7 +149,7 @@ def check_subgroups(
     given = by_name(subgroups, name)
     if isinstance(given, PackedMasks):
         if n is not None and given.n_rows != n:
-            msg = f"`{name}` must have {n} rows like `{like}`; got {given.n_rows}."
+            msg = f"`{name}` must have {counted(n, 'row')} like `{like}`; got {given.n_rows}."
             raise ValueError(msg)
         return given
     for key in given:
@@ -190,5 +191,5 @@ def check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
         msg = f"`{name}` must have shape (n,); got shape {array.shape}."
         raise ValueError(msg)
     if n is not None and array.size != n:
-        msg = f"`{name}` must have {n} rows like `{like}`; got {array.size}."
+        msg = f"`{name}` must have {counted(n, 'row')} like `{like}`; got {array.size}."
         raise ValueError(msg)

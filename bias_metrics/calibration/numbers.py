@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import less, negated, paired, sized, undefined_difference
 from bias_metrics._core.differences import Difference
@@ -108,7 +109,7 @@ class Number:
     def _few(self) -> str | None:
         if self.n_clusters >= MIN_CLUSTERS:
             return None
-        return f"{self.n_clusters} clusters where {MIN_CLUSTERS} are needed"
+        return too_few(self.n_clusters, "cluster", MIN_CLUSTERS)
 
 
 def _rows_less(one: Moves, other: Moves) -> Moves:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
+from bias_metrics._core.counted import counted
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import check_confidence
@@ -213,13 +214,18 @@ def _too_few(sizes: tuple[_Size, _Size], min_rows: int) -> str | None:
     """Say which class of subgroup or background is too small."""
     own, others = sizes
     counts = {
-        "toxic ones among them": own.positive,
-        "harmless ones among them": own.negative,
-        "toxic ones elsewhere": others.positive,
-        "harmless ones elsewhere": others.negative,
+        ("toxic", "among them"): own.positive,
+        ("harmless", "among them"): own.negative,
+        ("toxic", "elsewhere"): others.positive,
+        ("harmless", "elsewhere"): others.negative,
     }
-    few = [f"{count} {what}" for what, count in counts.items() if count < min_rows]
-    return f"there are {' and '.join(few)}; {min_rows} are needed" if few else None
+    few = {what: n for what, n in counts.items() if n < min_rows}
+    if not few:
+        return None
+    listed = [f"{counted(n, f'{kind} one')} {where}" for (kind, where), n in few.items()]
+    is_one = next(iter(few.values())) == 1
+    verb = "is" if is_one else "are"
+    return f"there {verb} {' and '.join(listed)}; {min_rows} are needed"
 
 
 def _say(pattern: Pattern, group: str, evidence: dict[str, MetricValue], **words: Any) -> Diagnosis:
@@ -275,6 +281,7 @@ def _diagnose(
         {"background_auc": background, **aucs, **gaps}
         | {name: one.metric() for name, one in ranges.items()},
         findings=findings.in_words(),
+        also=findings.also_in_words(),
         most=f"{most:.2f}",
         reason=f"no difference is clear, but differences up to {most:.2f} are not ruled out",
         share=f"{share.value:.0%}",

@@ -29,11 +29,32 @@ NAMES: Mapping[Pattern, str] = {
     "none": "no bias seen",
     "no evidence": "not enough evidence for a pattern",
 }
+_GAPS: Mapping[Gap, str] = {
+    "higher": "score higher than",
+    "lower": "score lower than",
+    "wider": "have more widely spread scores than",
+    "narrower": "have less widely spread scores than",
+}
+_NOTICED: Mapping[tuple[str, Gap], str] = {
+    ("harmless", "higher"): " and will be flagged more often",
+    ("harmless", "lower"): " and will be flagged less often",
+    ("toxic", "higher"): " and will be missed less often",
+    ("toxic", "lower"): " and will be missed more often",
+}
 _FLAGGED = (
     "Harmless comments that mention {group} score so high that they mix with abuse elsewhere: "
     "they will be flagged far more often than other harmless comments."
 )
-_ONE_SIDED = "Of the comments that mention {group}, only one kind is clearly shifted: {findings}."
+
+
+def _one_sided(kind: str, gap: Gap) -> str:
+    noticed = _NOTICED[kind, gap]
+    return (
+        f"Of the comments that mention {{group}}, only the {kind} ones are clearly shifted: they "
+        f"{_GAPS[gap]} other {kind} comments{noticed}.{{also}}"
+    )
+
+
 SENTENCES: Mapping[Pattern, str] = {
     "A": "Comments that mention {group} score higher than others of the same kind. Harmless ones "
     "do not clearly mix with abuse elsewhere, but with one threshold for all comments, harmless "
@@ -50,27 +71,15 @@ SENTENCES: Mapping[Pattern, str] = {
     "kind.",
     "G": "Scores of comments that mention {group} are so spread out that harmless and toxic ones "
     "mix: some harmless mentions will be flagged and some abuse of this group will be missed.",
-    "harmless higher": _ONE_SIDED,
-    "harmless lower": _ONE_SIDED,
-    "toxic higher": _ONE_SIDED,
-    "toxic lower": _ONE_SIDED,
+    "harmless higher": _one_sided("harmless", "higher"),
+    "harmless lower": _one_sided("harmless", "lower"),
+    "toxic higher": _one_sided("toxic", "higher"),
+    "toxic lower": _one_sided("toxic", "lower"),
     "other": "Comments that mention {group} are treated differently: {findings}.",
     "none": "No bias seen for comments that mention {group}: no difference is clear, and all are "
     "shown to be at most {most}.",
     "no evidence": "Too little evidence to name a pattern of bias for comments that mention "
     "{group}: {reason}. Single metrics may still be shown to be bad.",
-}
-_GAPS: Mapping[Gap, str] = {
-    "higher": "score higher than",
-    "lower": "score lower than",
-    "wider": "have more widely spread scores than",
-    "narrower": "have less widely spread scores than",
-}
-_NOTICED: Mapping[tuple[str, Gap], str] = {
-    ("harmless", "higher"): " and will be flagged more often",
-    ("harmless", "lower"): " and will be flagged less often",
-    ("toxic", "higher"): " and will be missed less often",
-    ("toxic", "lower"): " and will be missed more often",
 }
 WITHIN = subgroup_metric("positive", "negative", inside=True)
 _FROM_ABUSE = subgroup_metric("negative", "positive")
@@ -142,4 +151,12 @@ class Findings:
             for kind, gap in classes
             if gap != "alike"
         ]
-        return "; ".join(gaps + [METRICS[auc].when_low for auc in AUCS if auc in self.low])
+        return "; ".join([*gaps, *self._mixed()])
+
+    def also_in_words(self) -> str:
+        """List in a sentence what is hard to tell apart, after a blank; "" if nothing is."""
+        mixed = "; ".join(self._mixed())
+        return f" In addition, {mixed}." if mixed else ""
+
+    def _mixed(self) -> list[str]:
+        return [METRICS[auc].when_low for auc in AUCS if auc in self.low]

@@ -118,7 +118,8 @@ def _judged(
     number = Measured(cell["value"], cell.get("low"), cell.get("high"), cell.get("reason"))
     outcome, bound = _outcome(number, share["n_missing"], limit, proven=proven)
     name = f"{metric} of {group}" if group else f"overall {metric}"
-    counted = f"{share['n_missing']:,} of {share['n']:,} comments have no score"
+    has = "has" if share["n_missing"] == 1 else "have"
+    told = f"{share['n_missing']:,} of {share['n']:,} comments {has} no score"
     if number.value is None:
         text = f"{name} is undefined: {number.reason}."
     elif not share["n_missing"]:
@@ -134,7 +135,7 @@ def _judged(
         if proven and number.low is not None and number.high is not None:
             percent = f"{100 * limits.confidence:g} % bounds"
             bounds = f" ({percent} {number.low:.4f} and {number.high:.4f})"
-        text = f"{name} is {number.value:.4f}{bounds}, {against}: {counted}."
+        text = f"{name} is {number.value:.4f}{bounds}, {against}: {told}."
     return RuleResult(
         rule=RULE,
         kind="ceiling",
@@ -175,6 +176,7 @@ def _outcome(
 
 
 def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
+    has = "has" if n_missing == 1 else "have"
     whose = "" if role == "candidate" else f" of the {role}"
     return RuleResult(
         rule=RULE,
@@ -191,7 +193,7 @@ def _unruled(role: str, n_missing: int, n: int) -> RuleResult:
         outcome="insufficient",
         action="block",
         sentence=(
-            f"{n_missing:,} of {n:,} comments have no score{whose}, and the policy does not say "
+            f"{n_missing:,} of {n:,} comments {has} no score{whose}, and the policy does not say "
             f"how many may have none (`{RULE}`)."
         ),
         value=n_missing / n,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bias_metrics._core.counted import too_few
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from bias_metrics.metrics import CLASSES, METRICS
 from bias_metrics.suggestion import did_you_mean
@@ -82,14 +83,14 @@ class Target:
             for name in classes:
                 if counts[name] < needed[name]:
                     what = f"effective {side}" if isinstance(counts, _Effective) else side
-                    return f"{counts[name]} {what}{name}s where {needed[name]} are needed"
+                    return too_few(counts[name], f"{what}{name}", needed[name])
         return None
 
     def lack_of_clusters(self, rule: Rule, content: Mapping[str, Any]) -> str | None:
         """Say that clusters are too few; an aggregate has as many as its weakest subgroup."""
         n_clusters = self.cell(content).get("n_clusters") if self.path else None
         if n_clusters is not None and n_clusters < rule.min_clusters:
-            return f"{n_clusters} clusters where {rule.min_clusters} are needed"
+            return too_few(n_clusters, "cluster", rule.min_clusters)
         return None
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_subgroups
+from bias_metrics._core.counted import counted
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
@@ -242,9 +243,8 @@ def _support(members: tuple[str, ...], bits: _Bits, positive: _Bits | None, need
 
 
 def _lack(counts: Mapping[str, int], needed: int) -> str | None:
-    short = [f"{n} {name}{'' if n == 1 else 's'}" for name, n in counts.items() if n < needed]
-    verb = "is" if needed == 1 else "are"
-    return f"{' and '.join(short)} where {needed} {verb} needed" if short else None
+    short = [counted(n, name) for name, n in counts.items() if n < needed]
+    return f"{' and '.join(short)} where {counted(needed, 'is', 'are')} needed" if short else None
 
 
 def _joined(bits: Mapping[str, _Bits], members: Sequence[str]) -> _Bits:

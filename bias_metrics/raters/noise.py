@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_scores, check_subgroups
+from bias_metrics._core.counted import counted
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.placements import Floats
 from bias_metrics._core.values import MetricValue, undefined
@@ -193,7 +194,7 @@ def _too_few(raters: npt.NDArray[np.int64]) -> str | None:
     n = int(np.count_nonzero(raters >= 2))
     if n >= LEAST_RATED_TWICE:
         return None
-    return f"{n} comments with two raters or more where {LEAST_RATED_TWICE} are needed"
+    return f"{counted(n, 'comment')} with two raters or more where {LEAST_RATED_TWICE} are needed"
 
 
 def _expected(
@@ -203,7 +204,7 @@ def _expected(
     numbers = numbers_of(expected_report(pairs, request))
     alone = int(np.count_nonzero(raters == 1))
     if alone:
-        reason = f"{alone} comments with one rater"
+        reason = f"{counted(alone, 'comment')} with one rater"
         return {key: RatedValue(one, undefined(reason)) for key, one in numbers.items()}
     each = fraction * (1 - fraction) / (raters - 1)
     return _rated(numbers, rater_variances(pairs, request, each))

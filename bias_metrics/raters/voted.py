@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.clusters import ClusterSums, Codes
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.intervals import (
     MIN_CLUSTERS,
     auc_interval,
@@ -183,7 +184,7 @@ class _Raters:
         """Say that there are too few raters for an interval, if so."""
         if self.n is None or self.n >= MIN_CLUSTERS:
             return None
-        return f"{self.n} raters where {MIN_CLUSTERS} are needed"
+        return too_few(self.n, "rater", MIN_CLUSTERS)
 
 
 def _of_raters(pair: SoftPair, ballots: Ballots, share: Floats) -> _Raters:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bias_metrics._core.clusters import ClusterSums
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import (
     less,
@@ -209,7 +210,7 @@ def few_clusters(sums: ClusterSums) -> str | None:
     """Say that there are too few clusters for an interval, if so."""
     if sums.alone or sums.n_clusters >= MIN_CLUSTERS:
         return None
-    return f"{sums.n_clusters} clusters where {MIN_CLUSTERS} are needed"
+    return too_few(sums.n_clusters, "cluster", MIN_CLUSTERS)
 
 
 def clustered_difference(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_mask, check_subgroups
 from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.proportions import wilson_interval
@@ -177,7 +178,7 @@ def _share(side: Side, confidence: float) -> MissingShare:
     n_clusters = side.n_clusters
     value = replace(value, n_clusters=n_clusters)
     if n_clusters < MIN_CLUSTERS:
-        reason = f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
+        reason = too_few(n_clusters, "cluster", MIN_CLUSTERS)
         return MissingShare(n, n_missing, replace(value, low=None, high=None, reason=reason))
     influence = side.influence(0)
     error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue, undefined
@@ -107,7 +108,7 @@ class Side:
 
 def few_clusters(n_clusters: int) -> str:
     """Return the reason why there is no interval."""
-    return f"{n_clusters} clusters where {MIN_CLUSTERS} are needed"
+    return too_few(n_clusters, "cluster", MIN_CLUSTERS)
 
 
 @dataclass(frozen=True, eq=False)

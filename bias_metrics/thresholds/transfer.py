@@ -19,6 +19,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
 )
 from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
 from bias_metrics._core.options import check_choice, check_threshold
 from bias_metrics._core.proportions import paired_change
@@ -248,7 +249,7 @@ def _change(
         return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
     sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n
     if sums.size < MIN_CLUSTERS:
-        reason = f"{sums.size} clusters where {MIN_CLUSTERS} are needed"
+        reason = too_few(sums.size, "cluster", MIN_CLUSTERS)
         return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
     error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
     reach = error * quantile(confidence, sums.size - 1.0)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bias_metrics._core.checks import MAX_WEIGHT
+from bias_metrics._core.counted import counted
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError, place
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, RATERS, SLICE, WEIGHT
@@ -73,7 +74,8 @@ def _column(chunk: pa.Table, column: str, of: str) -> pa.ChunkedArray:
         msg = f"{of} must yield {column!r} as {wanted}; it yields {values.type}."
         raise InputError(msg)
     if values.null_count and not column.startswith(IDENTITY):
-        msg = f"{of} must yield a {column!r} for every row; {values.null_count} rows have none."
+        msg = f"{of} must yield a {column!r} for every row; "
+        msg += f"{counted(values.null_count, 'row has', 'rows have')} none."
         raise InputError(msg)
     if pa.types.is_floating(wanted) and len(values) > values.null_count:
         least, most, rule = _RANGES.get(column, (0.0, 1.0, "between 0 and 1"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.counted import counted
 from bias_metrics._core.packed import PackedMasks
 from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
 from biasgate.tasks.gating.evidence_rows import Rows
@@ -34,7 +35,7 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     order = _order(_ids(first), _ids(second))
     if (rows.labels != others.labels[order]).any():
         n = int((rows.labels != others.labels[order]).sum())
-        msg = f"{n:,} of {rows.labels.size:,} rows have another label"
+        msg = f"{n:,} of {rows.labels.size:,} rows {'has' if n == 1 else 'have'} another label"
         raise NotSameRowsError(msg)
     if first.background != second.background:
         msg = "they have another background"
@@ -80,7 +81,8 @@ def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDA
         return np.arange(first.size)
     n_shared = np.intersect1d(first, second).size
     if n_shared != first.size or n_shared != second.size:
-        msg = f"{n_shared:,} rows are in both, of {first.size:,} and {second.size:,}"
+        shared = counted(n_shared, "row is", "rows are")
+        msg = f"{shared} in both, of {first.size:,} and {second.size:,}"
         raise NotSameRowsError(msg)
     sorted_second = np.argsort(second, kind="stable")
     found: npt.NDArray[np.intp] = sorted_second[np.searchsorted(second[sorted_second], first)]

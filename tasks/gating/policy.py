@@ -19,7 +19,7 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.gating.policy_missing import MissingSettings
 from biasgate.tasks.gating.policy_online import OnlineSettings
-from biasgate.tasks.gating.policy_rules import Confidence, RuleSettings, WaiverSettings
+from biasgate.tasks.gating.policy_rules import Confidence, RuleSettings, Text, WaiverSettings
 
 SHIPPED = Path(__file__).parent / "policies"
 Promote = Literal["newer", "better", "never"]
@@ -90,7 +90,7 @@ class Policy(Settings):
     correction: Literal["none", "bonferroni", "online"] = "none"
     online: OnlineSettings | None = None
     roll_up: (
-        Literal["civil_comments"] | dict[Name, Annotated[list[Name], Field(min_length=1)]] | None
+        Literal["civil_comments"] | dict[Name, Annotated[list[Text], Field(min_length=1)]] | None
     ) = None
     max_missing: MissingSettings | None = None
     rules: Annotated[list[RuleSettings], Field(min_length=1)]

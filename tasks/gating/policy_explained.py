@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from bias_metrics.metrics import CLASSES, METRICS, THRESHOLDS
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_online import OnlineSettings
 
@@ -219,7 +220,7 @@ def _consequences(policy: Policy) -> Iterator[str]:
             "champion's at all, or on the wrong side of a limit, at the same confidence for all "
             "such identities together; otherwise it does not count."
         )
-        yield f"Categories: {_categories(policy.hierarchy)}."
+        yield f"Categories: {printable(_categories(policy.hierarchy))}."
     then = "are skipped (`allow_first: true`)"
     if not policy.allow_first:
         then = (

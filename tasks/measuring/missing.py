@@ -45,18 +45,21 @@ def missing_sentence(found: Missing) -> str:
     """Say how many comments have no score, and for which identity it is most often so."""
     overall = found["overall"]
     why = ", ".join(f"{_WORDS.get(reason, reason)} {n:,}" for reason, n in found["reasons"].items())
-    text = f"{overall['n_missing']:,} of {overall['n']:,} comments have no score ({why})."
+    is_one = overall["n_missing"] == 1
+    has, left_out = ("has", "It is") if is_one else ("have", "They are")
+    text = f"{overall['n_missing']:,} of {overall['n']:,} comments {has} no score ({why}). "
+    text += f"{left_out} left out of all other numbers."
     gaps = {
         name: one["missing_gap"]
         for name, one in found["subgroups"].items()
         if one["missing_gap"]["value"] is not None
     }
     if not gaps:
-        return f"{text} They are left out of all other numbers."
+        return text
     most = max(gaps, key=lambda name: gaps[name]["value"] or 0.0)
     gap, rate = gaps[most], found["subgroups"][most]["missing_rate"]["value"] or 0.0
     bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
     return (
-        f"{text} They are left out of all other numbers. Compared with others it is most often so "
+        f"{text} Compared with others it is most often so "
         f"for {most}: {rate:.1%}, {gap['value']:+.3f}{bounds}."
     )

@@ -9,26 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import bias_metrics
 from bias_metrics import (
     EqualityDifference,
     MetricValue,
-    bnsp_auc,
-    bpsn_auc,
     error_rates,
     fned,
     fped,
-    negative_aeg,
     paired_gaps,
     pinned_auc_equality_difference,
-    positive_aeg,
     roc_auc,
-    subgroup_auc,
 )
+from bias_metrics.metrics import AEGS, AUCS, SUBGROUP_METRICS
 
 Scores = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
-AUCS = {"subgroup_auc": subgroup_auc, "bpsn_auc": bpsn_auc, "bnsp_auc": bnsp_auc}
-AEGS = {"positive_aeg": positive_aeg, "negative_aeg": negative_aeg}
 RATES = {"false_positive_rate": "fped", "false_negative_rate": "fned"}
 SUMS = ("fped", "fned", "pinned")
 # The rate of an identity with fewer comments of a class says nothing.
@@ -93,8 +88,8 @@ def _of_identity(
 ) -> dict[str, float | None]:
     mask = rows.masks[name]
     found: dict[str, MetricValue] = {
-        metric: compute(rows.y_true, rows.y_score, mask)
-        for metric, compute in (AUCS | AEGS).items()
+        metric: getattr(bias_metrics, metric)(rows.y_true, rows.y_score, mask)
+        for metric in SUBGROUP_METRICS
     }
     found |= {rate: sums[key].subgroups[name] for rate, key in RATES.items()}
     return {metric: one.value for metric, one in found.items()}

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bias_metrics.metrics import AEGS, AUCS
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RECORD
-from biasgate.tasks.mitigating.measuring import AEGS, AUCS, harm
+from biasgate.tasks.mitigating.measuring import harm
 from biasgate.tasks.mitigating.page import Row, Section, write_page
 from biasgate.tasks.mitigating.proposing import Blocked, Proposal
 from biasgate.tasks.records import Report, Summary, metric_cells

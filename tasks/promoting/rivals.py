@@ -105,12 +105,27 @@ def _own_threshold(
 def _opened_alike(
     rival: CandidateSettings, candidates: Sequence[CandidateSettings], gateway: Gateway
 ) -> CandidateSettings:
-    """Return a registered rival pinned to its current version, with its original options."""
+    """Return a registered rival pinned to its current version, with its original options.
+
+    It is a candidate itself only if that is opened in the same way. Otherwise a version in 8-bit
+    integers, say, would be compared with itself and not with what is in use.
+    """
     if not rival.uri:
         return rival
     version = gateway.resolve(rival.uri)
-    same = next((one for one in candidates if one.uri == version.uri), None)
-    return same or _as_judged(rival, version, gateway)
+    same = [one for one in candidates if one.uri == version.uri]
+    alike = (one for one in same if _is_opened_as_judged(one, version, gateway))
+    return next(alike, None) or _as_judged(rival, version, gateway)
+
+
+def _is_opened_as_judged(
+    candidate: CandidateSettings, version: ModelVersion, gateway: Gateway
+) -> bool:
+    """Return whether a candidate is opened as its version was judged; also if nothing says how."""
+    try:
+        return candidate.opened_as() == judged_options(version, gateway)
+    except InputError:
+        return True
 
 
 def _as_judged(

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
 from biasgate.tasks.records.trend import Night, Remembered
-from biasgate.tasks.reporting.markdown import as_text
 
 FOLDER = "nights"
 COUNT = "biasgate.nights"  # the number of the last night

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from bias_metrics.metrics import SUBGROUP_METRICS
@@ -12,6 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
+from biasgate.tasks.records.verdict import champion_of
 from biasgate.tasks.reporting.results import Published
 
 
@@ -104,6 +107,35 @@ def compare_published(
         )
         raise InputError(msg)
     return [_compare(one, other, names) for one, other in pairs]
+
+
+def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]) -> str:
+    """Say that a folder has no such candidate, and how its champion is compared.
+
+    Parameters
+    ----------
+    named, other : str
+        What is no candidate, and what it was to be compared with.
+    folder : Path
+        The output of an evaluation.
+    each : sequence of Published
+        What was published in it.
+    """
+    known = ", ".join(dict.fromkeys(one.names[1] for one in each))
+    text = f"{named!r} must be a candidate in {folder}; it has {known}."
+    judged = [one for one in each if one.verdict["champion"] is not None]
+    if not judged:
+        return text
+    one = next((one for one in judged if one.names[1] == other), judged[0])
+    version = champion_of(one.verdict)
+    if version is None:
+        return (
+            f"{text} They were judged against a champion that is no candidate there; report.html "
+            "has the differences under *Beside the champion*."
+        )
+    own = one.verdict["candidate"].get("model") or str(one.folder)
+    command = shlex.join(["biasgate", "compare", own, version])
+    return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
 
 def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compared:

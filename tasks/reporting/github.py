@@ -122,7 +122,8 @@ def _checks(one: Published) -> Iterator[str]:
     if not against:
         return
     what = f"{_name(one.names[1])} on {_name(one.names[0])}"
-    yield f"<details><summary>{len(against):,} checks did not pass: {what}</summary>"
+    number = "1 check" if len(against) == 1 else f"{len(against):,} checks"
+    yield f"<details><summary>{number} did not pass: {what}</summary>"
     yield ""
     for result in against[:_MOST_CHECKS]:
         kind = "only warns" if result["action"] == "warn" else result["outcome"]

@@ -13,6 +13,7 @@ from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.markdown import as_text, table_row, without_html
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
@@ -33,7 +34,6 @@ from biasgate.tasks.reporting.headline import (
     nights_sentences,
     year_sentences,
 )
-from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
 

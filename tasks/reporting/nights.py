@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from biasgate.tasks.common.files import require_writable
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.prefect_artifacts import artifact_key, publish_markdown
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import Summary
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.report import summary_markdown
 
 

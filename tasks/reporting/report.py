@@ -20,6 +20,7 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from biasgate.tasks.common.files import write_json
+from biasgate.tasks.common.markdown import as_text, table_row
 from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
@@ -41,7 +42,6 @@ from biasgate.tasks.records import (
     metric_cells,
 )
 from biasgate.tasks.reporting.headline import nights_sentences
-from biasgate.tasks.reporting.markdown import as_text, table_row
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 

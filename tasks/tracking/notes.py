@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import analysis_sentences
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
 from biasgate.tasks.tracking.addresses import (

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.prefect_artifacts import (
     artifact_key,
@@ -19,7 +20,6 @@ from biasgate.tasks.common.prefect_artifacts import (
 )
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
 from biasgate.tasks.reporting.report import summary_markdown
 from biasgate.tasks.tracking.addresses import artifact_page, run_page

@@ -10,8 +10,8 @@ import yaml
 from support.evaluations import COMMENT, FILE, run, write_inputs
 from support.records import check_records
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.reporting.markdown import as_text
 
 LABELS = [0.0, 0.4, 0.6, 1.0]
 ASKED = [

@@ -11,7 +11,7 @@ from support.html_page import read_page
 from support.records import KINDS, adapter_of, check_records
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.reporting.markdown import as_text
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting.model_card import shortened
 from biasgate.tasks.reporting.page.page import evaluation_page
 from biasgate.tasks.reporting.page.rendering import render

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from bias_metrics._core.counted import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mitigating.methods.method import Change, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
@@ -49,7 +50,8 @@ class Swap(RowMethod):
                     labels.append(given[at])
         added = added_rows(rows, fresh_ids(rows, ids, self.called), texts, labels)
         said = (
-            f"{len(ids):,} comments are added with terms of other identities. Terms are swapped "
+            f"{counted(len(ids), 'comment is', 'comments are')} added with terms of other "
+            "identities. Terms are swapped "
             "without regard to grammar: plurals, articles and words of two meanings may be wrong."
         )
         return Change(added, None, {"n_added": len(ids), "grammar": "not regarded"}, (said,))

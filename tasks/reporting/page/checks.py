@@ -68,7 +68,7 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
     word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
-    counted = f"All {len(results)} checks passed"
+    counted = "The only check passed" if len(results) == 1 else f"All {len(results)} checks passed"
     if unmet:
         counted = f"{len(unmet)} of {len(results)} checks did not pass"
     met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]

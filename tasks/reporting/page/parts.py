@@ -20,6 +20,7 @@ from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_gr
 from biasgate.tasks.reporting.page.numbers import interval, number
 from biasgate.tasks.reporting.page.panels import Panel, describe_scores, short
 from biasgate.tasks.reporting.page.texts import Quoted
+from biasgate.tasks.reporting.several_worse import said_of_several
 
 # Most numbers that got worse: if there are more, the first.
 _WORSENED = 60
@@ -55,6 +56,7 @@ class Compared:
     champion: str
     worsened: tuple[Worsened, ...]
     left_out: str
+    several: str
     objective: str
     grid: Grid
 
@@ -172,6 +174,7 @@ def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None
         champion=champion.get("model") or champion["name"],
         worsened=tuple(worsened),
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
+        several=said_of_several(verdict["worsened"]),
         objective=objective.comparison if objective.change is not None else undefined,
         grid=difference_grid(details["champion"], verdict, list(names)[:ROWS]),
     )

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import Field
 
+from bias_metrics._core.counted import counted
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
@@ -231,10 +232,14 @@ class ScoreTable(Scorer):
         extra = self._index.difference(wanted, sort=False)
         if len(missing) or len(extra):
             parts = [
-                f"{len(ids)} {side}, such as id {shown_id(ids[0])}"
-                for ids, side in (
-                    (missing, "of the set have no score"),
-                    (extra, "have a score but are not in the set"),
+                f"{counted(len(ids), one, many)}, such as id {shown_id(ids[0])}"
+                for ids, one, many in (
+                    (missing, "of the set has no score", "of the set have no score"),
+                    (
+                        extra,
+                        "has a score but is not in the set",
+                        "have a score but are not in the set",
+                    ),
                 )
                 if len(ids)
             ]

@@ -66,9 +66,9 @@ class Transformer(CandidateSettings):
         trained here: the name to give it. Default: `toxic`.
     activation : {"none", "sigmoid", "softmax"}, optional
         Turns the logit into a score. Default: as the model's configuration says.
-    precision : {"float32", "bfloat16", "auto"}
-        Precision of the computation; `auto` is `bfloat16` if the hardware supports it.
-        Candidates that are compared need the same precision.
+    precision : {"float32", "bfloat16", "int8", "auto"}
+        Precision of the computation; `auto` is `bfloat16` if the hardware supports it. `int8` is
+        for a CPU.
     max_tokens : int
         Longer comments are truncated.
     tokens_a_batch : int, optional
@@ -88,7 +88,7 @@ class Transformer(CandidateSettings):
     model: ModelUri | None = None
     toxic_label: str | None = None
     activation: Activation | None = None
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
     max_tokens: Annotated[int, Field(ge=8)] = 512
     tokens_a_batch: Annotated[int, Field(ge=8)] | None = None
     trust_remote_code: str | None = None
@@ -162,11 +162,12 @@ class Transformer(CandidateSettings):
         """Download the files of a hub model or a registered one; load nothing yet."""
         found = self.registered(workplace)
         if found is not None:
-            return open_version(found, workplace, partial(TransformerScorer, self))
+            make = partial(TransformerScorer, self, tokens=_kept_tokens(workplace))
+            return open_version(found, workplace, make)
         if self.train_on is not None:
             msg = f"candidate {self.name!r} must be trained before it is opened."
             raise InputError(msg)
-        return TransformerScorer(self, self._files())
+        return TransformerScorer(self, self._files(), tokens=_kept_tokens(workplace))
 
     def open_fitted(self, folder: Path) -> TransformerScorer:
         """Open a folder that `fit` wrote."""
@@ -229,10 +230,10 @@ class Transformer(CandidateSettings):
 class TransformerScorer(Scorer):
     """The classifier."""
 
-    def __init__(self, settings: Transformer, folder: Path) -> None:
+    def __init__(self, settings: Transformer, folder: Path, tokens: Path | None = None) -> None:
         from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision  # noqa: PLC0415 - needs the extra
 
-        self._settings = settings
+        self._settings, self._tokens = settings, tokens
         self._folder = self.files = folder
         self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
         self._weights = self._tokenizer = folder
@@ -267,7 +268,12 @@ class TransformerScorer(Scorer):
             tokens_a_batch=self._settings.tokens_a_batch,
             trust_remote_code=self._settings.trust_remote_code is not None,
             tokenizer_folder=self._tokenizer,
+            kept_tokens=self._tokens,
         )
+
+
+def _kept_tokens(workplace: Workplace | None) -> Path | None:
+    return None if workplace is None else workplace.store / "tokens"
 
 
 def _of_version(folder: Path, settings: Transformer) -> tuple[Path, Path]:

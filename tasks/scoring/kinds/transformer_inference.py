@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds.transformer_kept_tokens import KeptTokens
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
 try:
@@ -18,11 +19,13 @@ try:
     import transformers
     from safetensors import SafetensorError
 
+    from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers
     from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
     msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
     raise InputError(msg) from error
 
+INT8 = "int8"
 _PACK = "_reorder_linear_weight"
 # The libraries that affect a training, whatever their builds.
 LIBRARIES = (torch.__version__.partition("+")[0], transformers.__version__)
@@ -35,7 +38,19 @@ _STEP = 8
 
 
 def chosen_precision(wanted: str) -> str:
-    """Return `float32` or `bfloat16`; for `auto`, the faster one on this hardware."""
+    """Return the precision; for `auto`, the faster one of `float32` and `bfloat16` here.
+
+    Raises
+    ------
+    InputError
+        If it is `int8` and there is a GPU.
+    """
+    if wanted == INT8 and torch.cuda.is_available():
+        msg = (
+            "`precision: int8` computes on a CPU; this machine has a GPU. Use `bfloat16`, or hide "
+            "the GPU: CUDA_VISIBLE_DEVICES= (empty)."
+        )
+        raise InputError(msg)
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():
@@ -56,13 +71,17 @@ class Classifier:
     of : str
         The model, for messages.
     precision : str
-        `float32` or `bfloat16`.
+        `float32`, `bfloat16` or, on a CPU, `int8`.
     max_tokens : int
         Longer texts are truncated, at the latest at the model's own limit.
     tokens_a_batch : int, optional
         Most tokens in one batch, padding included.
     trust_remote_code : bool
         Whether code in the folder may run.
+    tokenizer_folder : Path, optional
+        Where the tokenizer is, if it is elsewhere.
+    kept_tokens : Path, optional
+        Where tokens are kept for other models with the same tokenizer.
 
     Raises
     ------
@@ -80,6 +99,7 @@ class Classifier:
         tokens_a_batch: int | None = None,
         trust_remote_code: bool = False,
         tokenizer_folder: Path | None = None,
+        kept_tokens: Path | None = None,
     ) -> None:
         transformers.utils.logging.disable_progress_bar()
         self._of = of
@@ -92,7 +112,7 @@ class Classifier:
             )
             model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
-                dtype=getattr(torch, precision),
+                dtype=torch.float32 if precision == INT8 else getattr(torch, precision),
                 use_safetensors=True,
                 output_loading_info=True,
                 **options,
@@ -118,10 +138,13 @@ class Classifier:
             getattr(model.config, "max_position_embeddings", None) or max_tokens,
         )
         self._tokenizer = Tokenizer(tokenizer, self._max_tokens)
+        self._kept = None if kept_tokens is None else KeptTokens(kept_tokens, self._tokenizer)
         self._model = model.to(self._device).eval()
         self._packing = packing_for(self._model)
         _exact_last_layer(self._model)
-        if self._device.type == "cpu":
+        if precision == INT8:
+            quantise_layers(self._model)
+        elif self._device.type == "cpu":
             pack_layers(self._model)
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
@@ -131,19 +154,30 @@ class Classifier:
         come first, so that a lack of memory shows at once. The next texts are tokenised while
         the previous batches are computed.
         """
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
-        parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
         computed = [
-            (batch.numbers, self._batch(batch))
-            for batch in self._batches(
-                self._ahead.map(partial(self._tokenizer.tokens, texts), parts)
-            )
+            (batch.numbers, self._batch(batch)) for batch in self._batches(self._tokens(texts))
         ]
         found = np.empty((len(texts), self._model.config.num_labels), dtype=np.float32)
         if computed:  # read back at the end, so that a GPU never waits
             numbers, answers = zip(*computed, strict=True)
             found[np.concatenate(numbers)] = torch.cat(answers).float().cpu().numpy()
         return found
+
+    def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
+        """Yield the tokens of some texts at a time, those of the longest texts first."""
+        kept = None if self._kept is None else self._kept.read(texts)
+        if kept is not None:
+            for start in range(0, len(texts), TEXTS_AHEAD):
+                yield kept.part(start, min(start + TEXTS_AHEAD, len(texts)))
+            return
+        order = sorted(range(len(texts)), key=lambda at: len(texts[at]), reverse=True)
+        parts = [order[at : at + TEXTS_AHEAD] for at in range(0, len(order), TEXTS_AHEAD)]
+        found: list[Tokens] = []
+        for part in self._ahead.map(partial(self._tokenizer.tokens, texts), parts):
+            found.extend([part] if self._kept is not None else [])
+            yield part
+        if self._kept is not None and found:
+            self._kept.write(texts, Tokens.joined(found))
 
     def _batches(self, parts: Iterable[Tokens]) -> Iterator[Tokens]:
         """Yield batches of as many tokens as allowed, the longest texts first.

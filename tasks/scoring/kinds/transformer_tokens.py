@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
+
+from biasgate.tasks.common.files import json_digest
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,14 @@ class Tokenizer:
             self._fast.no_padding()
         # Most give type 0 to every token of a text that stands alone: those are not read.
         self._typed = self._fast is None or any(self._fast.encode("a").type_ids)
+
+    @property
+    def state(self) -> str | None:
+        """Digest of all that decides the tokens of a text; None if it cannot be known."""
+        if self._fast is None:
+            return None
+        own = sha256(self._fast.to_str().encode()).hexdigest()
+        return json_digest([own, version("tokenizers"), sorted(self._fillers), self._typed])
 
     def tokens(self, texts: Sequence[str], numbers: Sequence[int]) -> Tokens:
         """Return the tokens of the texts with these numbers."""

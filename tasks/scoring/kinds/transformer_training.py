@@ -13,6 +13,7 @@ import transformers
 from safetensors import SafetensorError
 
 from bias_metrics import roc_auc
+from bias_metrics._core.counted import counted
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.progress import Advance, progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
@@ -91,8 +92,9 @@ class FineTuner:
         for part, where in ((~held_out, "training"), (held_out, "held-out")):
             if not 0 < positive[part].sum() < part.sum():
                 msg = (
-                    f"{where} rows of {self._of} must have both classes; {part.sum()} rows have "
-                    f"{positive[part].sum()} positives. Give more rows."
+                    f"{where} rows of {self._of} must have both classes; "
+                    f"{counted(int(part.sum()), 'row has', 'rows have')} "
+                    f"{counted(int(positive[part].sum()), 'positive')}. Give more rows."
                 )
                 raise InputError(msg)
         with self._random():

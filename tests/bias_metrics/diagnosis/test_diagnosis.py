@@ -161,8 +161,8 @@ def test_a_shift_of_one_class_alone_has_words_of_its_own(pattern):
     assert found.pattern == pattern
     assert found.name == f"{kind} mentions score {way}"
     assert found.sentence == (
-        'Of the comments that mention "muslim", only one kind is clearly shifted: '
-        f"{kind} ones score {way} than other {kind} comments {said}."
+        f'Of the comments that mention "muslim", only the {kind} ones are clearly shifted: '
+        f"they score {way} than other {kind} comments {said}."
     )
 
 
@@ -170,7 +170,7 @@ def test_a_shift_of_one_class_may_go_with_overlap():
     found = diagnose(spans((10, 30), (20, 30)))
     assert found.pattern == "harmless higher"
     assert found.sentence.endswith(
-        "harmless and toxic ones are harder to tell apart; "
+        "often. In addition, harmless and toxic ones are harder to tell apart; "
         "harmless ones are harder to tell from toxic comments elsewhere."
     )
 
@@ -230,6 +230,11 @@ def test_five_rows_a_class_are_no_evidence_however_large_the_shift():
 def test_the_fewest_rows_can_be_chosen(n, what):
     assert diagnose(spans((15, 25), (35, 45), n, n)).pattern == what
     assert diagnose(spans((15, 25), (35, 45), n, n), min_rows=n).pattern == "B"
+
+
+def test_a_single_row_is_told_of_in_the_singular():
+    found = diagnose(spans((15, 25), (35, 45), 1, 1))
+    assert "there is 1 toxic one among them and 1 harmless one among them; 20 are" in found.sentence
 
 
 def test_a_subgroup_of_everybody_has_no_background():

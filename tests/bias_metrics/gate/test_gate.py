@@ -181,7 +181,7 @@ def test_support_is_asked_of_the_classes_that_a_metric_compares(metric, insuffic
 def test_support_is_asked_of_the_background_too():
     everyone = content(cell(0.9, 0.85, 0.95), n=999, n_positive=499)
     rule = Rule("bpsn_auc", "each", floor=0.8)
-    assert "1 background positives" in judge([rule], everyone).results[0].sentence
+    assert "1 background positive where 2 are needed" in judge([rule], everyone).results[0].sentence
 
 
 def test_support_in_a_background_that_all_share_is_its_own_count():
@@ -267,7 +267,7 @@ def test_a_worst_subgroup_without_evidence_anywhere_is_insufficient():
     report["subgroups"]["b"] = report["subgroups"]["b"] | few
     verdict = judge([Rule("subgroup_auc", "worst", floor=0.5, min_positives=2)], report)
     assert verdict.outcome == "insufficient"
-    assert "b has 1 positives where 2 are needed" in verdict.results[0].sentence
+    assert "b has 1 positive where 2 are needed" in verdict.results[0].sentence
 
 
 def test_a_warning_never_counts_for_the_verdict():

@@ -35,7 +35,7 @@ def test_without_limits_one_comment_without_a_score_is_not_enough_evidence():
     assert (result.outcome, result.action, result.rule) == ("insufficient", "block", "max_missing")
     assert result.counts
     assert result.sentence == (
-        "1 of 1,000 comments have no score, and the policy does not say how many may have none "
+        "1 of 1,000 comments has no score, and the policy does not say how many may have none "
         "(`max_missing`)."
     )
 

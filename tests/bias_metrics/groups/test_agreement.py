@@ -158,7 +158,7 @@ def test_no_identities_agree_about_nothing():
         ),
         (
             *({"a": [1]}, {"a": [1, 0]}),
-            r"^`matched\['a'\]` must have 1 rows like `labelled\['a'\]`; got 2\.$",
+            r"^`matched\['a'\]` must have 1 row like `labelled\['a'\]`; got 2\.$",
         ),
         (
             *({"a": [0.3]}, {"a": [1]}),

@@ -185,7 +185,7 @@ def test_wrong_options_are_refused(option, message):
 
 
 def test_subgroups_of_different_lengths_are_refused_and_the_first_is_named():
-    message = r"^`subgroups\['b'\]` must have 1 rows like `subgroups\['a'\]`; got 2\.$"
+    message = r"^`subgroups\['b'\]` must have 1 row like `subgroups\['a'\]`; got 2\.$"
     with pytest.raises(ValueError, match=message):
         intersections({"a": [1], "b": [0, 1]})
 

@@ -41,7 +41,7 @@ def test_plain_lists_get_the_types_of_frozen_rows():
         ({"weight": [1.0, float("inf")]}, "must yield 'weight' at least 0; got inf"),
         ({"raters": [3, 0]}, r"'raters' as whole numbers of at least 1; got 0\.0 .* id b\)"),
         ({"raters": [1.5, 2]}, r"'raters' as whole numbers of at least 1; got 1\.5"),
-        ({"text": ["x", None]}, "must yield a 'text' for every row; 1 rows have none"),
+        ({"text": ["x", None]}, "must yield a 'text' for every row; 1 row has none"),
         ({"label": [[0], [1]]}, "must yield 'label' as double; it yields list"),
     ],
 )

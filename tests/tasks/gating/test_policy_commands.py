@@ -182,7 +182,22 @@ def test_where_small_identities_are_judged_is_told_in_words():
     text = "\n".join(explain_policy(policy(RULE, roll_up={"religion": ["hindu", "muslim"]})))
     assert "is judged in the first category above it that has enough (`roll_up`)" in text
     assert "Categories: religion (hindu, muslim)." in text
+
+
+def test_names_in_a_category_cannot_change_the_terminal():
+    told = "\n".join(explain_policy(policy(RULE, roll_up={"a": ["x\x1b[2K", "left|right"]})))
+    assert "Categories: a (x\\x1b[2K, left|right)." in told
     assert "Categories" not in "\n".join(explain_policy(policy(RULE)))
+
+
+@pytest.mark.parametrize("name", ["left|right handers", "rocket 🚀 fans", "עברית speakers"])
+def test_a_category_holds_identities_of_any_name(name):
+    assert policy(RULE, roll_up={"people": [name]}).hierarchy.joined([name]) == {"people": (name,)}
+
+
+def test_a_category_itself_has_a_name_of_usual_characters():
+    with pytest.raises(ValueError, match=r"roll_up.*\n.*pattern"):
+        policy(RULE, roll_up={"left|right": ["gay"]})
 
 
 @pytest.mark.parametrize(

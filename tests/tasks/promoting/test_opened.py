@@ -20,6 +20,7 @@ from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.training import OPENED_AS
 
 LONG = {"kind": "transformer", "toxic_label": "toxic", "max_tokens": 512}
+LONG |= {"activation": None, "precision": "float32"}
 SHORT = LONG | {"max_tokens": 8}
 
 
@@ -40,6 +41,20 @@ def promoted(gateway, store, tmp_path):
     found = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
     assert promote_one([found[1]], found[0], gateway)["promoted"]
     return found
+
+
+@pytest.mark.parametrize(
+    ("options", "is_itself"), [(LONG, True), (SHORT, False), (LONG | {"precision": "int8"}, False)]
+)
+def test_a_candidate_is_its_own_champion_only_if_it_is_opened_in_the_same_way(
+    gateway, promoted, options, is_itself
+):
+    settings = {**options, "name": "again", "model": f"models:/{MODEL}/{promoted[0].version}"}
+    candidate = CANDIDATES.validate_python(settings)
+    policy = read_policy("default", Path())
+    found = find_rivals({}, MODEL, policy, [candidate], gateway)["champion"]
+    assert (found is candidate) == is_itself
+    assert found.max_tokens == 512
 
 
 def test_a_tag_does_not_choose_how_the_champion_is_opened(gateway, promoted):

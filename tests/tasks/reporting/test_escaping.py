@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
-from biasgate.tasks.reporting.markdown import as_text
 from biasgate.tasks.reporting.report import as_cell, verdict_markdown, write_submission
 
 FORMULAS = ["=cmd()", "=1+1", "+cmd|'/C calc'!A0", "-1+cmd|'/C calc'!A0", "@SUM(A1)", "\t=1", " =1"]

@@ -66,10 +66,10 @@ def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.iloc[1:], r"1 of the set have no score, such as id c\d+"),
+        (lambda t: t.iloc[1:], r"1 of the set has no score, such as id c\d+"),
         (
             lambda t: pd.concat([t, t.head(1).assign(id="other")]),
-            "1 have a score but are not in the set, such as id other",
+            "1 has a score but is not in the set, such as id other",
         ),
         (lambda t: pd.concat([t, t.tail(1)]), r"ids must be unique; got a second c\d+ .*row 60"),
         (lambda t: t.assign(prediction=[*t.prediction[:-1], np.nan]), "got nothing .*row 59, id c"),

@@ -115,6 +115,16 @@ def test_a_difference_that_holms_adjustment_does_not_show_has_no_dot(judged):
     assert "●" not in grid["gay"]["BPSN AUC"].text
 
 
+@pytest.mark.parametrize(("names", "told"), [(["gay"], False), (["gay", "muslim"], True)])
+def test_several_identities_that_are_worse_may_share_comments(judged, names, told):
+    report, verdict, details = judged
+    first = verdict["worsened"][0]
+    worsened = [{**first, "group": name} for name in names]
+    found = page_of((report, {**verdict, "worsened": worsened}, details))
+    text = found.one("section", id="champion").text
+    assert ("A number of one identity can be worse because of comments" in text) == told
+
+
 def test_what_got_worse_is_listed_with_its_bound(judged, page):
     [table, _] = page.one("section", id="champion").find("table")
     worsened = judged[1]["worsened"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from support.hostile import NAMES
 
+from biasgate.tasks.common.markdown import as_text, table_row, without_html
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.reporting.markdown import as_text, table_row, without_html
 
 # It lets HTML through, and has what GitHub, MLflow and Prefect add to CommonMark.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

@@ -1,0 +1,90 @@
+"""The three commands end to end: diagnose, experiment, and a blocked candidate tried again."""
+
+import json
+
+import pytest
+import yaml
+from support.evaluations import run
+
+from biasgate.tasks.evaluation_file import EvaluationFile, read_evaluation
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
+
+TRAIN = {"name": "training", "source": "templates", "part": "train"}
+TRAIN |= {"terms": ["gay", "muslim", "tall", "white"]}
+PLANTED = TRAIN | {"planted_bias": {"terms": ["gay"], "strength": 0.8}}
+PHRASES = {"name": "phrases", "source": "templates", "terms": TRAIN["terms"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("mitigation")
+
+
+@pytest.fixture(scope="module")
+def config(folder):
+    content = {
+        "name": "planted",
+        "registered_model": "planted",
+        "policy": "policy.yaml",
+        "evaluation_sets": [PHRASES],
+        "candidates": [{"name": "mine", "kind": "tfidf", "train_on": PLANTED}],
+        "mitigation": {
+            "methods": ["reweight", {"kind": "swap", "copies": 2}, "calibrate"],
+            "clean": TRAIN | {"name": "clean"},
+            "seeds": 2,
+        },
+    }
+    rules = [{"metric": "bpsn_auc", "scope": "each", "floor": 0.6}]
+    policy = {"version": 1, "name": "loose", "allow_first": True, "rules": rules}
+    policy["roll_up"] = "civil_comments"
+    (folder / "policy.yaml").write_text(yaml.safe_dump(policy), "utf-8")
+    path = folder / "planted.yaml"
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    return path
+
+
+def biasgate(folder, *arguments):
+    return run(*arguments, "--store", folder / "store")
+
+
+def test_a_diagnosis_is_written_and_logged(folder, config):
+    code, text = biasgate(folder, "diagnose-data", config, "--output", folder / "diagnosis")
+    assert code == 0, text
+    found = json.loads((folder / "diagnosis/training/diagnosis.json").read_text("utf-8"))
+    assert any("with gay are toxic" in one for one in found["sentences"])
+    assert (folder / "diagnosis/training/diagnosis.html").is_file()
+
+
+def test_an_experiment_compares_and_keeps_its_splits(folder, config):
+    output = folder / "experiment"
+    code, text = biasgate(folder, "experiment", config, "--output", output)
+    assert code == 0, text
+    found = json.loads((output / "experiment.json").read_text("utf-8"))
+    assert found["methods"] == ["baseline", "clean", "reweight", "swap", "calibrate"]
+    kept = output / "trials" / "0.json"
+    before = kept.stat().st_mtime_ns
+    code, text = biasgate(folder, "experiment", config, "--output", output)
+    assert (code, kept.stat().st_mtime_ns) == (0, before), text
+
+
+def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
+    output = folder / "out"
+    code, text = biasgate(folder, "evaluate", config, "--output", output)
+    assert code == 3, text
+    blocked = output / "phrases" / "mine"
+    mitigated = folder / "mitigated"
+    code, text = biasgate(folder, "mitigate", config, "--from", blocked, "--output", mitigated)
+    assert code == 0, text
+    found = json.loads((mitigated / "mitigation.json").read_text("utf-8"))
+    assert found["passed"]
+    assert found["from"]["failed"] == ["gay"]
+    written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
+    assert isinstance(written, EvaluationFile)
+    assert [one.name for one in written.candidates] == ["mine reweight", "mine swap"]
+
+
+def test_results_of_the_blocked_candidate_are_not_replaced(folder, config):
+    blocked = folder / "out" / "phrases" / "mine"
+    code, text = biasgate(folder, "mitigate", config, "--from", blocked, "--output", folder / "out")
+    assert (code, "must be another folder" in text) == (2, True)
