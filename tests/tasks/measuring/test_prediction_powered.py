@@ -223,7 +223,10 @@ def test_few_identities_are_measured_with_their_matches(home):
             "`prediction_powered` and `population` must not be set together",
         ),
         ({"terms": {"gay": ["gay"]}}, "for every identity; old has only one of the two"),
-        ({"prediction_powered": False}, "unless `prediction_powered: true` uses terms beside human"),
+        (
+            {"prediction_powered": False},
+            "unless `prediction_powered: true` uses terms beside human",
+        ),
         ({"pool_nights": {"rows": 10_000}}, "`prediction_powered` and `pool_nights` must not"),
     ],
 )
