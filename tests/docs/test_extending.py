@@ -18,6 +18,8 @@ from biasgate import extend
 from biasgate.cli import app
 from biasgate.tasks.scoring.training import OPENED_AS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 FILES = {

@@ -13,6 +13,8 @@ from support.records import check_records
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.mlflow_server.runs import Gateway
 
+pytestmark = pytest.mark.slow
+
 LABELS = [0.0, 0.4, 0.6, 1.0]
 ASKED = [
     "intersections",

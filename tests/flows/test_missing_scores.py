@@ -15,6 +15,8 @@ from support.services import KEY, judged, serving
 
 from biasgate.tasks.scoring.kinds import http_requests
 
+pytestmark = pytest.mark.slow
+
 LIMITED = POLICY + "max_missing: {each: LIMIT, gap: LIMIT}\n"
 
 

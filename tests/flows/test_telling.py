@@ -2,8 +2,11 @@
 
 import sqlite3
 
+import pytest
 from prefect import get_client
 from support.receiver import TOKEN, receiving
+
+pytestmark = pytest.mark.slow
 
 HOOK = {"kind": "webhook", "url": "${HOOK}", "when": ["pass", "block", "insufficient", "error"]}
 SCORES = {"name": "shifted", "kind": "scores", "path": "shifted.csv"}

@@ -17,7 +17,10 @@ from biasgate.tasks.tracking.log_runs import count_keys, metric_keys
 from biasgate.tasks.tracking.mlflow_plugin import TABLE, BiasEvaluator
 
 # MLflow 3.17 handles tables in ways that pandas 3.1 deprecates.
-pytestmark = pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning"),
+]
 SUBGROUPS = ["gay", "muslim"]
 
 
