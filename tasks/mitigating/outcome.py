@@ -208,7 +208,7 @@ def _recovered(
 
 
 def _sentences(content: dict[str, Any]) -> list[str]:
-    """Say first what became worse, then what each method did, then whom it harms most."""
+    """List what became worse, what each method did, and the identity that each harms most."""
     against = {
         (one["method"], one["number"]): one
         for one in content["differences"]
