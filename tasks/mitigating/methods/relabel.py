@@ -1,0 +1,87 @@
+"""Method `relabel`: change toxic labels that comments about nobody contradict."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from bias_metrics import equal_error_rate
+from bias_metrics._core.counted import counted
+from bias_metrics.mitigation.relabelling import relabel_to_prior
+from biasgate.tasks.mitigating.methods.method import Change, MethodUndoneError, RowMethod
+from biasgate.tasks.mitigating.rows import TrainingRows
+
+_FOLDS = 5
+# Rows of each class, without any of the identities, that a ranker can be learned from.
+_FEWEST = 50
+# Scores closer than this are ties, so that no machine's rounding decides.
+_DIGITS = 9
+
+
+class Relabel(RowMethod):
+    """Labels become harmless until each identity is toxic as often as comments without any.
+
+    A model of words learns from the comments that mention none of the identities. Where an
+    identity is labelled toxic more often than these, at the same length, the toxic labels that
+    this model contradicts most are changed. Labels that it agrees with are kept, so an identity
+    that is truly insulted more often stays so.
+    """
+
+    kind: Literal["relabel"]
+
+    def change(
+        self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
+    ) -> Change:
+        """Choose the labels to change."""
+        del pool, rng
+        rows.require_classes()
+        others = ~rows.mentions.any(axis=1)
+        fewest = min(int((others & rows.labels).sum()), int((others & ~rows.labels).sum()))
+        if fewest < _FEWEST:
+            msg = (
+                f"method {self.called}: training set {rows.name!r} must have {_FEWEST} toxic and "
+                f"{_FEWEST} harmless comments that mention none of the identities; it has "
+                f"{fewest} of one class. Balance fewer identities by `only`."
+            )
+            raise MethodUndoneError(msg)
+        scores, threshold = _ranked(rows, others)
+        found = relabel_to_prior(
+            rows.labels, scores, rows.buckets, rows.mentions, threshold=threshold
+        )
+        labels = rows.table["label"].to_numpy().copy()
+        labels[found.chosen] = 0.0
+        kept = sum(one.excess - one.changed for one in found.cells)
+        said = [
+            f"{counted(found.chosen.size, 'label is', 'labels are')} changed from toxic to "
+            f"harmless, of {rows.n:,}. Read some of these comments: where the label was right, the "
+            "model learns to miss abuse. Their ids are in the report."
+        ]
+        if kept:
+            said.append(
+                f"{counted(kept, 'more label was', 'more labels were')} in excess, but comments "
+                "without any of the identities agree with them: they are kept."
+            )
+        ids = rows.table["id"].take(found.chosen).to_pylist()
+        cells = [row | {"term": rows.identities[row["term"]]} for row in found.rows()]
+        report = {"n_changed": len(ids), "n_kept": kept, "cells": cells, "changed": ids}
+        return Change(labels=labels, report=report, sentences=tuple(said))
+
+
+def _ranked(rows: TrainingRows, others: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return how toxic each row is by a model of the other rows, and its threshold."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - slow
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.model_selection import cross_val_predict  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+
+    model = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, strip_accents="unicode"),
+        LogisticRegression(C=10.0, max_iter=1000),
+    )
+    learned = [text for text, one in zip(rows.texts, others, strict=True) if one]
+    labels = rows.labels[others]
+    held_out = cross_val_predict(model, learned, labels, cv=_FOLDS, method="predict_proba")[:, 1]
+    threshold = equal_error_rate(labels, held_out).threshold
+    scores = model.fit(learned, labels).predict_proba(rows.texts)[:, 1]
+    return scores.round(_DIGITS), float(np.round(threshold, _DIGITS))
