@@ -24,7 +24,7 @@ from biasgate.tasks.mitigating.proposing import (
     read_blocked,
     training_source,
 )
-from biasgate.tasks.mitigating.trials import check_sets
+from biasgate.tasks.mitigating.sets import check_sets
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
 from biasgate.tasks.store import Workplace

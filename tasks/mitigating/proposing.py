@@ -14,6 +14,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.bench import scores_of
 from biasgate.tasks.mitigating.methods.method import (
     MethodUndoneError,
     RowMethod,
@@ -21,9 +22,9 @@ from biasgate.tasks.mitigating.methods.method import (
     Tuning,
 )
 from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.sets import SetFolder, Sets, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import MitigatedSource
-from biasgate.tasks.mitigating.trials import SetFolder, Sets, rows_of, scores_of
 from biasgate.tasks.records import Verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace

@@ -36,7 +36,7 @@ class Relabel(RowMethod):
         """Choose the labels to change."""
         del pool, rng
         rows.require_classes()
-        others = ~rows.mentions.any(axis=1)
+        others = np.asarray(~rows.mentions.any(axis=1))
         fewest = min(int((others & rows.labels).sum()), int((others & ~rows.labels).sum()))
         if fewest < _FEWEST:
             msg = (
@@ -53,9 +53,11 @@ class Relabel(RowMethod):
         labels[found.chosen] = 0.0
         kept = sum(one.excess - one.changed for one in found.cells)
         said = [
-            f"{counted(found.chosen.size, 'label is', 'labels are')} changed from toxic to "
-            f"harmless, of {rows.n:,}. Read some of these comments: where the label was right, the "
-            "model learns to miss abuse. Their ids are in the report."
+            (
+                f"{counted(found.chosen.size, 'label is', 'labels are')} changed from toxic to "
+                f"harmless, of {rows.n:,}. Read some of these comments: where the label was right, the "
+                "model learns to miss abuse. Their ids are in the report."
+            )
         ]
         if kept:
             said.append(
@@ -82,6 +84,6 @@ def _ranked(rows: TrainingRows, others: np.ndarray) -> tuple[np.ndarray, float]:
     learned = [text for text, one in zip(rows.texts, others, strict=True) if one]
     labels = rows.labels[others]
     held_out = cross_val_predict(model, learned, labels, cv=_FOLDS, method="predict_proba")[:, 1]
-    threshold = equal_error_rate(labels, held_out).threshold
+    threshold = float(equal_error_rate(labels, held_out).threshold or 0.0)
     scores = model.fit(learned, labels).predict_proba(rows.texts)[:, 1]
-    return scores.round(_DIGITS), float(np.round(threshold, _DIGITS))
+    return scores.round(_DIGITS), round(threshold, _DIGITS)
