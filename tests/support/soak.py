@@ -379,9 +379,7 @@ def report(soak: Soak) -> dict[str, Any]:
         "size": [one.size for one in nights],
         "trend": len(remembered(soak)),
         "running": left_running(soak),
-        "downloads": [
-            (*known.get(key, ("?", 0)), n) for key, n in downloads(soak).items()
-        ],
+        "downloads": [(*known.get(key, ("?", 0)), n) for key, n in downloads(soak).items()],
     }
 
 
