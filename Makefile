@@ -79,7 +79,7 @@ wheel-test: wheel
 wheel-roads: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app]")
+	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)huggingface]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
 	rm -rf build
 

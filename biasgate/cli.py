@@ -22,12 +22,22 @@ from biasgate import (
     ui_cli,
 )
 from biasgate.first_screen import print_results
-from biasgate.options import DEFAULT_STORE, MARKUP, AsJson, Store, WithTexts, Yes
+from biasgate.options import (
+    DEFAULT_STORE,
+    MARKUP,
+    AsJson,
+    Config,
+    Output,
+    Store,
+    Verbose,
+    WithTexts,
+    Yes,
+)
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import check_input, run_flow
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.outcomes import word_of
-from biasgate.telling import CRASH, errors_told, say, waiting
+from biasgate.telling import CRASH, errors_told, say
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import Summary
@@ -51,8 +61,6 @@ app.add_typer(doctor_cli.app)
 app.add_typer(clean_cli.app)
 app.add_typer(mitigation_cli.app)
 
-Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
-Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
 TaskRunner = Annotated[
     str | None,
     typer.Option(
@@ -77,9 +85,6 @@ OutcomeOf = Annotated[
         help="Candidate whose outcome decides the exit code; may be given more than once. "
         "Default: those in `outcome_of` of CONFIG, or else all.",
     ),
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]
 
 
@@ -122,15 +127,12 @@ def evaluate(
     with errors_told(verbose=verbose, quiet=as_json, places=places):
         check_input(config, output, store, outcome_of, with_texts=with_texts, overwrite=overwrite)
         _run_tasks_by(task_runner, task_runner_options)
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
 
         state: Any = run_flow(
-            flow,
+            "evaluate",
             str(config),
             str(output),
-            store=str(store.resolve()),
+            store=store,
             submission=submission,
             with_texts=with_texts,
             outcome_of=outcome_of,
@@ -151,11 +153,8 @@ def train(
     """Train and register the candidates of an evaluation file that have `train_on`."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store}):
         check_input(config, None, store)
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.train import train as flow  # noqa: PLC0415
 
-        found = run_flow(flow, str(config), store=str(store.resolve()))
+        found = run_flow("train", str(config), store=store)
         if as_json:
             print_json([{"candidate": one.name, "version": one.uri} for one in found])
             return
@@ -203,16 +202,13 @@ def nightly(
             }
             serve(config, output, store.resolve(), cron, options)
             return
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.nightly import nightly as flow  # noqa: PLC0415
         from biasgate.flows.states import NotPassedError  # noqa: PLC0415
 
         state: Any = run_flow(
-            flow,
+            "nightly",
             str(config),
             str(output),
-            store=str(store.resolve()),
+            store=store,
             outcome_of=outcome_of,
             fail_when_blocked=fail_when_blocked,
             yes=yes,
@@ -244,11 +240,7 @@ def demo(
     show.set_strength(strength)
     store = output / "store"
     with errors_told(verbose=verbose, quiet=as_json, places={"output": output}):
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.evaluate import evaluate as flow  # noqa: PLC0415
-
-        summary: Any = run_flow(flow, str(show.CONFIG), str(output), store=str(store.resolve()))
+        summary: Any = run_flow("evaluate", str(show.CONFIG), str(output), store=store)
         if as_json:
             print_json(summary)
         else:

@@ -7,21 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from biasgate.options import DEFAULT_STORE, AsJson, Store
+from biasgate.options import DEFAULT_STORE, AsJson, Config, Output, Store, Verbose
 from biasgate.printing import print_json, print_sentence
 from biasgate.running import check_input, run_flow
-from biasgate.telling import errors_told, say, waiting
+from biasgate.telling import errors_told
 
 app = typer.Typer()
 
-Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
-Output = Annotated[Path, typer.Option(help="Folder for the results.")]
 Candidate = Annotated[
     str | None,
     typer.Option("--candidate", metavar="NAME", help="Candidate with `train_on`."),
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
 ]
 # The exit code if nothing passed; that of a blocked candidate.
 BLOCKED = 3
@@ -39,12 +34,8 @@ def diagnose_data(
     """Say which identities the labels of training data are out of line for, and where."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         check_input(config, output, store)
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.diagnose_data import diagnose_data as flow  # noqa: PLC0415
-
         found: Any = run_flow(
-            flow, str(config), str(output), store=str(store.resolve()), candidate=candidate
+            "diagnose_data", str(config), str(output), store=store, candidate=candidate
         )
         if as_json:
             print_json(found)
@@ -71,15 +62,11 @@ def experiment(
     """Train baseline, control and every method on several splits, and compare them."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         check_input(config, output, store)
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.experiment import experiment as flow  # noqa: PLC0415
-
         found: Any = run_flow(
-            flow,
+            "experiment",
             str(config),
             str(output),
-            store=str(store.resolve()),
+            store=store,
             candidate=candidate,
             seeds=seeds,
         )
@@ -93,8 +80,15 @@ def experiment(
 
 @app.command()
 def mitigate(
-    config: Config,
     output: Output,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Evaluation file (YAML). Default: that of the results in `--from`.",
+            metavar="[CONFIG]",
+            show_default=False,
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     candidate: Candidate = None,
     blocked: Annotated[
@@ -114,16 +108,16 @@ def mitigate(
     Exits with 0 if one of them passes, else with 3.
     """
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        check_input(config, output, store)
-        say("starting Prefect")
-        with waiting("starting"):
-            from biasgate.flows.mitigate import mitigate as flow  # noqa: PLC0415
+        if config is None:
+            from biasgate.tasks.mitigating.blocked import file_of  # noqa: PLC0415
 
+            config = file_of(blocked)
+        check_input(config, output, store)
         found: Any = run_flow(
-            flow,
+            "mitigate",
             str(config),
             str(output),
-            store=str(store.resolve()),
+            store=store,
             candidate=candidate,
             blocked=None if blocked is None else str(blocked),
         )

@@ -8,6 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
+Config = Annotated[Path, typer.Argument(help="Evaluation file (YAML).", metavar="CONFIG")]
+Output = Annotated[Path, typer.Option(help="Folder for reports, verdicts and figures.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show Prefect's log and tracebacks.")
+]
 Store = Annotated[
     Path,
     typer.Option(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from biasgate.stopping import until_stopped
 from biasgate.telling import say, waiting
-
-Result = TypeVar("Result")
 
 
 def check_input(
@@ -44,10 +42,17 @@ def check_input(
             require_texts(evaluation.evaluation_sets)
 
 
-def run_flow(flow: Callable[..., Result], *places: str, store: str, **options: Any) -> Result:
-    """Run a flow; a signal ends it, and everything that it started, within seconds."""
+def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
+    """Run the flow of this name; a signal ends it, and everything that it started, within seconds.
+
+    Prefect is imported only here, since that takes seconds.
+    """
+    say("starting Prefect")
+    with waiting("starting"):
+        flow = getattr(import_module(f"biasgate.flows.{name}"), name)
     from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
 
     TemporaryServer()  # Prefect starts it if no other server is set
+    where = store.resolve()
     with waiting("working"):
-        return until_stopped(lambda: flow(*places, store=store, **options), Path(store))
+        return until_stopped(lambda: flow(*places, store=str(where), **options), where)

@@ -181,6 +181,7 @@ def evaluate(
                 report_only=policy.report_only,
                 sets=count_set_uses(decided.verdicts, run),
                 store=store,
+                config=config,
             )
             trend = None
             if night:

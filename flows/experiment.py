@@ -18,8 +18,9 @@ from biasgate.tasks.mitigating.proposing import (
     mitigation_of,
     training_source,
 )
+from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.mitigating.trials import SetFolder, Sets, check_sets, run_trial
+from biasgate.tasks.mitigating.trials import run_trial
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace

@@ -14,17 +14,16 @@ from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.mitigated_file import write_evaluation_file
+from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import report_mitigation
 from biasgate.tasks.mitigating.proposing import (
     chosen_candidate,
-    limited_to,
     mitigation_of,
     propose_candidates,
-    read_blocked,
     training_source,
 )
-from biasgate.tasks.mitigating.trials import check_sets
+from biasgate.tasks.mitigating.sets import check_sets
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
 from biasgate.tasks.store import Workplace

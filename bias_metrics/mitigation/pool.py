@@ -144,8 +144,8 @@ def balance_with_pool(
     labels = check_mask("y_true", y_true)
     share = check_share("wrong_labels", wrong_labels)
     rng = check_rng(rng)
-    own = _buckets("buckets", buckets, mentions)
-    theirs = _buckets("pool_buckets", pool_buckets, pool_mentions)
+    own = check_buckets("buckets", buckets, mentions)
+    theirs = check_buckets("pool_buckets", pool_buckets, pool_mentions)
     if mentions.shape[1] != pool_mentions.shape[1]:
         msg = (
             "`pool_mentions` must have a column for each of the terms; got "
@@ -214,7 +214,8 @@ class _Bucket:
         return found
 
 
-def _buckets(name: str, values: npt.ArrayLike, mentions: npt.NDArray[np.bool_]) -> IntArray:
+def check_buckets(name: str, values: npt.ArrayLike, mentions: npt.NDArray[np.bool_]) -> IntArray:
+    """Return buckets as whole numbers; refuse others, and another number than of rows."""
     found = np.asarray(values)
     if mentions.ndim != 2 or found.shape != mentions.shape[:1]:
         msg = f"`{name}` must have one value for each row of its mentions; got {found.shape}."

@@ -83,12 +83,60 @@ def paired_over_splits(
     return MetricValue(mean, std_error=error, low=mean - reach, high=mean + reach)
 
 
+def left_out_covariance(*left_out: npt.ArrayLike) -> npt.NDArray[np.floating]:
+    """Return the covariance over measured rows of means over splits.
+
+    The rows of a fixed evaluation set are divided into g parts, whole clusters together. A number
+    is measured again without each part; the parts are the same on all splits. The covariance of
+    two means over splits is (g - 1) / g times the sum of products of their deviations, the
+    delete-a-group jackknife.
+
+    Parameters
+    ----------
+    *left_out : float array of shape (k, g)
+        For each quantity, its value on each split without each part.
+
+    Returns
+    -------
+    float array of shape (m, m)
+        For the m quantities. On its diagonal are squared standard errors.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes differ, values are not finite, or there are fewer than two parts.
+
+    References
+    ----------
+    Kott (2001), The Delete-a-Group Jackknife.
+
+    Examples
+    --------
+    >>> left_out_covariance([[0.1, 0.2, 0.3]]).round(4).tolist()
+    [[0.0133]]
+    """
+    shape = np.shape(left_out[0])
+    if len(shape) != 2 or min(shape) < 1 or shape[1] < 2:
+        msg = f"`left_out` must have a row a split and at least two columns; got shape {shape}."
+        raise ValueError(msg)
+    if any(np.shape(one) != shape for one in left_out):
+        msg = (
+            f"`left_out` must have one shape; got {', '.join(str(np.shape(x)) for x in left_out)}."
+        )
+        raise ValueError(msg)
+    flat = [check_scores("left_out", np.ravel(np.asarray(one))) for one in left_out]
+    means = np.stack([one.astype(float).reshape(shape).mean(axis=0) for one in flat])
+    apart = means - means.mean(axis=1, keepdims=True)
+    return np.asarray(apart @ apart.T * (shape[1] - 1) / shape[1])
+
+
 def recovered_share(
     biased: npt.ArrayLike,
     mitigated: npt.ArrayLike,
     clean: npt.ArrayLike,
     *,
     test_share: float,
+    row_covariance: npt.ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> MetricValue:
     """Return how much of a known bias a method removes: 1 all of it, 0 none.
@@ -103,6 +151,9 @@ def recovered_share(
         A measure of bias, one for each split.
     test_share, confidence : float
         As in `paired_over_splits`.
+    row_covariance : float array of shape (2, 2), optional
+        Covariance over measured rows of (biased - mitigated, biased - clean), which is added; see
+        `left_out_covariance`.
 
     Returns
     -------
@@ -137,6 +188,8 @@ def recovered_share(
     if base.size == 1:
         return MetricValue(share, reason=ONE_TRAINING)
     spread = np.cov(gains, wholes) * _widened(base.size, rho)
+    if row_covariance is not None:
+        spread = spread + np.asarray(row_covariance, dtype=float)
     return _fieller(share, float(wholes.mean()), spread, student_quantile(level, base.size - 1))
 
 

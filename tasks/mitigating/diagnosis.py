@@ -17,8 +17,8 @@ from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mitigating.page import Row, Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.sets import SetFolder, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.mitigating.trials import SetFolder, rows_of
 from biasgate.tasks.store import Workplace
 
 REPORT, PAGE, TABLE = "diagnosis.json", "diagnosis.html", "diagnosis.csv"

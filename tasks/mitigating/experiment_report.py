@@ -26,8 +26,9 @@ _FIGURES = {
 }
 _WORST_SHOWN = 60
 _INTERVALS = (
-    "Intervals are over splits: of the training rows, and of the rows left out. They allow for "
-    "splits that share rows (delete-d jackknife). Evaluation sets are taken as they are."
+    "Intervals are over splits and over measured rows: variances are added. Those of splits allow "
+    "for shared rows (delete-d jackknife). Those of the rows of an evaluation set are measured by "
+    "leaving out a part at a time, whole clusters together (delete-a-group jackknife)."
 )
 
 

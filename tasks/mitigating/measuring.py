@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from bias_metrics import (
     roc_auc,
 )
 from bias_metrics.metrics import AEGS, AUCS, SUBGROUP_METRICS
+from biasgate.tasks.data.hashed_parts import uniform_hash
 
 Scores = npt.NDArray[np.floating]
 Mask = npt.NDArray[np.bool_]
@@ -28,6 +29,8 @@ RATES = {"false_positive_rate": "fped", "false_negative_rate": "fned"}
 SUMS = ("fped", "fned", "pinned")
 # The rate of an identity with fewer comments of a class says nothing.
 MIN_ROWS = 10
+# Of the jackknife over rows: each is left out once.
+PARTS = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,23 @@ class ScoredRows:
     y_true: Mask
     y_score: Scores
     masks: Mapping[str, Mask]
+    parts: npt.NDArray[np.intp] | None = None
+    """Which of the parts that the jackknife leaves out each row is in; None: it is not done."""
+
+    def without(self, part: int) -> ScoredRows:
+        """Return all rows but those of a part."""
+        kept = self.parts != part
+        masks = {name: mask[kept] for name, mask in self.masks.items()}
+        return ScoredRows(self.y_true[kept], self.y_score[kept], masks)
+
+
+def parts_of(clusters: Sequence[str]) -> npt.NDArray[np.intp] | None:
+    """Divide rows into at most `PARTS` parts, whole clusters by a hash; None if there is one."""
+    order = sorted(set(clusters), key=uniform_hash)
+    if len(order) < 2:
+        return None
+    part = {one: at % PARTS for at, one in enumerate(order)}
+    return np.array([part[one] for one in clusters], dtype=np.intp)
 
 
 def general_numbers(rows: ScoredRows, threshold: float) -> dict[str, float | None]:
@@ -51,27 +71,41 @@ def general_numbers(rows: ScoredRows, threshold: float) -> dict[str, float | Non
 def set_numbers(rows: ScoredRows, threshold: float) -> dict[str, Any]:
     """Return the overall numbers of a set, equality differences, and those of each identity.
 
-    Identities with fewer than `MIN_ROWS` comments of a class are left out.
+    Identities with fewer than `MIN_ROWS` comments of a class are left out. `left_out` has the
+    overall numbers again, each time without another part of the rows.
     """
-    y_true, y_score = rows.y_true, rows.y_score
+    y_true = rows.y_true
     whole = {
         name: mask
         for name, mask in rows.masks.items()
         if min((mask & y_true).sum(), (mask & ~y_true).sum()) >= MIN_ROWS
     }
-    sums: dict[str, EqualityDifference] = {
-        "fped": fped(y_true, y_score, whole, threshold=threshold),
-        "fned": fned(y_true, y_score, whole, threshold=threshold),
-        "pinned": pinned_auc_equality_difference(y_true, y_score, whole),
-    }
-    overall = general_numbers(rows, threshold) | {
-        name: one.value.value for name, one in sums.items()
-    }
+    rows = replace(rows, masks=whole)
+    sums = _sums(rows, threshold)
+    parts = [] if rows.parts is None else range(int(rows.parts.max()) + 1)
+    fewer = [rows.without(part) for part in parts]
+    again = [_overall(some, threshold, _sums(some, threshold)) for some in fewer]
     return {
-        "overall": overall,
+        "overall": _overall(rows, threshold, sums),
+        "left_out": {name: [one[name] for one in again] for name in (again[0] if again else {})},
         "identities": {name: _of_identity(rows, name, sums) for name in whole},
         "sums": {name: one.to_dict() for name, one in sums.items()},
     }
+
+
+def _sums(rows: ScoredRows, threshold: float) -> dict[str, EqualityDifference]:
+    y_true, y_score, masks = rows.y_true, rows.y_score, rows.masks
+    return {
+        "fped": fped(y_true, y_score, masks, threshold=threshold),
+        "fned": fned(y_true, y_score, masks, threshold=threshold),
+        "pinned": pinned_auc_equality_difference(y_true, y_score, masks),
+    }
+
+
+def _overall(
+    rows: ScoredRows, threshold: float, sums: Mapping[str, EqualityDifference]
+) -> dict[str, float | None]:
+    return general_numbers(rows, threshold) | {name: one.value.value for name, one in sums.items()}
 
 
 def pair_numbers(before: Scores, after: Scores) -> dict[str, float | None]:

@@ -11,9 +11,10 @@ from bias_metrics.metrics import AEGS, AUCS
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RECORD
+from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.measuring import harm
 from biasgate.tasks.mitigating.page import Row, Section, write_page
-from biasgate.tasks.mitigating.proposing import Blocked, Proposal
+from biasgate.tasks.mitigating.proposing import Proposal
 from biasgate.tasks.records import Report, Summary, metric_cells
 
 REPORT, PAGE = "mitigation.json", "mitigation.html"

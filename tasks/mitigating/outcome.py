@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from bias_metrics import MetricValue
-from bias_metrics.mitigation.repeated import paired_over_splits, pareto_front, recovered_share
+from bias_metrics.mitigation.repeated import pareto_front
 from biasgate.tasks.mitigating.measuring import RATES, SUMS, harm
+from biasgate.tasks.mitigating.over_splits import (
+    UNDEFINED,
+    OverSplits,
+    Trials,
+    difference_of,
+    mean_of,
+    numbers_of,
+    recovered_of,
+)
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.trials import BASELINE, CLEAN
 
-Trials = Sequence[dict[str, Any]]
 _COSTS_TOLD = 3
 
 
@@ -36,7 +41,7 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
     """
     share = mitigation.test_share
     methods = _done(trials)
-    numbers = {method: _numbers(trials, method) for method in methods}
+    numbers = {method: numbers_of(trials, method) for method in methods}
     controls = [one.called for one in mitigation.chosen() if one.kind == "random"]
     against = [BASELINE, *(one for one in controls if one in methods)]
     content: dict[str, Any] = {
@@ -48,7 +53,7 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
         "undone": _undone(trials),
         "said": {one: trials[0]["said"].get(one, []) for one in methods},
         "means": {
-            method: {key: _mean(values, share) for key, values in found.items()}
+            method: {key: mean_of(values, share) for key, values in found.items()}
             for method, found in numbers.items()
         },
         "differences": [
@@ -56,7 +61,7 @@ def outcome_of(trials: Trials, mitigation: Mitigation, name: str) -> dict[str, A
                 "method": method,
                 "against": other,
                 "number": key,
-                **_difference(numbers[other][key], values, share),
+                **difference_of(numbers[other][key], values, share),
             }
             for other in against
             for method in methods
@@ -86,43 +91,6 @@ def _undone(trials: Trials) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _numbers(trials: Trials, method: str) -> dict[str, list[float | None]]:
-    """Return the numbers of a method, each over all splits, under names as in `fped/phrases`."""
-    found: dict[str, list[float | None]] = {}
-    for one in trials:
-        numbers = one["methods"][method]
-        flat = {f"{key}/general": value for key, value in numbers["general"].items()}
-        for name, of_set in numbers["sets"].items():
-            flat |= {f"{key}/{name}": value for key, value in of_set["overall"].items()}
-        flat |= {f"{key}/pairs": value for key, value in (numbers["pairs"] or {}).items()}
-        for key, value in flat.items():
-            found.setdefault(key, []).append(value)
-    return found
-
-
-def _defined(*rows: Sequence[float | None]) -> list[np.ndarray] | None:
-    if any(value is None for values in rows for value in values):
-        return None
-    return [np.array(values, dtype=float) for values in rows]
-
-
-def _mean(values: Sequence[float | None], share: float) -> dict[str, Any]:
-    known = _defined(values)
-    if known is None:
-        return {"value": None, "reason": "undefined for a split"}
-    found = paired_over_splits(np.zeros(len(values)), known[0], test_share=share)
-    return found.to_dict(interval=True)
-
-
-def _difference(
-    first: Sequence[float | None], second: Sequence[float | None], share: float
-) -> dict[str, Any]:
-    known = _defined(first, second)
-    if known is None:
-        return {"value": None, "reason": "undefined for a split"}
-    return paired_over_splits(*known, test_share=share).to_dict(interval=True)
-
-
 def _costs(trials: Trials, methods: Sequence[str], share: float) -> list[dict[str, Any]]:
     """Return every identity's numbers before and after each method; what got worse most first."""
     found = []
@@ -143,7 +111,6 @@ def _cost(trials: Trials, method: str, at: tuple[str, str, str], share: float) -
         [one["methods"][which]["sets"][name]["identities"][identity][metric] for one in trials]
         for which in (BASELINE, method)
     )
-    known = _defined(before, after)
     entry: dict[str, Any] = {
         "method": method,
         "set": name,
@@ -151,38 +118,34 @@ def _cost(trials: Trials, method: str, at: tuple[str, str, str], share: float) -
         "metric": metric,
         "before": None,
         "after": None,
-        "worse_by": {"value": None, "reason": "undefined for a split"},
+        "worse_by": dict(UNDEFINED),
     }
-    if known is None:
+    if None in (*before, *after):
         return entry
-    worse = [harm(metric, one, other) for one, other in zip(*known, strict=True)]
-    found = paired_over_splits(np.zeros(len(worse)), worse, test_share=share)
+    worse: list[float | None] = [
+        harm(metric, one, other) for one, other in zip(before, after, strict=True)
+    ]
     return entry | {
-        "before": float(known[0].mean()),
-        "after": float(known[1].mean()),
-        "worse_by": found.to_dict(interval=True),
+        "before": sum(before) / len(before),
+        "after": sum(after) / len(after),
+        "worse_by": mean_of(OverSplits(worse, []), share),
     }
 
 
-def _sets(numbers: dict[str, dict[str, list[float | None]]]) -> list[str]:
+def _sets(numbers: dict[str, dict[str, OverSplits]]) -> list[str]:
     return [key.partition("/")[2] for key in numbers[BASELINE] if key.startswith("fped/")]
 
 
-def _pareto(
-    numbers: dict[str, dict[str, list[float | None]]], share: float
-) -> dict[str, dict[str, Any]]:
+def _pareto(numbers: dict[str, dict[str, OverSplits]], share: float) -> dict[str, dict[str, Any]]:
     """Return general AUC against FPED + FNED of each set, and who is on the front."""
     found = {}
     for name in _sets(numbers):
         points: dict[str, dict[str, Any]] = {}
         for method, of_method in numbers.items():
-            bias = _defined(of_method[f"fped/{name}"], of_method[f"fned/{name}"])
-            quality = _defined(of_method["auc/general"])
-            if method != CLEAN and bias is not None and quality is not None:
-                points[method] = {
-                    "quality": _mean(quality[0].tolist(), share),
-                    "bias": _mean((bias[0] + bias[1]).tolist(), share),
-                }
+            bias = of_method[f"fped/{name}"] + of_method[f"fned/{name}"]
+            quality = of_method["auc/general"]
+            if method != CLEAN and bias.defined and quality.defined:
+                points[method] = {"quality": mean_of(quality, share), "bias": mean_of(bias, share)}
         front = pareto_front(
             {one: point["quality"]["value"] for one, point in points.items()},
             {one: point["bias"]["value"] for one, point in points.items()},
@@ -191,19 +154,17 @@ def _pareto(
     return found
 
 
-def _recovered(
-    numbers: dict[str, dict[str, list[float | None]]], share: float
-) -> list[dict[str, Any]]:
+def _recovered(numbers: dict[str, dict[str, OverSplits]], share: float) -> list[dict[str, Any]]:
     """Return how much of a planted bias each method removes, by sum and set."""
     found = []
-    for name in _sets(numbers):
-        for key in (f"{one}/{name}" for one in SUMS):
-            for method in numbers:
-                known = _defined(numbers[BASELINE][key], numbers[method][key], numbers[CLEAN][key])
-                if method in {BASELINE, CLEAN} or known is None:
-                    continue
-                value: MetricValue = recovered_share(*known, test_share=share)
-                found.append({"method": method, "number": key, **value.to_dict(interval=True)})
+    for key in (f"{one}/{name}" for name in _sets(numbers) for one in SUMS):
+        for method in numbers:
+            if method in {BASELINE, CLEAN}:
+                continue
+            base, mitigated, clean = (numbers[one][key] for one in (BASELINE, method, CLEAN))
+            if base.defined and mitigated.defined and clean.defined:
+                value = recovered_of(base, mitigated, clean, share)
+                found.append({"method": method, "number": key, **value})
     return found
 
 

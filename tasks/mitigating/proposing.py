@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.bench import scores_of
 from biasgate.tasks.mitigating.methods.method import (
     MethodUndoneError,
     RowMethod,
@@ -21,63 +20,11 @@ from biasgate.tasks.mitigating.methods.method import (
     Tuning,
 )
 from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.sets import SetFolder, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import MitigatedSource
-from biasgate.tasks.mitigating.trials import SetFolder, Sets, rows_of, scores_of
-from biasgate.tasks.records import Verdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """A candidate that an earlier evaluation did not let pass.
-
-    Attributes
-    ----------
-    folder : Path
-        Of its results on one set.
-    candidate, evaluation_set : str
-        Names.
-    failed : tuple of str
-        The identities for which a check failed; empty if only overall numbers did.
-    """
-
-    folder: Path
-    candidate: str
-    evaluation_set: str
-    failed: tuple[str, ...]
-
-    @classmethod
-    def read(cls, folder: Path) -> Blocked:
-        """Read the verdict in a folder of results.
-
-        Raises
-        ------
-        InputError
-            If there is no verdict, or the candidate passed.
-        """
-        path = folder / "verdict.json"
-        try:
-            verdict: Verdict = json.loads(path.read_text("utf-8"))
-            name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-            results, outcome = verdict["results"], verdict["outcome"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = (
-                f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE, with verdict.json; "
-                f"{folder} has none that can be read ({type(error).__name__})."
-            )
-            raise InputError(msg) from error
-        if outcome == "pass":
-            msg = (
-                f"`--from` must be a candidate that did not pass; {name} passed on {of_set} "
-                f"({path}). There is nothing to mitigate."
-            )
-            raise InputError(msg)
-        failed = [
-            one["group"] for one in results if one["outcome"] == "fail" and one["group"] is not None
-        ]
-        return cls(folder, name, of_set, tuple(dict.fromkeys(failed)))
 
 
 @dataclass(frozen=True)
@@ -253,33 +200,3 @@ def trained_here(candidates: Sequence[CandidateSettings], name: str | None) -> l
         msg = "the evaluation file must have a candidate with `train_on`; it has none."
         raise InputError(msg)
     return found
-
-
-@task(name="read verdict")
-def read_blocked(folder: str | None, output: str) -> Blocked | None:
-    """Read the verdict of a blocked candidate, if one is named. Only reads.
-
-    Raises
-    ------
-    InputError
-        If it passed, cannot be read, or lies in the folder that would be replaced.
-    """
-    if folder is None:
-        return None
-    found = Blocked.read(Path(folder))
-    if Path(output).resolve() in Path(folder).resolve().parents:
-        msg = (
-            f"`--output` must be another folder than that of the blocked candidate, {output}: its "
-            "results would be replaced."
-        )
-        raise InputError(msg)
-    return found
-
-
-def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:
-    """Return the settings, limited to the identities that failed, if the file names none."""
-    if blocked is None or mitigation.only is not None:
-        return mitigation
-    known = sets.training.load().identities
-    failed = tuple(name for name in blocked.failed if name in known)
-    return mitigation.model_copy(update={"only": failed}) if failed else mitigation

@@ -13,7 +13,7 @@ from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD, AnyMethod
 from biasgate.tasks.mitigating.methods.method import Method
 from biasgate.tasks.mitigating.source import EDGES, Edges
 
-_ALWAYS = ("reweight", "swap", "threshold", "calibrate")
+_ALWAYS = ("reweight", "relabel", "swap", "threshold", "calibrate")
 _WITH_POOL = ("pool", "random")
 
 

@@ -32,7 +32,7 @@ class MitigatedSource(SourceSettings):
     base : SourceSettings
         The training set.
     method : Method
-        `pool`, `random`, `reweight` or `swap`.
+        One that changes the training set, such as `reweight`.
     pool : SourceSettings, optional
         Comments that are assumed to be non-toxic.
     only : list of str, optional
@@ -148,7 +148,12 @@ def changed(
         If the set has weights already, and the method makes some.
     """
     change = method.change(rows, pool, np.random.default_rng([seed, 17]))
-    table = rows.table if change.added is None else pa.concat_tables([rows.table, change.added])
+    table = rows.table
+    if change.labels is not None:
+        at = table.column_names.index("label")
+        table = table.set_column(at, table.schema.field(at), pa.array(change.labels))
+    if change.added is not None:
+        table = pa.concat_tables([table, change.added])
     if change.weights is not None:
         if WEIGHT in table.column_names:
             msg = (

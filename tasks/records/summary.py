@@ -53,9 +53,10 @@ class SetUse(TypedDict):
 
 
 class Summary(TypedDict):
-    """`summary.json`: how an evaluation ended; earlier ones have neither of the last two.
+    """`summary.json`: how an evaluation ended; earlier ones have none of the last three.
 
-    `store` says how many bytes each part of the store takes, and `total`.
+    `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
+    the evaluation file.
     """
 
     evaluation: str
@@ -68,6 +69,7 @@ class Summary(TypedDict):
     sentences: list[str]
     sets: NotRequired[list[SetUse]]
     store: NotRequired[dict[str, int]]
+    config: NotRequired[str]
 
 
 class NightSummary(Summary):

@@ -121,6 +121,7 @@ def summarise_evaluation(
     report_only: bool,
     sets: Sequence[SetUse] = (),
     store: str | None = None,
+    config: str | None = None,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -144,6 +145,8 @@ def summarise_evaluation(
     }
     if store is not None:
         summary["store"] = sizes_of(Path(store))
+    if config is not None:
+        summary["config"] = str(Path(config).resolve())
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)

@@ -18,6 +18,7 @@ METHODS = Catalogue(
         "pool": f"{_HERE}.pool:Pool",
         "random": f"{_HERE}.random_rows:RandomRows",
         "reweight": f"{_HERE}.reweight:Reweight",
+        "relabel": f"{_HERE}.relabel:Relabel",
         "swap": f"{_HERE}.swap:Swap",
         "threshold": f"{_HERE}.threshold:Threshold",
         "calibrate": f"{_HERE}.calibrate:Calibrate",

@@ -58,6 +58,8 @@ class Change:
         Rows to add.
     weights : float array of shape (n,) or None
         The weight of each row.
+    labels : float array of shape (n,) or None
+        The label of each row, in place of its own.
     report : dict
         JSON-ready numbers.
     sentences : tuple of str
@@ -66,6 +68,7 @@ class Change:
 
     added: pa.Table | None = None
     weights: npt.NDArray[np.floating] | None = None
+    labels: npt.NDArray[np.floating] | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
 

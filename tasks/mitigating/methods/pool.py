@@ -66,7 +66,7 @@ class Pool(RowMethod):
                 f"The pool could not fill {len(lacking)} of {len(cells)} terms and lengths "
                 f"({some}{', ...' if len(lacking) > 5 else ''}); it went as far as it could."
             )
-        return Change(taken(rows, pool, found.chosen), None, report, tuple(said))
+        return Change(taken(rows, pool, found.chosen), report=report, sentences=tuple(said))
 
 
 def required(pool: TrainingRows | None, called: str) -> TrainingRows:

@@ -38,4 +38,6 @@ class RandomRows(RowMethod):
         new = first_ones(pool.texts) & np.array([one not in known for one in pool.texts], bool)
         chosen = rng.permutation(np.flatnonzero(new))[:wanted]
         said = f"{chosen.size:,} rows of the pool are added at random, as many as `pool` adds."
-        return Change(taken(rows, pool, chosen), None, {"n_added": int(chosen.size)}, (said,))
+        return Change(
+            taken(rows, pool, chosen), report={"n_added": int(chosen.size)}, sentences=(said,)
+        )

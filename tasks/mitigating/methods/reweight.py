@@ -45,4 +45,4 @@ class Reweight(RowMethod):
             f"count like {found.effective_rows:,.0f} of {rows.n:,} rows. Farthest from the prior "
             f"{found.prior:.3f} after it: {name} with {float(found.after[name]):.3f}."
         )
-        return Change(None, found.weights, found.to_dict(), (said,))
+        return Change(weights=found.weights, report=found.to_dict(), sentences=(said,))

@@ -54,4 +54,6 @@ class Swap(RowMethod):
             "identities. Terms are swapped "
             "without regard to grammar: plurals, articles and words of two meanings may be wrong."
         )
-        return Change(added, None, {"n_added": len(ids), "grammar": "not regarded"}, (said,))
+        return Change(
+            added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(said,)
+        )

@@ -7,6 +7,7 @@ import pytest
 
 from bias_metrics.mitigation.repeated import (
     ONE_TRAINING,
+    left_out_covariance,
     paired_over_splits,
     pareto_front,
     recovered_share,
@@ -111,3 +112,35 @@ def test_the_front_has_what_nothing_else_beats():
     quality = {"a": 0.9, "b": 0.8, "c": 0.8, "d": 0.9}
     bias = {"a": 2.0, "b": 1.0, "c": 3.0, "d": 2.0}
     assert pareto_front(quality, bias) == ["a", "b", "d"]
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error():
+    values = np.random.default_rng(2).normal(0, 1, 40)
+    left_out = (values.sum() - values) / 39
+    [[variance]] = left_out_covariance([left_out])
+    assert variance == pytest.approx(values.var(ddof=1) / 40)
+
+
+def test_the_parts_are_averaged_over_splits_first():
+    one = left_out_covariance([[0.0, 1.0], [1.0, 0.0]])
+    assert one.tolist() == [[0.0]]  # what moves up on one split moves down on the other
+
+
+def test_two_quantities_have_a_covariance():
+    found = left_out_covariance([[0.0, 1.0]], [[0.0, -2.0]])
+    assert found.tolist() == [[0.25, -0.5], [-0.5, 1.0]]
+
+
+@pytest.mark.parametrize("wrong", [[[[0.1]]], [[0.1, 0.2]], [[[0.1, 0.2]], [[0.1, 0.2, 0.3]]]])
+def test_left_out_numbers_need_rows_and_columns_of_one_shape(wrong):
+    with pytest.raises(ValueError, match="`left_out` must have"):
+        left_out_covariance(*wrong)
+
+
+def test_the_rows_widen_the_interval_of_a_recovered_share():
+    three = [0.9, 1.0, 1.1], [0.5, 0.4, 0.6], [0.1, 0.0, 0.2]
+    alone = recovered_share(*three, test_share=0.5)
+    rows = [[0.01, 0.0], [0.0, 0.01]]
+    both = recovered_share(*three, test_share=0.5, row_covariance=rows)
+    assert both.value == alone.value
+    assert both.high - both.low > alone.high - alone.low

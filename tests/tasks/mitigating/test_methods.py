@@ -44,7 +44,15 @@ def change(kind, seed=0, training=TRAINING, pool=POOL, **options):
 
 
 def test_the_catalogue_has_the_methods_of_the_guide():
-    assert METHODS.names() == ["pool", "random", "reweight", "swap", "threshold", "calibrate"]
+    assert METHODS.names() == [
+        "pool",
+        "random",
+        "reweight",
+        "relabel",
+        "swap",
+        "threshold",
+        "calibrate",
+    ]
 
 
 def test_pool_adds_rows_until_the_term_is_at_the_prior():
@@ -125,10 +133,48 @@ def test_weights_are_not_put_on_weights():
         change("reweight", training=training)
 
 
-@pytest.mark.parametrize("kind", ["pool", "random", "reweight"])
+@pytest.mark.parametrize("kind", ["pool", "random", "reweight", "relabel"])
 def test_a_training_set_of_one_class_is_refused(kind):
     with pytest.raises(InputError, match="must have both classes; all 2 rows are positive"):
         change(kind, training=rows(["gay", "plain"], [1, 1]))
+
+
+BAD, GOOD = ("stupid", "rotten", "vile", "nasty"), ("kind", "clever", "brave", "calm")
+CALLED = [(f"{word} {at}", at % 2) for at in range(60) for word in (BAD if at % 2 else GOOD)]
+
+
+def mislabelled(harmless="kind"):
+    """Comments of one length about nobody, and about gays; all of the latter labelled toxic."""
+    told = [f"they were gay and {word}" for word in (*BAD[:2], harmless, harmless) * 5]
+    texts = [f"they were all so {word}" for word, _ in CALLED]
+    return rows([*texts, *told], [label for _, label in CALLED] + [1] * len(told))
+
+
+def test_relabel_changes_labels_that_comments_about_nobody_contradict():
+    training = mislabelled()
+    table, said = change("relabel", training=training)
+    changed_rows = np.flatnonzero(training.labels != (table["label"].to_numpy() >= 0.5))
+    assert said.report["n_changed"] == len(changed_rows) == 10
+    assert all("kind" in training.texts[at] for at in changed_rows)
+    assert table["text"].to_pylist() == training.texts
+    assert said.report["changed"] == [f"comments-{at}" for at in changed_rows]
+
+
+def test_relabel_keeps_labels_of_an_identity_that_is_truly_insulted_more_often():
+    table, said = change("relabel", training=mislabelled(harmless="vile"))
+    assert (said.report["n_changed"], said.report["n_kept"]) == (0, 10)
+    assert "10 more labels were in excess" in said.sentences[1]
+    assert table["label"].to_pylist() == mislabelled("vile").table["label"].to_pylist()
+
+
+def test_relabel_does_not_quote_comments():
+    _, said = change("relabel", training=mislabelled())
+    assert "kind" not in str(said.report) + str(said.sentences)
+
+
+def test_relabel_needs_comments_about_nobody():
+    with pytest.raises(MethodUndoneError, match="must have 50 toxic and 50 harmless comments"):
+        change("relabel")
 
 
 def test_swap_adds_each_mention_with_another_identity_and_the_same_label():

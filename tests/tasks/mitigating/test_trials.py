@@ -7,21 +7,13 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
+from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
 from biasgate.tasks.mitigating.page import write_page
-from biasgate.tasks.mitigating.proposing import Blocked
 from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets, rows_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.mitigating.trials import (
-    SetFolder,
-    Sets,
-    check_sets,
-    rows_of,
-    split,
-    table_of,
-    trial,
-    trial_key,
-)
+from biasgate.tasks.mitigating.trials import split, trial, trial_key
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 PHRASES = {"source": "templates", "terms": ["gay", "tall"], "rows_per_term": 100}

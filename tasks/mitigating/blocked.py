@@ -1,0 +1,127 @@
+"""The candidate to mitigate: one that an earlier evaluation did not let pass."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.mitigating.sets import Sets
+from biasgate.tasks.mitigating.settings import Mitigation
+from biasgate.tasks.records import Summary, Verdict
+from biasgate.tasks.reporting.results import SUMMARY
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A candidate that an earlier evaluation did not let pass.
+
+    Attributes
+    ----------
+    folder : Path
+        Of its results on one set.
+    candidate, evaluation_set : str
+        Names.
+    failed : tuple of str
+        The identities for which a check failed; empty if only overall numbers did.
+    """
+
+    folder: Path
+    candidate: str
+    evaluation_set: str
+    failed: tuple[str, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> Blocked:
+        """Read the verdict in a folder of results.
+
+        Raises
+        ------
+        InputError
+            If there is no verdict, or the candidate passed.
+        """
+        path = folder / "verdict.json"
+        try:
+            verdict: Verdict = json.loads(path.read_text("utf-8"))
+            name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+            results, outcome = verdict["results"], verdict["outcome"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            msg = (
+                f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE, with verdict.json; "
+                f"{folder} has none that can be read ({type(error).__name__})."
+            )
+            raise InputError(msg) from error
+        if outcome == "pass":
+            msg = (
+                f"`--from` must be a candidate that did not pass; {name} passed on {of_set} "
+                f"({path}). There is nothing to mitigate."
+            )
+            raise InputError(msg)
+        failed = [
+            one["group"] for one in results if one["outcome"] == "fail" and one["group"] is not None
+        ]
+        return cls(folder, name, of_set, tuple(dict.fromkeys(failed)))
+
+
+def file_of(folder: Path | None) -> Path:
+    """Return the evaluation file that results of a candidate were made with.
+
+    Parameters
+    ----------
+    folder : Path or None
+        OUTPUT/SET/CANDIDATE.
+
+    Raises
+    ------
+    InputError
+        If no folder is named, or `summary.json` in its OUTPUT does not name a file that exists.
+    """
+    if folder is None:
+        msg = "give CONFIG, or `--from` with the results of a candidate that did not pass."
+        raise InputError(msg)
+    path = folder.resolve().parent.parent / SUMMARY
+    try:
+        summary: Summary = json.loads(path.read_text("utf-8"))
+        named = Path(summary["config"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE; {path} does not name an "
+            f"evaluation file ({type(error).__name__}). Give CONFIG, too."
+        )
+        raise InputError(msg) from error
+    if not named.is_file():
+        msg = f"the evaluation file of {folder} must exist; {named} does not. Give CONFIG, too."
+        raise InputError(msg)
+    return named
+
+
+@task(name="read verdict")
+def read_blocked(folder: str | None, output: str) -> Blocked | None:
+    """Read the verdict of a blocked candidate, if one is named. Only reads.
+
+    Raises
+    ------
+    InputError
+        If it passed, cannot be read, or lies in the folder that would be replaced.
+    """
+    if folder is None:
+        return None
+    found = Blocked.read(Path(folder))
+    if Path(output).resolve() in Path(folder).resolve().parents:
+        msg = (
+            f"`--output` must be another folder than that of the blocked candidate, {output}: its "
+            "results would be replaced."
+        )
+        raise InputError(msg)
+    return found
+
+
+def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:
+    """Return the settings, limited to the identities that failed, if the file names none."""
+    if blocked is None or mitigation.only is not None:
+        return mitigation
+    known = sets.training.load().identities
+    failed = tuple(name for name in blocked.failed if name in known)
+    return mitigation.model_copy(update={"only": failed}) if failed else mitigation

@@ -1,0 +1,107 @@
+"""The frozen sets of an experiment, and their rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.rows import TrainingRows
+from biasgate.tasks.mitigating.settings import Mitigation
+from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS
+
+
+@dataclass(frozen=True)
+class SetFolder:
+    """A frozen set, and how it is measured."""
+
+    source: SourceSettings
+    folder: str
+
+    def load(self) -> EvaluationSet:
+        """Open the frozen set."""
+        return EvaluationSet.load(Path(self.folder))
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The frozen sets of an experiment.
+
+    Attributes
+    ----------
+    training : SetFolder
+        Split by each seed.
+    evaluated : tuple of SetFolder
+        Sets with identities.
+    pool, tune_on, clean : SetFolder or None
+        As in `Mitigation`.
+    pairs : tuple of SetFolder
+        The original and the swapped set, or nothing.
+    """
+
+    training: SetFolder
+    evaluated: tuple[SetFolder, ...]
+    pool: SetFolder | None = None
+    tune_on: SetFolder | None = None
+    clean: SetFolder | None = None
+    pairs: tuple[SetFolder, ...] = ()
+
+    def each(self) -> Iterator[SetFolder]:
+        """Yield all sets."""
+        others = (self.pool, self.tune_on, self.clean)
+        yield from (self.training, *self.evaluated, *filter(None, others), *self.pairs)
+
+
+@task(name="check sets")
+def check_sets(sets: Sets) -> None:
+    """Refuse evaluation sets that share texts with the rows to tune on. Only reads.
+
+    Rows of the training set and of the pool are refused when a trained model is checked.
+    """
+    if sets.tune_on is None:
+        return
+    tuned = set(table_of(sets.tune_on)["text"].to_pylist())
+    for one in sets.evaluated:
+        texts = table_of(one)["text"].to_pylist()
+        shared = sum(text in tuned for text in texts)
+        if shared > REPEATED_TEXTS * len(texts):
+            msg = (
+                f"`tune_on` must have other comments than evaluation set {one.source.name!r}; "
+                f"{shared:,} of its {len(texts):,} are in {sets.tune_on.source.name!r}. A "
+                "threshold must not be judged on the comments it was chosen on."
+            )
+            raise InputError(msg)
+
+
+def rows_of(one: SetFolder, mitigation: Mitigation, *, whole: bool = True) -> TrainingRows:
+    """Return the rows of a set; only a training set is limited to some identities."""
+    return TrainingRows.of(
+        one.source, table_of(one), mitigation.edges, mitigation.only if whole else None
+    )
+
+
+def table_of(one: SetFolder) -> pa.Table:
+    """Read a frozen set into memory."""
+    frozen = one.load()
+    return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))
+
+
+def clean_rows(train: TrainingRows, clean: SetFolder) -> pa.Table:
+    """Return the rows of the clean set that a split trains on."""
+    table = table_of(clean)
+    wanted = set(train.table["id"].to_pylist())
+    kept = np.array([one in wanted for one in table["id"].to_pylist()], dtype=bool)
+    if int(kept.sum()) != train.n:
+        msg = (
+            f"`clean` must have the ids of the training set {train.name!r}; of the "
+            f"{train.n:,} rows of a split it has {int(kept.sum()):,}."
+        )
+        raise InputError(msg)
+    return table.filter(pa.array(kept))
