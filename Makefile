@@ -5,16 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EMPTY := build/empty-env
+STACK ?= .stack
 comma := ,
 EVERYTHING := -e ".[app$(comma)dev]"
 COVERED := --cov=bias_metrics --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 OFFLINE := PREFECT_SERVER_ANALYTICS_ENABLED=false DO_NOT_TRACK=true MLFLOW_DISABLE_TELEMETRY=true
 
-.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench constraints clean
+.PHONY: help setup demo test test-all lint unit wheel wheel-test wheel-roads bench constraints \
+	stack-up stack-down stack-status clean
 help:
 	@echo "make demo        set up and run the main job on generated phrases (about two minutes)"
 	@echo "make test        set up and pass the checks: lint, types, built wheel, tests"
 	@echo "make test-all    the same with the slow tests (torch, browser, servers, 1.8 million rows)"
+	@echo "make stack-up    start PostgreSQL, S3, MLflow, Prefect and a worker here (STACK=folder)"
+	@echo "make stack-down  stop them"
 	@echo "make bench       run the benchmarks"
 	@echo "make constraints write constraints.txt anew from pyproject.toml"
 	@echo "make clean       remove everything that make made"
@@ -75,13 +79,17 @@ wheel-test: wheel
 wheel-roads: wheel
 	rm -rf $(EMPTY)
 	$(PYTHON) -m venv $(EMPTY)
-	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app]")
+	$(call install,$(EMPTY)/bin/python,pytest "$$(ls $(CURDIR)/dist/*.whl)[app$(comma)huggingface]")
 	$(OFFLINE) $(BIN)/python .ci/check_wheel.py roads $(EMPTY)
 	rm -rf build
 
 bench: $(READY)
 	$(call install,$(BIN)/python,-e ".[bench]")
 	$(BIN)/python -m benchmarks
+
+# Standard output is for the shell: eval "$$(make --silent stack-up)"
+stack-up stack-down stack-status: stack-%: $(READY)
+	@$(BIN)/python -m biasgate.deployments.stack $* $(STACK)
 
 constraints: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \

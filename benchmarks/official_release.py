@@ -69,12 +69,12 @@ def measure(rows: int | None = None) -> Measurement:
         for version, candidate in enumerate((scores, words), 1):
             write_config(folder, candidate)
             output, kind = folder / "out", candidate["kind"]
-            evaluated = _run(folder, "evaluate", "official.yaml", "--output", str(output))
-            verified = _run(folder, "verify", MODEL, str(version))
+            evaluated = run_command(folder, "evaluate", "official.yaml", "--output", str(output))
+            verified = run_command(folder, "verify", MODEL, str(version))
             for what, (seconds, peak) in (("evaluate", evaluated), ("verify", verified)):
                 figures[f"{kind}: seconds, {what}"] = seconds
                 figures[f"{kind}: peak GiB, {what}"] = peak
-            figures[f"{kind}: GiB, the store"] = _size(folder / ".biasgate") / GIB
+            figures[f"{kind}: GiB, the store"] = size_of(folder / ".biasgate") / GIB
             print({key: round(value, 2) for key, value in figures.items()}, flush=True)
     return Measurement(
         inputs={"rows": n_rows, "identities": len(JIGSAW_NINE), "trained on": TRAINED_ON},
@@ -149,7 +149,7 @@ def write_config(folder: Path, candidate: dict[str, Any]) -> None:
     (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
 
 
-def _run(folder: Path, *arguments: str) -> tuple[float, float]:
+def run_command(folder: Path, *arguments: str) -> tuple[float, float]:
     """Run the command; return its seconds and the peak GiB resident in all its processes."""
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
@@ -190,5 +190,6 @@ def _resident(pid: int) -> int:
     return total
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

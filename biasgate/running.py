@@ -24,7 +24,10 @@ def check_input(
     with waiting("reading"):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
         from biasgate.tasks.evaluation_file import read_evaluation  # noqa: PLC0415
+        from biasgate.tasks.mlflow_server import server_addresses  # noqa: PLC0415
 
+        server_addresses.tracking_address()
+        server_addresses.registry_address()
         for what, folder in (("output", output), ("store", store)):
             if folder is not None:
                 require_writable(folder.absolute(), what)

@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 from prefect import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron, Schedule
@@ -36,6 +37,9 @@ from biasgate.tasks.evaluation_file import EvaluationFile
 # as dead.
 SILENCE = timedelta(seconds=60)
 _SERVED_BY = "Served by process "
+ONE_AT_A_TIME = ConcurrencyLimitConfig(
+    limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW
+)
 
 
 def serve(
@@ -73,8 +77,9 @@ def serve(
         parameters=parameters | dict(options or {}),
         description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
-        # One evaluation at a time; found by module, because the package is installed.
-        limit=1,
+        # One evaluation at a time: another one that falls due meanwhile, or was missed, is skipped.
+        global_limit=ONE_AT_A_TIME,
+        # Found by module, because the package is installed.
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 

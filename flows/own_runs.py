@@ -17,21 +17,25 @@ from prefect.states import Cancelled, Crashed
 from biasgate.tasks.common.processes import has_ended, this_process
 
 FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate", "experiment")
+PROCESS = "biasgate.process"
 _own: set[UUID] = set()
 
 
 def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Record which process executes a flow run, and end the runs of processes that have ended.
 
-    A hook for `on_running`. Runs of a deployment belong to their worker, which watches them.
+    A hook for `on_running`. A worker needs the number of the process that it started for a run of a
+    deployment, so the process is a label there: a worker that was killed can watch nothing.
     """
     del flow, state
     with get_client(sync_client=True) as client:
         if flow_run.deployment_id is None:
             _own.add(flow_run.id)
             client.update_flow_run(flow_run.id, infrastructure_pid=this_process())
+        else:
+            client.update_flow_run_labels(flow_run.id, {PROCESS: this_process()})
         for one in _running(client):
-            if one.id != flow_run.id and _is_abandoned(one.infrastructure_pid):
+            if one.id != flow_run.id and is_abandoned(one):
                 crashed: State[Any] = Crashed(message="Its process was killed.")
                 client.set_flow_run_state(one.id, crashed, force=True)
 
@@ -53,9 +57,10 @@ def _running(client: SyncPrefectClient) -> list[FlowRun]:
     return list(client.read_flow_runs(flow_filter=named, flow_run_filter=running))
 
 
-def _is_abandoned(owner: str | None) -> bool:
+def is_abandoned(run: FlowRun) -> bool:
     """Whether a run was owned by a process as `own_run` names it, and that has ended."""
+    owner = str(run.labels.get(PROCESS) or run.infrastructure_pid or "")
     try:
-        return owner is not None and "~" in owner and has_ended(owner)
+        return "~" in owner and has_ended(owner)
     except ValueError:  # of another program
         return False

@@ -18,11 +18,14 @@ from biasgate.tasks.common.secrets import masked
 from biasgate.tasks.doctor.check import Check
 from biasgate.tasks.mlflow_server.moved_store import DATABASE
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.server_addresses import REGISTRY, TRACKING, tracking_address
 from biasgate.tasks.promoting.entries import LEASE
 from biasgate.tasks.promoting.ledger import CHAMPION
 
 _TIMEOUT_S = 10.0
 _LATE_S = 30.0
+_MLFLOW, _REGISTRY, _PREFECT = "MLflow", "MLflow's registry", "Prefect"
+_VARIABLES = {_MLFLOW: TRACKING, _REGISTRY: REGISTRY, _PREFECT: "PREFECT_API_URL"}
 
 
 def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
@@ -35,7 +38,7 @@ def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     may_write : bool
         Whether to try it: a model of its own is registered, gets an alias, and is deleted.
     """
-    uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+    uri = tracking_address() or ""
     if not uri and not (store / DATABASE).exists():
         yield Check("MLflow", "ok", f"{store} has no runs yet; the first evaluation makes them")
         return
@@ -48,25 +51,27 @@ def check_mlflow(store: Path, *, may_write: bool) -> Iterator[Check]:
     else:
         gateway.models()
         yield Check("MLflow", "ok", f"{masked(gateway.uri)} answers; MLflow {version('mlflow')}")
+    if gateway.registry and gateway.registry.startswith("http"):
+        yield from _check_http(gateway.registry, _REGISTRY)
     if may_write:
         yield from _check_rights(gateway)
 
 
-def _check_http(uri: str) -> Iterator[Check]:
+def _check_http(uri: str, what: str = _MLFLOW) -> Iterator[Check]:
     """Check a server's answer, its version and its clock."""
     user = os.environ.get("MLFLOW_TRACKING_USERNAME")
     password = os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
-    found = _asked("MLflow", f"{uri.rstrip('/')}/version", (user, password) if user else None)
+    found = _asked(what, f"{uri.rstrip('/')}/version", (user, password) if user else None)
     if isinstance(found, Check):
         yield found
         return
     theirs, ours = found.text.strip(), version("mlflow")
     text = f"{masked(uri)} answers; MLflow {theirs[:20]} there, {ours} here"
     if _minor(theirs) == _minor(ours):
-        yield Check("MLflow", "ok", text)
+        yield Check(what, "ok", text)
     else:
-        yield Check("MLflow", "warning", text, f"Run MLflow {_minor(ours)} on the server, too.")
-    yield from _check_clock("MLflow", found)
+        yield Check(what, "warning", text, f"Run MLflow {_minor(ours)} on the server, too.")
+    yield from _check_clock(what, found)
 
 
 def check_prefect() -> Iterator[Check]:
@@ -94,7 +99,7 @@ def _asked(what: str, url: str, auth: tuple[str, str] | None) -> httpx.Response 
     try:
         found = httpx.get(url, timeout=_TIMEOUT_S, auth=auth)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        name = "MLFLOW_TRACKING_URI" if what == "MLflow" else "PREFECT_API_URL"
+        name = _VARIABLES[what]
         text = f"{masked(url)} does not answer ({type(error).__name__})"
         return Check(what, "wrong", text, f"Start the server, or set {name} to another address.")
     if found.status_code in {401, 403}:

@@ -156,31 +156,30 @@ class Policy(Settings):
         """The share of alpha of a year's first decision; 1 if decisions share none."""
         return 1.0 if self.spending is None else self.spending.share([], [])
 
-    def decision_rules(self, n_candidates: int = 1, share: float = 1.0) -> list[Rule]:
-        """Return the rules, corrected where the policy says so.
+    def share_of_alpha(self, n_candidates: int, online: float = 1.0) -> float:
+        """Return the share of alpha that a decision about one of several candidates has.
 
-        `n_candidates` are judged together on the set; `share` of alpha is this decision's.
+        `online` is the share that `correction: online` gives it.
         """
-        rules = [one.rule(self.confidence) for one in self.rules]
-        return correct_for_candidates(rules, self._share(n_candidates), share)
+        return online / n_candidates if self.correction == "bonferroni" else online
 
-    def objective_confidence(self, n_candidates: int = 1, share: float = 1.0) -> float:
+    def decision_rules(self, share: float = 1.0) -> list[Rule]:
+        """Return the rules, each at its confidence for a share of alpha."""
+        return correct_for_candidates([one.rule(self.confidence) for one in self.rules], 1, share)
+
+    def objective_confidence(self, share: float = 1.0) -> float:
         """Return the one-sided confidence at which the objective is compared.
 
         With `promote: newer` a shown loss keeps the champion, so a share of alpha would be lenient.
         """
         of_alpha = share if self.promote == "better" else 1.0
-        return corrected_confidence(self.confidence, self._share(n_candidates), of_alpha)
+        return corrected_confidence(self.confidence, 1, of_alpha)
 
-    def missing_limits(self, n_candidates: int = 1, share: float = 1.0) -> MissingLimits | None:
+    def missing_limits(self, share: float = 1.0) -> MissingLimits | None:
         """Return how many comments may have no score."""
         if self.max_missing is None:
             return None
-        n = self._share(n_candidates)
-        return self.max_missing.limits(corrected_confidence(self.confidence, n, share))
-
-    def _share(self, n_candidates: int) -> int:
-        return n_candidates if self.correction == "bonferroni" else 1
+        return self.max_missing.limits(corrected_confidence(self.confidence, 1, share))
 
 
 def policy_schema() -> dict[str, Any]:

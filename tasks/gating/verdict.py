@@ -97,14 +97,14 @@ def build_verdict(
         If the evidence gives other numbers than the report.
     """
     online = None if context is None else context.get("online")
-    share = 1.0 if online is None else online["share"]
-    nights, rules = judged_nights(evidence), policy.decision_rules(n_candidates, share)
+    share = policy.share_of_alpha(n_candidates, 1.0 if online is None else online["share"])
+    nights, rules = judged_nights(evidence), policy.decision_rules(share)
     if nights is not None or online is not None:
         rules = for_every_look(rules)
     try:
         all_rows = (None, rules[0].level)
         thresholds = find_thresholds(rules, evidence, _given(report, rivals))
-        confidence = policy.objective_confidence(n_candidates, share)
+        confidence = policy.objective_confidence(share)
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
         measured = evidence.measure(needed, thresholds, policy.hierarchy, rules, share)
@@ -117,7 +117,7 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
-        unscored = _judge_missing(evidence, policy.missing_limits(n_candidates, share))
+        unscored = _judge_missing(evidence, policy.missing_limits(share))
         objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"

@@ -124,7 +124,7 @@ def for_reading(gateway: Gateway) -> Gateway:
         If the database is not made of plain tables.
     """
     database = Path(gateway.uri.removeprefix(LOCAL))
-    if not gateway.uri.startswith(LOCAL) or not database.is_file():
+    if gateway.registry or not gateway.uri.startswith(LOCAL) or not database.is_file():
         return gateway
     try:
         with reading(database) as connection:

@@ -25,6 +25,13 @@ from biasgate.tasks.mlflow_server.logged_models import Judged, LoggedModels
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE, follow_move
 from biasgate.tasks.mlflow_server.new_store import make_database
 from biasgate.tasks.mlflow_server.plain_database import LOCAL, require_plain_file
+from biasgate.tasks.mlflow_server.server_addresses import (
+    REGISTRY,
+    TRACKING,
+    registry_address,
+    require_supported,
+    tracking_address,
+)
 
 KEY, OWNER = "biasgate.key", "biasgate.owner"
 _REQUEST = "biasgate.request"  # one call that creates a run
@@ -82,35 +89,33 @@ class Gateway(LoggedModels):
         """
         if uri.startswith(LOCAL):
             require_plain_file(Path(uri.removeprefix(LOCAL)).absolute())
-        parts = urlsplit(uri)
-        user, _, host = parts.netloc.rpartition("@")
-        if not user or parts.scheme not in {"http", "https"}:
-            return cls(uri, work=work)
-        plain = urlunsplit(parts._replace(netloc=host))
-        name, _, password = user.partition(":")
-        os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(name)
-        os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(password)
-        if os.environ.get("MLFLOW_TRACKING_URI") == uri:
-            os.environ["MLFLOW_TRACKING_URI"] = plain
-        return cls(plain, work=work)
+        plain, registry = _without_user(uri, TRACKING), registry_address()
+        registry = _without_user(registry, REGISTRY) if registry else None
+        return cls(plain, work=work, registry=None if registry == plain else registry)
 
     @classmethod
     def of_store(cls, store: Path) -> Gateway:
         """Use `MLFLOW_TRACKING_URI` if it is set, else SQLite and a folder in the store.
 
         A new store gets its database first. If the store was moved or copied, its paths are
-        updated first.
+        updated first. `MLFLOW_REGISTRY_URI` may name another registry.
         """
-        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        uri = tracking_address()
         work = store.resolve() / WORK
         if uri:
             return cls.at(uri, work)
+        registry = registry_address()
         store = store.resolve()
         store.mkdir(parents=True, exist_ok=True)
         require_plain_file(store / DATABASE)
         make_database(store)
         follow_move(store)
-        return cls(f"{LOCAL}{store / DATABASE}", (store / ARTIFACTS).as_uri(), work=work)
+        return cls(
+            f"{LOCAL}{store / DATABASE}",
+            (store / ARTIFACTS).as_uri(),
+            work=work,
+            registry=_without_user(registry, REGISTRY) if registry else None,
+        )
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment, creating it if missing."""
@@ -297,6 +302,22 @@ class Gateway(LoggedModels):
         except BaseException:
             self.finish(run_id, "FAILED")
             raise
+
+
+def _without_user(uri: str, variable: str) -> str:
+    """Return an address without user and password, which MLflow's own variables hold from now."""
+    require_supported(uri, variable)
+    parts = urlsplit(uri)
+    user, _, host = parts.netloc.rpartition("@")
+    if not user or parts.scheme not in {"http", "https"}:
+        return uri
+    plain = urlunsplit(parts._replace(netloc=host))
+    name, _, password = user.partition(":")
+    os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(name)
+    os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(password)
+    if os.environ.get(variable) == uri:
+        os.environ[variable] = plain
+    return plain
 
 
 def _now() -> int:

@@ -72,10 +72,18 @@ class Registry:
         Tracking URI; `sqlite:///...` for a local store.
     work : Path or None
         The folder of a store for downloads. Default: the system's folder for temporary files.
+    registry : str or None
+        Address of the registry, if it is not the tracking URI.
     """
 
     uri: str
     work: Path | None = field(default=None, kw_only=True)
+    registry: str | None = field(default=None, kw_only=True)
+
+    @property
+    def registry_uri(self) -> str:
+        """The address of the registry."""
+        return self.registry or self.uri
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -90,7 +98,7 @@ class Registry:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
         try:
-            return MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+            return MlflowClient(tracking_uri=self.uri, registry_uri=self.registry_uri)
         except MlflowException as error:
             found = _OTHER_SCHEMA.search(error.message)
             if found is None:
@@ -195,8 +203,8 @@ class Registry:
             if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
                 raise
             msg = (
-                f"model {uri} must be in the registry at {self.uri}; {error.message.rstrip('.')}. "
-                "Write models:/NAME/VERSION or models:/NAME@ALIAS."
+                f"model {uri} must be in the registry at {self.registry_uri}; "
+                f"{error.message.rstrip('.')}. Write models:/NAME/VERSION or models:/NAME@ALIAS."
             )
             raise InputError(msg) from error
 

@@ -269,7 +269,7 @@ def require_known(model: str, gateway: Gateway) -> None:
     known = gateway.models()
     if model not in known or is_ledger(model):
         shown = [one for one in known if not is_ledger(one)]
-        msg = f"model {model!r} must be in the registry at {gateway.uri}; it is not "
+        msg = f"model {model!r} must be in the registry at {gateway.registry_uri}; it is not "
         msg += f"(known: {', '.join(shown) or 'none'}).{did_you_mean(model, shown)}"
         if not shown:
             msg += (

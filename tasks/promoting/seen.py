@@ -65,7 +65,7 @@ def _read() -> dict[str, Any]:
 
 def _names(ledger: Ledger, chain: Chain) -> list[str]:
     """Return what a ledger is known by: a digest of the address, which may be secret, and more."""
-    names = [f"{ledger.name} at {_short(place_of(ledger.gateway.uri))}"]
+    names = [f"{ledger.name} at {_short(place_of(ledger.gateway.registry_uri))}"]
     if chain.links:
         names.append(f"{ledger.name} from {chain.digests[chain.links[0].number][:16]}")
     return names
@@ -73,7 +73,7 @@ def _names(ledger: Ledger, chain: Chain) -> list[str]:
 
 def _former_name(ledger: Ledger) -> str:
     """Return what earlier releases knew a ledger by: its address as it is written."""
-    return f"{ledger.name} at {_short(ledger.gateway.uri)}"
+    return f"{ledger.name} at {_short(ledger.gateway.registry_uri)}"
 
 
 def _short(text: str) -> str:

@@ -44,7 +44,7 @@ def require_alias(model: str, gateway: Gateway) -> ModelVersion:
     """
     champion = gateway.alias(model, CHAMPION)
     if champion is None:
-        msg = f"model {model} must have a `{CHAMPION}` in {gateway.uri}; it has none."
+        msg = f"model {model} must have a `{CHAMPION}` in {gateway.registry_uri}; it has none."
         raise InputError(msg)
     return champion
 

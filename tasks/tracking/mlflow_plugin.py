@@ -81,7 +81,7 @@ class BiasEvaluator(ModelEvaluator):
         )
         bias = bias_record(report)
         metrics = metric_keys({"bias": bias, "thresholds": {}}) | count_keys(bias)
-        gateway = Gateway(mlflow.get_tracking_uri())
+        gateway = Gateway(mlflow.get_tracking_uri(), registry=mlflow.get_registry_uri())
         gateway.log(run_id, metrics=metrics)
         table = bias_table(bias)
         gateway.log_table(run_id, table, TABLE)

@@ -16,6 +16,8 @@ from prefect.states import Scheduled
 from support.blocks import blocks_of
 from support.receiver import receiving
 
+from biasgate.tasks.common.outcomes import WORDS
+
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "automations.yaml"
 GUIDE = REPOSITORY / "docs" / "guides" / "prefect.md"
@@ -37,6 +39,15 @@ def test_the_automations_are_whole_and_cannot_be_imported_without_a_block():
     for one in yaml.safe_load(content)["automations"]:
         with pytest.raises(ValueError, match="BLOCK_ID"):
             AutomationCore.model_validate(one)
+
+
+def test_every_state_in_which_a_run_ends_is_known_to_what_waits_for_an_end():
+    automations = yaml.safe_load(SHIPPED.read_text("utf-8"))["automations"]
+    waiting = [one["trigger"] for one in automations if one["trigger"]["posture"] == "Proactive"]
+    verdicts = {f"prefect.flow-run.{one.state}" for one in WORDS.values()}
+    assert len(waiting) == 2
+    for one in waiting:
+        assert verdicts <= set(one["expect"])
 
 
 @pytest.mark.slow
@@ -64,7 +75,8 @@ def do_what_the_guide_says(environment):
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     known = environment | {"BLOCK_ID": saved.split()[-1], "PATH": path}
     said = run(["bash", "-ec", commands], known, cwd=folder)
-    assert "Created 2 automation" in said
+    number = len(yaml.safe_load(SHIPPED.read_text("utf-8"))["automations"])
+    assert f"Created {number} automation" in said
 
 
 def evaluate_into_a_block(folder, environment):

@@ -32,8 +32,11 @@ CIVIL_COMMENTS = COMMON | {
     "slices": ["own", "own+rule"],
 }
 TABLE = COMMON | {
-    "source": ["table.csv", "table.csv.gz", "table.parquet"],
-    "identities": ["listed", "renamed", "terms", "overlap", "both", "twenty_four"],
+    "source": [
+        *("table.csv", "table.csv.gz", "table.jsonl", "table.parquet"),
+        *("table_repository", "table_pinned"),  # of Hugging Face
+    ],
+    "identities": ["listed", "renamed", "terms", "overlap", "both", "twenty_four", "named"],
     "label": ["fraction", "values", "boolean"],
     "split": ["default", "test", "train"],
     "slices": ["none", "listed", "renamed", "listed+rule"],
@@ -66,8 +69,8 @@ FAST = [
     next(road for road in EVERY_OPTION if road["source"] in sources and road["kind"] in kinds)
     for sources, kinds in (
         (CIVIL_COMMENTS["source"], ["mlflow"]),
-        (TABLE["source"], ["scores"]),
-        (TEMPLATES["source"], ["python"]),
+        (["table.csv", "table.jsonl", "table.parquet"], ["python", "scores"]),
+        (TEMPLATES["source"], AT_HAND["kind"]),
     )
 ]
 

@@ -13,37 +13,67 @@ from pathlib import Path
 import httpx
 import pytest
 
+from biasgate.deployments.stack.postgresql import Postgresql, as_user, programs
+from biasgate.tasks.common.errors import InputError
+
 
 @contextmanager
 def mlflow_on_postgresql(folder):
     """Yield the address of a server that keeps artifacts itself, on a PostgreSQL of its own."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    pytest.importorskip("psycopg2", reason="needs psycopg2-binary")
-    if not programs or os.geteuid() != 0:
-        pytest.skip("needs PostgreSQL in /usr/lib/postgresql, and root to give it a user")
-    home = Path(tempfile.mkdtemp())  # pytest's folders are closed to another user
-    shutil.chown(home, "postgres")
-    data, sockets = home / "data", f"-k {home} -c listen_addresses="
-
-    def run(*command):
-        subprocess.run([str(one) for one in command], check=True, user="postgres", cwd=home)
-
-    run(programs[-1] / "initdb", "-D", data, "-U", "biasgate", "--auth=trust", "--no-sync")
-    run(programs[-1] / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", sockets, "start")
-    try:
-        run(programs[-1] / "createdb", "-h", home, "-U", "biasgate", "mlflow")
-        with _serving(f"postgresql://biasgate@/mlflow?host={home}", folder) as uri:
+    with _databases() as cluster:
+        cluster.run("CREATE DATABASE mlflow")
+        place = f"{cluster.user}:{cluster.password}@127.0.0.1:{cluster.port}"
+        with _serving(f"postgresql://{place}/mlflow", folder) as uri:
             yield uri
-    finally:
-        run(programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(home)
+
+
+@contextmanager
+def _databases():
+    skip_without_postgresql()
+    home = reachable_folder()  # pytest's folders are closed to another user
+    cluster = Postgresql(home / "postgres", free_port(), "biasgate", "secret")
+    cluster.make()
+    with subprocess.Popen(
+        cluster.command(), cwd=cluster.folder, stderr=subprocess.DEVNULL, **as_user()
+    ) as process:
+        try:
+            ready = [programs() / "pg_isready", "-h", "127.0.0.1", "-p", str(cluster.port)]
+            while subprocess.run(ready, check=False, stdout=subprocess.DEVNULL).returncode:
+                assert process.poll() is None
+                time.sleep(0.2)
+            yield cluster
+        finally:
+            process.send_signal(3)  # an immediate end
+    shutil.rmtree(home)
+
+
+def skip_without_postgresql():
+    """Skip the test where PostgreSQL cannot run."""
+    pytest.importorskip("psycopg2", reason="needs psycopg2-binary")
+    try:
+        programs()
+        as_user()
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+def reachable_folder():
+    """Make a folder that PostgreSQL's user can reach."""
+    home = Path(tempfile.mkdtemp(prefix="biasgate-"))
+    home.chmod(0o755)
+    return home
+
+
+def free_port():
+    """Return a port that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @contextmanager
 def _serving(database, folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     uri = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", database, "--workers", "2"]

@@ -33,6 +33,13 @@ TERMS = {
     "african": ["african"],
     "african american": ["african american"],
 }
+# The same by name, as a list of each row has them.
+NAMES = {
+    "gay": ["gay"],
+    "muslim": ["muslims"],
+    "african": ["african"],
+    "african american": ["African American"],
+}
 
 
 def comments():
@@ -94,18 +101,22 @@ def wilds_splits(rows):
 
 
 def write_tables(folder, rows):
-    """Write all rows as CSV, gzipped CSV and Parquet, and the training rows as `train.csv`."""
+    """Write all rows in every format and as a repository, and the training rows as `train.csv`."""
     frame = pd.DataFrame([_for_table(row) for row in rows["test_public"] + rows["test_private"]])
     frame.to_csv(folder / "table.csv", index=False)
     with gzip.open(folder / "table.csv.gz", "wt", encoding="utf-8", newline="") as stream:
         frame.to_csv(stream, index=False)
+    frame.to_json(folder / "table.jsonl", orient="records", lines=True)
     frame.to_parquet(folder / "table.parquet", index=False)
+    (folder / "repository" / "data").mkdir(parents=True)
+    frame.to_parquet(folder / "repository" / "data" / "test-00000-of-00001.parquet", index=False)
     train = pd.DataFrame([_for_table(row) for row in rows["train"]])
     train.to_csv(folder / "train.csv", index=False)
 
 
 def _for_table(row):
     names = {"yes": row["flagged"], "kind_of": "BAD" if row["flagged"] else "NOT_BAD"}
+    names["mentions"] = [row["phrase"]] if row["phrase"] else []
     return {key: value for key, value in row.items() if key != "phrase"} | names
 
 
@@ -176,8 +187,8 @@ def _table_rows(road, rows):
 
 def _table_identities(road, row):
     longest, overlapping = PHRASES[row["phrase"]]
-    if road["identities"] in {"terms", "overlap"}:
-        mentioned = longest if road["identities"] == "terms" else overlapping
+    if road["identities"] in {"terms", "overlap", "named"}:
+        mentioned = overlapping if road["identities"] == "overlap" else longest
         return {name: float(name in mentioned) for name in TERMS}
     if road["identities"] == "renamed":
         return {"Black people": row["black"], "Muslims": row["muslim"]}

@@ -1,7 +1,7 @@
 """From the options of a road to its evaluation file, its policy, and the expected results."""
 
 import yaml
-from support.road_rows import LISTED, TERMS, THRESHOLDS, template_options, write_scores
+from support.road_rows import LISTED, NAMES, TERMS, THRESHOLDS, template_options, write_scores
 from support.scorers import score
 
 SHARED = "shared"
@@ -78,7 +78,7 @@ def set_of(road, identities, inputs):
     if road["source"] == "templates":
         return common | {"source": "templates"} | template_options(road)
     if road["source"].startswith("table"):
-        return common | {"source": "table"} | _table_options(road, inputs)
+        return common | _table_options(road, inputs)
     return common | {"source": "civil_comments"} | _release_options(road, inputs)
 
 
@@ -97,8 +97,13 @@ def _release_options(road, inputs):
 
 
 def _table_options(road, inputs):
-    options = {
-        "path": str(inputs.folder / road["source"]),
+    pinned = {"source": "huggingface", "parquet": [str(inputs.folder / "table.parquet")]}
+    repository = {"source": "huggingface", "folder": str(inputs.folder / "repository")}
+    options = {"table_pinned": pinned, "table_repository": repository | {"split": "test"}}.get(
+        road["source"], {"source": "table", "path": str(inputs.folder / road["source"])}
+    )
+    part = "split" if options["source"] == "table" else "part"
+    options |= {
         "text": "comment_text",
         "id": "row_number" if road["id"] == "row_number" else "id",
     }
@@ -115,6 +120,7 @@ def _table_options(road, inputs):
         "overlap": {"terms": TERMS, "matching": "overlap"},
         "both": {"identities": list(LISTED), "terms": some},
         "twenty_four": {"identities": inputs.identities},
+        "named": {"names_in": "mentions", "names": NAMES},
     }[road["identities"]]
     if road["cluster"] == "thread":
         options["cluster"] = "article_id"
@@ -122,7 +128,7 @@ def _table_options(road, inputs):
         renamed = road["slices"] == "renamed"
         options["slices"] = {"half": "male_or_not"} if renamed else ["male_or_not"]
     if road["split"] != "default":
-        options |= {"split": road["split"], "test_fraction": 0.4}
+        options |= {part: road["split"], "test_fraction": 0.4}
     return options
 
 

@@ -66,7 +66,7 @@ def test_what_means_nothing_is_refused(options, text):
 
 
 def test_a_share_of_alpha_is_that_of_each_rule():
-    found = policy(RULE, RULE | {"confidence": 0.9, "id": "other"}).decision_rules(7, 0.1)
+    found = policy(RULE, RULE | {"confidence": 0.9, "id": "other"}).decision_rules(0.1)
     assert [one.confidence for one in found] == pytest.approx([0.995, 0.99])
 
 
@@ -81,14 +81,20 @@ def test_a_share_is_above_zero_and_at_most_one(share):
         correct_for_candidates([Rule("auc", "overall", floor=0.8)], 1, share)
 
 
+def test_candidates_share_alpha_where_the_policy_says_so():
+    assert policy(correction="bonferroni", online=None).share_of_alpha(5) == pytest.approx(0.2)
+    assert policy(correction="none", online=None).share_of_alpha(5) == 1
+    assert policy().share_of_alpha(5, 0.1) == 0.1
+
+
 def test_only_a_proof_that_promotes_has_a_share_of_alpha():
     """With `promote: newer` a shown loss keeps the champion: a smaller alpha would be lenient."""
-    assert policy(promote="better").objective_confidence(1, 0.1) == pytest.approx(0.995)
-    assert policy(promote="newer").objective_confidence(1, 0.1) == 0.95
+    assert policy(promote="better").objective_confidence(0.1) == pytest.approx(0.995)
+    assert policy(promote="newer").objective_confidence(0.1) == 0.95
 
 
 def test_comments_without_a_score_have_a_share_of_alpha_too():
-    limits = policy(max_missing=0.1).missing_limits(3, 0.1)
+    limits = policy(max_missing=0.1).missing_limits(0.1)
     assert limits.confidence == pytest.approx(0.995)
 
 

@@ -40,7 +40,7 @@ def made(shift=0.0, **more):
     }
 
 
-def verdict_of(folder, columns, policy, choices=None):
+def verdict_of(folder, columns, policy, choices=None, n_candidates=1):
     evidence = evidence_of(
         folder,
         columns,
@@ -61,7 +61,7 @@ def verdict_of(folder, columns, policy, choices=None):
         "thresholds": {"given": {"threshold": 1.0}},
     }
     rivals = {"champion": CHAMPION | {"threshold": 1.0}}
-    return build_verdict(report, policy, evidence, rivals, n_candidates=1, today=TODAY)
+    return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=TODAY)
 
 
 def by_group(verdict, metric="bpsn_auc"):
@@ -148,6 +148,16 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
     assert found["religion"]["value"] == alone["religion"]["fpr_gap"]["first"]
     assert found["religion"]["high"] == alone["religion"]["fpr_gap"]["size_high"]
     assert found["hindu"]["high"] == hindu["hindu"]["fpr_gap"]["size_high"]
+
+
+def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path):
+    """They fail if they are shown to be worse: a smaller alpha would show less."""
+    alone = by_group(verdict_of(tmp_path, made(), policy_of(BPSN, roll_up=ROLL_UP)))
+    corrected = policy_of(BPSN, roll_up=ROLL_UP, correction="bonferroni")
+    shared = by_group(verdict_of(tmp_path, made(), corrected, n_candidates=10))
+    assert shared["hindu"]["judged_in"] == "religion"
+    assert shared["hindu"]["high"] == pytest.approx(alone["hindu"]["high"])
+    assert shared["religion"]["high"] > alone["religion"]["high"]
 
 
 def test_a_set_without_identities_of_the_categories_is_judged_as_before(tmp_path):

@@ -18,6 +18,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
+from biasgate.tasks.scoring.kinds.transformer_tokens import Tokens  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -117,8 +118,25 @@ def test_batches_come_in_few_shapes_and_full(folder, texts, monkeypatch):
         monkeypatch.setattr(model, "forward", seen)
         scorer.score(batch(texts))
     assert len(shapes) > 10
-    assert all(n_tokens % 8 == 0 for _, n_tokens in shapes)
+    assert all(n_tokens % inference.STEPS["cpu"] == 0 for _, n_tokens in shapes)
     assert all(n_rows == 200 // n_tokens for n_rows, n_tokens in shapes[:-1])
+
+
+def test_padding_is_at_most_3_percent_at_the_lengths_of_real_comments(folder, monkeypatch):
+    """Civil Comments have 50 tokens on average, and few have more than 200."""
+    lengths = np.random.default_rng(0).lognormal(3.6, 0.75, 10_000).clip(4, 256).astype(int)
+    parts = [
+        Tokens(np.arange(len(some)), some, {"input_ids": np.zeros(some.sum(), int)})
+        for some in np.array_split(-np.sort(-lengths), 20)
+    ]
+    with candidate(folder).open(None) as scorer:
+        classifier = scorer._classifier
+        monkeypatch.setattr(classifier, "_max_tokens", 256)
+        n_padded = sum(
+            len(one.lengths) * classifier._padded(int(one.lengths.max()))
+            for one in classifier._batches(parts)
+        )
+    assert 0 < 1 - lengths.sum() / n_padded <= 0.03
 
 
 def test_padding_ends_where_the_model_does(tmp_path, texts):

@@ -1,0 +1,181 @@
+"""A night at full size: 1.8 million rows, 24 identities, three models, from CSV to report.
+
+Generated rows in the layout of Kaggle's `train.csv` are evaluated by `biasgate nightly`: a file of
+scores and a trained TF-IDF baseline are judged beside a champion. Further nights follow, with
+nothing new. Times of tasks are those that Prefect recorded; tasks of one kind may run at once, so
+their time is from the first start to the last end, less the time in which none of them ran.
+Memory is the resident memory of all processes together, so what they share is counted in each.
+
+The same point estimates the usual way (pandas, and scikit-learn on masks, without intervals,
+verdict, or report) are timed in one process, with the same fitted pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import yaml
+from sklearn.metrics import roc_auc_score
+
+from benchmarks._measurement import Measurement
+from benchmarks.official_release import GIB, POLICY, run_command, size_of, write_release
+from biasgate.tasks.data.civil_comments_release import IDENTITIES
+
+ROWS, NIGHTS, MODEL = 1_800_000, int(os.environ.get("REHEARSAL_NIGHTS", "30")), "rehearsed"
+
+
+def measure(rows: int | None = None) -> Measurement:
+    """Make a champion, and let nights follow."""
+    n_rows = rows or ROWS
+    figures: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_release(folder, n_rows)
+        figures["GiB, the CSV"] = (folder / "train.csv").stat().st_size / GIB
+        _add_noise(folder)
+        _write_config(folder, [_scores("first", "noisy.csv")])
+        seconds, peak = run_command(folder, "evaluate", "official.yaml", "--output", "first")
+        figures |= {"champion alone: seconds": seconds, "champion alone: peak GiB": peak}
+        _write_config(folder, [_scores("file", "scores.csv"), _words()])
+        seconds, peak = run_command(folder, "train", "official.yaml")
+        figures |= {"train: seconds": seconds, "train: peak GiB": peak}
+        for night in range(1, NIGHTS + 1):
+            began = time.time()
+            seconds, peak = run_command(folder, "nightly", "official.yaml", "--output", "nights")
+            if night in (1, 2, NIGHTS):
+                figures |= {f"night {night}: seconds": seconds, f"night {night}: peak GiB": peak}
+                figures |= {
+                    f"night {night}: seconds, {stage}": spent
+                    for stage, spent in _stages(folder, began)
+                }
+                figures |= _sizes(folder, f"after night {night}: GiB")
+            print({key: round(value, 2) for key, value in figures.items()}, flush=True)
+        figures |= _the_usual_way(folder)
+    return Measurement(
+        inputs={"rows": n_rows, "identities": len(IDENTITIES), "models": 3, "nights": NIGHTS},
+        figures=figures,
+        packages=("numpy", "pandas", "pyarrow", "prefect", "mlflow", "scikit-learn"),
+    )
+
+
+def _add_noise(folder: Path) -> None:
+    """Write scores for the champion, a little worse than those that come after it."""
+    table = pacsv.read_csv(folder / "scores.csv")
+    noise = np.random.default_rng(8).normal(0, 0.1, len(table))
+    noisy = pa.array(table["prediction"].to_numpy() + noise)
+    pacsv.write_csv(table.set_column(1, "prediction", noisy), folder / "noisy.csv")
+
+
+def _scores(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "kind": "scores", "path": path, "register": MODEL}
+
+
+def _words() -> dict[str, Any]:
+    training = {"name": "training", "source": "civil_comments", "folder": "."}
+    found: dict[str, Any] = {"name": "words", "kind": "tfidf"}
+    found |= {"train_on": training | {"split": "test_public"}}
+    return found | {"allow_training_rows": True}  # some short texts may be the same
+
+
+def _write_config(folder: Path, candidates: list[dict[str, Any]]) -> None:
+    rows: dict[str, Any] = {"name": "comments", "source": "civil_comments", "folder": "."}
+    rows |= {"split": "train", "identities": list(IDENTITIES)}
+    content = {"name": "official", "registered_model": MODEL, "evaluation_sets": [rows]}
+    content |= {"candidates": candidates, "policy": "own.yaml"}
+    (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
+
+
+def _stages(folder: Path, since: float) -> Iterator[tuple[str, float]]:
+    """Yield each kind of task that took a second at least, and its seconds."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    with sqlite3.connect(folder / "prefect" / "prefect.db") as database:
+        rows = database.execute(
+            "SELECT task_key, start_time, end_time FROM task_run WHERE end_time IS NOT NULL"
+        ).fetchall()
+    for key, start, end in rows:
+        begins, ends = (datetime.fromisoformat(f"{one}+00:00").timestamp() for one in (start, end))
+        if begins >= since:
+            stage = str(key).rpartition("-")[0].replace("_", " ")
+            spans.setdefault(stage, []).append((begins, ends))
+    for stage, found in spans.items():
+        spent = last = 0.0
+        for begins, ends in sorted(found):
+            spent += max(0.0, ends - max(begins, last))
+            last = max(last, ends)
+        if spent >= 1:
+            yield stage, spent
+
+
+def _sizes(folder: Path, what: str) -> dict[str, float]:
+    store = folder / ".biasgate"
+    found = {f"{what}, the store": size_of(store) / GIB}
+    found |= {
+        f"{what}, {one.name} of the store": size_of(one) / GIB
+        for one in sorted(store.iterdir())
+        if one.is_dir() and size_of(one) > GIB / 100
+    }
+    return found | {f"{what}, reports": size_of(folder / "nights") / GIB}
+
+
+def _the_usual_way(folder: Path) -> dict[str, float]:
+    """Score and measure in one process, as a notebook would."""
+    pipeline = _fitted(folder)
+    (folder / "pipeline.pickle").write_bytes(pickle.dumps(pipeline))
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})\n"
+    code += "from benchmarks.rehearsal import usual_way; usual_way()"
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return {f"the usual way: {key}": value for key, value in found.items()}
+
+
+def _fitted(folder: Path) -> Any:
+    """Return the baseline that was trained, as scikit-learn opens it."""
+    import mlflow  # noqa: PLC0415 - the usual way does not need it
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder / '.biasgate' / 'mlflow.db'}")
+    versions = mlflow.MlflowClient().search_model_versions()
+    [one] = [version for version in versions if version.tags.get("biasgate.kind") == "tfidf"]
+    return mlflow.sklearn.load_model(f"models:/{one.name}/{one.version}")
+
+
+def usual_way() -> None:
+    """Print seconds and peak GiB of the usual way, in the working folder."""
+    import resource  # noqa: PLC0415 - not on Windows
+
+    began = time.perf_counter()
+    table = pd.read_csv("train.csv", usecols=["id", "comment_text", "target", *IDENTITIES])
+    scores = pd.read_csv("scores.csv").set_index("id")["prediction"]
+    read = time.perf_counter()
+    pipeline = pickle.loads(Path("pipeline.pickle").read_bytes())  # noqa: S301 - written above
+    columns = [table["id"].map(scores).to_numpy(), pipeline.predict_proba(table["comment_text"])]
+    scored = time.perf_counter()
+    rated = table[list(IDENTITIES)].notna().all(axis=1).to_numpy()
+    label = (table["target"] >= 0.5).to_numpy()[rated]
+    members = [(table[name] >= 0.5).to_numpy()[rated] for name in IDENTITIES]
+    for score in (columns[0][rated], columns[1][rated, 1], columns[0][rated]):
+        for group in members:
+            for kept in (group, group ^ label, ~(group ^ label)):
+                roc_auc_score(label[kept], score[kept])
+    measured = time.perf_counter()
+    found = {"seconds, read": read - began, "seconds, score": scored - read}
+    found |= {"seconds, measure": measured - scored, "seconds": measured - began}
+    found["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
+    print(json.dumps(found))

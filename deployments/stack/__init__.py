@@ -1,0 +1,1 @@
+"""The servers of deployments/compose.yaml, started on this machine without Docker."""

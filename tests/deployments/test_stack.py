@@ -1,0 +1,81 @@
+"""The stack without Docker: it starts, keeps artifacts in S3, and leaves no process."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import psutil
+import pytest
+from mlflow import MlflowClient
+from support.postgresql import free_port, reachable_folder, skip_without_postgresql
+
+from biasgate.deployments.stack.compose import Compose
+from biasgate.deployments.stack.servers import MARK
+
+pytestmark = pytest.mark.slow
+
+STACK = [sys.executable, "-m", "biasgate.deployments.stack"]
+
+
+@pytest.fixture
+def folder():
+    skip_without_postgresql()
+    made = reachable_folder()
+    yield made / "stack"
+    shutil.rmtree(made)
+
+
+def run(command, folder, environment):
+    return subprocess.run(
+        [*STACK, command, str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_stack_starts_keeps_what_it_is_given_and_leaves_no_process(folder):
+    ports = {name: str(free_port()) for name in Compose().defaults() if name.endswith("_PORT")}
+    environment = os.environ | ports
+    try:
+        done = run("up", folder, environment)
+        assert done.returncode == 0, done.stderr
+        uri = f"http://127.0.0.1:{ports['STACK_MLFLOW_PORT']}"
+        api = f"http://127.0.0.1:{ports['STACK_PREFECT_PORT']}/api"
+        printed = [f"export PREFECT_API_URL={api}", f"export MLFLOW_TRACKING_URI={uri}"]
+        assert done.stdout.splitlines() == printed
+        again = run("up", folder, os.environ)  # the ports of the first start are remembered
+        assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
+        assert run("status", folder, os.environ).stdout.count(" runs ") == 5
+        kept = written(uri)
+        assert list((folder / "s3" / "mlflow").rglob("kept.txt"))
+        other = run("up", folder.parent / "other", environment)
+        assert other.returncode == 2
+        assert "must be free" in other.stderr
+        assert marked(folder)
+        assert run("down", folder, os.environ).returncode == 0
+        assert marked(folder) == []
+        assert run("up", folder, os.environ).returncode == 0
+        assert MlflowClient(uri).list_artifacts(kept)[0].path == "kept.txt"
+    finally:
+        assert run("down", folder, os.environ).returncode == 0
+    assert marked(folder) == []
+
+
+def written(uri):
+    client = MlflowClient(uri)
+    run_id = client.create_run(client.create_experiment("kept")).info.run_id
+    client.log_text(run_id, "kept", "kept.txt")
+    client.set_terminated(run_id)
+    return run_id
+
+
+def marked(folder):
+    """Return the processes of a stack; those of PostgreSQL are known by their folder."""
+    found = []
+    for one in psutil.process_iter():
+        try:
+            of_stack = one.environ().get(MARK) == str(folder) or str(folder) in one.cmdline()
+        except psutil.Error:
+            continue
+        if of_stack and one.status() != psutil.STATUS_ZOMBIE:
+            found.append(one)
+    return found

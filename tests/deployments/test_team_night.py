@@ -1,0 +1,157 @@
+"""A night on the servers of a team, started by its schedule alone, and looked at in a browser."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from prefect import get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from support.browser import mlflow_page
+from support.evaluations import write_inputs
+from support.postgresql import free_port, reachable_folder, skip_without_postgresql
+
+from biasgate.deployments.stack.compose import Compose
+from biasgate.deployments.stack.servers import Stack
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+pytestmark = pytest.mark.slow
+
+DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
+PREFECT = [sys.executable, "-m", "prefect", "--no-prompt"]
+NO_BLOCK = "00000000-0000-0000-0000-000000000000"
+PATIENCE_S = 600
+
+
+@pytest.fixture(scope="module")
+def stack():
+    """The servers, on free ports; a fault of the worker's start is an error of the test."""
+    skip_without_postgresql()
+    home = reachable_folder()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in Compose().defaults():
+            if name.endswith("_PORT"):
+                patch.setenv(name, str(free_port()))
+        found = Stack(home / "stack")
+        try:
+            found.up()
+            for key, value in found.environment().items():
+                patch.setenv(key, value)
+            with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
+                yield found
+        finally:
+            found.down()
+            shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def night(stack, tmp_path_factory):
+    """The first run that the schedule started; nobody triggers it."""
+    del stack
+    folder = write_inputs(tmp_path_factory.mktemp("evaluation"))
+    every_minute = (
+        (DEPLOYMENTS / "prefect.yaml").read_text("utf-8").replace("0 2 * * *", "* * * * *")
+    )
+    (folder / "prefect.yaml").write_text(every_minute, "utf-8")
+    paths = {"CONFIG": "file.yaml", "OUTPUT": "nightly", "STORE": "store"}
+    known = {f"BIASGATE_{key}": str(folder / name) for key, name in paths.items()}
+    run(["deploy", "--all", "--prefect-file", "prefect.yaml"], folder, known)
+    with get_client(sync_client=True) as client:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            found = [one for one in runs_of(client) if one.state and one.state.is_completed()]
+            if found and len(skipped(client)) > 0:
+                break
+            time.sleep(2)
+        deployment = client.read_deployment_by_name("nightly/worker")
+        client.pause_deployment(deployment.id)
+    assert found, "no night ended"
+    return folder, found[0]
+
+
+def runs_of(client):
+    name = DeploymentFilterName.model_validate({"any_": ["worker"]})
+    return client.read_flow_runs(deployment_filter=DeploymentFilter(name=name))
+
+
+def skipped(client):
+    return [one for one in runs_of(client) if one.state and one.state.is_cancelled()]
+
+
+def run(command, folder, variables):
+    done = subprocess.run(
+        [*PREFECT, *command],
+        env=os.environ | variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_schedule_started_it_and_it_ended_with_a_verdict(night):
+    folder, found = night
+    assert found.auto_scheduled
+    assert found.created_by.type == "SCHEDULE"
+    assert found.state.name == "Passed"
+    [champion] = MlflowClient().search_registered_models()[0].aliases
+    assert champion == "champion"
+    assert list((folder / "nightly").glob("*/report.html"))
+
+
+def test_a_night_that_fell_due_meanwhile_was_skipped_and_says_so(night):
+    del night
+    with get_client(sync_client=True) as client:
+        found = skipped(client)
+    assert found
+    assert {one.state.message for one in found} == {"Deployment concurrency limit reached."}
+
+
+def test_artifacts_are_in_s3(night, stack):
+    del night
+    assert list((stack.folder / "s3" / "mlflow").rglob("verdict.json"))
+
+
+def test_the_automations_are_accepted(night, stack):
+    folder, _ = night
+    content = (DEPLOYMENTS / "automations.yaml").read_text("utf-8")
+    (folder / "automations.yaml").write_text(content.replace("BLOCK_ID", NO_BLOCK), "utf-8")
+    home = {"PREFECT_HOME": str(stack.folder / "home")}
+    said = run(["automation", "create", "--from-file", "automations.yaml"], folder, home)
+    assert "biasgate: no night has ended" in said + run(["automation", "ls"], folder, home)
+
+
+@pytest.fixture
+def page(browser, tmp_path, request):
+    with mlflow_page(browser, tmp_path / f"{request.node.name}.png") as page:
+        yield page
+
+
+def test_prefects_page_shows_the_night_with_its_verdict(page, night):
+    root = os.environ["PREFECT_API_URL"].removesuffix("/api")
+    page.goto(f"{root}/runs/flow-run/{night[1].id}")
+    playwright.expect(page.get_by_text("Passed").first).to_be_visible()
+    page.goto(f"{root}/deployments")
+    playwright.expect(page.get_by_text("worker").first).to_be_visible()
+
+
+def test_mlflows_page_shows_the_run_of_the_night(page, night):
+    del night
+    client = MlflowClient()
+    [found] = [one for one in client.search_experiments() if one.name != "Default"]
+    page.goto(f"{os.environ['MLFLOW_TRACKING_URI']}/#/experiments/{found.experiment_id}/runs")
+    playwright.expect(page.get_by_text("evaluate").first).to_be_visible()
+
+
+def test_the_report_shows_the_verdict(page, night):
+    [report] = sorted((night[0] / "nightly").glob("*/report.html"))[:1]
+    page.goto(report.as_uri())
+    playwright.expect(page.get_by_role("heading", name="Verdict")).to_be_visible()

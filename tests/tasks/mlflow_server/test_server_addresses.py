@@ -1,0 +1,84 @@
+"""The server of runs and the registry, named apart; Databricks is refused at once."""
+
+import pytest
+from mlflow import MlflowClient
+from support.evaluations import run, write_inputs
+
+from biasgate import require_champion
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mlflow_server.local_reads import for_reading
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.mlflow_server.server_addresses import registry_address, tracking_address
+
+NAMES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+REFUSED = ("databricks", "databricks://work", "databricks-uc", "databricks-uc://w", "uc:http://x")
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("uri", REFUSED)
+def test_databricks_is_refused_in_one_sentence(monkeypatch, tmp_path, name, uri):
+    monkeypatch.setenv(name, uri)
+    with pytest.raises(InputError, match=rf"^{name} must name MLflow's own server, .* got \w"):
+        Gateway.of_store(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_argument_that_names_databricks_is_refused_too(tmp_path):
+    with pytest.raises(InputError, match="does not work with Databricks and Unity Catalog"):
+        require_champion("toxicity", tmp_path, tracking_uri="databricks-uc")
+
+
+def test_an_evaluation_is_refused_before_it_reads_or_writes_anything(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "databricks-uc")
+    store = tmp_path / "store"
+    code, said = run("evaluate", tmp_path / "none.yaml", "--output", "o", "--store", store)
+    assert code == 2
+    assert "MLFLOW_REGISTRY_URI must name MLflow's own server" in said
+    assert not (tmp_path / "store").exists()
+
+
+def test_names_that_only_begin_like_those_of_databricks_are_addresses(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://databricks.example.org")
+    assert tracking_address() == "http://databricks.example.org"
+    assert registry_address() is None
+
+
+def test_the_registry_is_that_of_its_own_variable(monkeypatch):
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "http://me:secret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "")  # both are set by the gateway
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "")
+    found = Gateway.at("http://127.0.0.1:7")
+    assert (found.uri, found.registry_uri) == ("http://127.0.0.1:7", "http://127.0.0.1:9")
+    assert registry_address() == "http://127.0.0.1:9"
+    assert for_reading(found) is found
+
+
+def test_without_it_or_with_the_same_address_both_are_one(monkeypatch):
+    assert Gateway.at("http://127.0.0.1:7").registry is None
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "http://127.0.0.1:7")
+    assert Gateway.at("http://127.0.0.1:7").registry is None
+
+
+@pytest.mark.slow
+def test_versions_and_aliases_are_in_the_registry_and_runs_where_runs_are(
+    prefect_server, monkeypatch, tmp_path
+):
+    del prefect_server
+    monkeypatch.chdir(write_inputs(tmp_path))
+    registry = f"sqlite:///{tmp_path / 'registry.db'}"
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", registry)
+    code, said = run("evaluate", "file.yaml", "--output", "out", "--store", "store")
+    assert code == 0, said
+    assert "models:/toxicity/1 is champion now" in said
+    assert MlflowClient(registry, registry).get_model_version_by_alias("toxicity", "champion")
+    own = f"sqlite:///{tmp_path / 'store' / 'mlflow.db'}"
+    assert MlflowClient(own, own).search_registered_models() == []
+    code, said = run("verify", "toxicity", "--store", "store")
+    assert code == 0, said
+    assert require_champion("toxicity", tmp_path / "store") == "models:/toxicity/1"
