@@ -4,12 +4,13 @@ import json
 from itertools import combinations
 
 import pytest
+from matplotlib.figure import Figure
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
-from biasgate.tasks.mitigating.page import write_page
+from biasgate.tasks.mitigating.page import Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets, rows_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -122,6 +123,13 @@ def test_a_diagnosis_names_the_identity_that_is_out_of_line(sets, tmp_path):
     assert "What is out of line" in page
     text = table_of(sets.training)["text"][0].as_py()
     assert text not in page + json.dumps(content)
+
+
+def test_a_figure_with_an_emoji_is_drawn_without_a_warning(tmp_path):
+    figure = Figure()
+    figure.suptitle("\N{PERSON WITH FOLDED HANDS}")
+    write_page(tmp_path / "page.html", "Data", [], [Section("A", pictures=[("it", figure)])])
+    assert "image/png" in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_contested_labels_are_counted_where_raters_are_known(sets):
