@@ -79,6 +79,25 @@ def test_no_text_is_left_in_the_store_or_in_the_numbers(found, store, sets):
     assert not any(text in told for text in table_of(sets.training)["text"].to_pylist())
 
 
+def test_a_training_never_draws_by_the_seed_of_its_split(store, sets, monkeypatch):
+    seeds = []
+    fit = type(CANDIDATE).with_seed
+    monkeypatch.setattr(
+        type(CANDIDATE), "with_seed", lambda self, seed: seeds.append(seed) or fit(self, seed)
+    )
+    few = Mitigation.model_validate({"methods": ["calibrate"], "seeds": 1000})
+    trial(CANDIDATE, few, Sets(sets.training, sets.evaluated), 3, store)
+    assert len(seeds) == 1
+    assert seeds[0] >= 1000
+
+
+def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
+    options = {"name": "e", "kind": "transformer", "folder": str(tmp_path), "train_on": TRAIN}
+    candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
+    other = candidate.with_seed(1003)
+    assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)
+
+
 def test_the_key_changes_with_the_seed_and_the_methods(sets):
     others = Mitigation.model_validate({"methods": ["reweight"]})
     keys = {trial_key(CANDIDATE, one, sets, seed) for one in (METHODS, others) for seed in (0, 1)}
