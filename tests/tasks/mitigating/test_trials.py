@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
 from biasgate.tasks.mitigating.page import Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
@@ -167,26 +166,3 @@ def test_an_identity_that_never_occurs_is_named(store):
     )
     part = TrainingRows("t", table, 0.5, 0.5, rows.identities, rows.edges, rows.matcher)
     assert "Never mentioned, so nothing is known of them: gay." in diagnose(part)["sentences"]
-
-
-def verdict(folder, outcome, group="gay"):
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"candidate": {"name": "t"}, "evaluation_set": {"name": "phrases"}}
-    content |= {"outcome": outcome, "results": [{"outcome": outcome, "group": group}] * 2}
-    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
-    return folder
-
-
-def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
-    found = Blocked.read(verdict(tmp_path, "fail"))
-    assert (found.candidate, found.evaluation_set, found.failed) == ("t", "phrases", ("gay",))
-
-
-def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
-    with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
-        Blocked.read(verdict(tmp_path, "pass"))
-
-
-def test_a_folder_without_a_verdict_is_refused(tmp_path):
-    with pytest.raises(InputError, match="must be a folder of results, OUTPUT/SET/CANDIDATE"):
-        Blocked.read(tmp_path / "nothing")
