@@ -15,6 +15,16 @@ from biasgate.tasks.data.freezing import SOURCES, Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
 from biasgate.tasks.gating.policy import read_policy
+from biasgate.tasks.mitigating.methods.catalogue import ANY_METHOD as METHODS
+from biasgate.tasks.mitigating.methods.method import (
+    Adjustment,
+    Change,
+    MethodUndoneError,
+    RowMethod,
+    ScoreMethod,
+    Tuning,
+)
+from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -24,18 +34,26 @@ from biasgate.tasks.store import Workplace
 __all__ = [
     "ANALYSES",
     "CANDIDATES",
+    "METHODS",
     "SOURCES",
+    "Adjustment",
     "Analysis",
     "CandidateSettings",
+    "Change",
     "ConfigPath",
     "EvaluationSet",
     "Evidence",
     "Findings",
     "InputError",
+    "MethodUndoneError",
+    "RowMethod",
+    "ScoreMethod",
     "Scorer",
     "Source",
     "SourceSettings",
     "TermMatcher",
+    "TrainingRows",
+    "Tuning",
     "Workplace",
     "decide",
     "file_digest",

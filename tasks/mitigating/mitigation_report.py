@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bias_metrics.metrics import AEGS, AUCS
+from bias_metrics.mitigation.rate_changes import ALL
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RECORD
 from biasgate.tasks.mitigating.blocked import Blocked
-from biasgate.tasks.mitigating.measuring import harm
-from biasgate.tasks.mitigating.page import Row, Section, write_page
+from biasgate.tasks.mitigating.costs import costs_of
+from biasgate.tasks.mitigating.page import Row, Section, with_interval, write_page
 from biasgate.tasks.mitigating.proposing import Proposal
-from biasgate.tasks.records import Report, Summary, metric_cells
+from biasgate.tasks.records import Summary
 
 REPORT, PAGE = "mitigation.json", "mitigation.html"
-_METRICS = (*AUCS, *AEGS)
 _WORST_SHOWN = 40
 
 
@@ -91,41 +90,14 @@ def _method(one: Proposal, training_sets: dict[str, str], decisions: dict[str, A
     return found
 
 
-def _report(folder: Path) -> Report:
-    found: Report = json.loads((folder / "report.json").read_text("utf-8"))
-    return found
-
-
 def _costs(blocked: Blocked, methods: Sequence[Row], output: Path) -> list[Row]:
-    """Return every number before and after; what got worse most first."""
-    before = _report(blocked.folder)
-    found = []
+    """Return every number before and after each method; what got worse most first."""
+    found: list[Row] = []
     for one in methods:
         folder = output / blocked.evaluation_set / str(one["candidate"])
-        if one["candidate"] is None or not (folder / "report.json").is_file():
-            continue
-        after = _report(folder)
-        pairs = {
-            ("all", "auc"): (before["bias"]["overall"]["auc"], after["bias"]["overall"]["auc"])
-        }
-        for name, cells in before["bias"]["subgroups"].items():
-            theirs = metric_cells(after["bias"]["subgroups"][name])
-            ours = metric_cells(cells)
-            pairs |= {(name, metric): (ours[metric], theirs[metric]) for metric in _METRICS}
-        for (name, metric), (first, second) in pairs.items():
-            values = first["value"], second["value"]
-            known = None not in values
-            found.append(
-                {
-                    "method": one["method"],
-                    "identity": name,
-                    "metric": metric,
-                    "before": values[0],
-                    "after": values[1],
-                    "worse_by": harm(metric, *values) if known else None,  # type: ignore[arg-type]
-                }
-            )
-    return sorted(found, key=lambda cost: -(cost["worse_by"] or 0.0))
+        if one["candidate"] is not None and (folder / "report.json").is_file():
+            found += costs_of(blocked.folder, folder, one["method"])
+    return sorted(found, key=lambda cost: -(cost["worse_by"]["value"] or 0.0))
 
 
 def _sentences(content: dict[str, Any]) -> list[str]:
@@ -133,7 +105,7 @@ def _sentences(content: dict[str, Any]) -> list[str]:
     passed = [one for one in tried if one["outcome"] == "pass"]
     names = ", ".join(f"{one['candidate']} ({one['method']})" for one in passed)
     first = f"Passed: {names}." if passed else "No method made the candidate pass."
-    told = [first]
+    told = [f"{_worse_overall(content['costs'])}{first}"]
     if content["promoted"]:
         told.append(f"Champion now: {', '.join(content['promoted'])}.")
     if len(tried) > 1:
@@ -143,7 +115,7 @@ def _sentences(content: dict[str, Any]) -> list[str]:
         )
     worse: dict[str, Row] = {}
     for one in content["costs"]:
-        if one["worse_by"] is not None and one["worse_by"] > 0:
+        if (one["worse_by"]["value"] or 0.0) > 0:
             worse.setdefault(one["method"], one)
     for one in content["methods"]:
         told += [f"{one['method']}: {sentence}" for sentence in one["sentences"]]
@@ -151,9 +123,21 @@ def _sentences(content: dict[str, Any]) -> list[str]:
             cost = worse[one["method"]]
             told.append(
                 f"{one['method']}, worst change: {cost['metric']} of {cost['identity']} from "
-                f"{cost['before']:.3f} to {cost['after']:.3f}."
+                f"{cost['before']:.3f} to {cost['after']:.3f}, worse by "
+                f"{with_interval(cost['worse_by'])}."
             )
     return told
+
+
+def _worse_overall(costs: Sequence[Row]) -> str:
+    """Say which methods are shown to make a number of all comments worse; nothing if none is."""
+    found = [
+        f"{one['method']} makes {one['metric']} of all comments worse by "
+        f"{with_interval(one['worse_by'])}"
+        for one in costs
+        if one["identity"] == ALL and (one["worse_by"].get("low") or 0.0) > 0
+    ]
+    return f"Worse: {'; '.join(found)}. " if found else ""
 
 
 def _sections(content: dict[str, Any]) -> list[Section]:
@@ -162,7 +146,12 @@ def _sections(content: dict[str, Any]) -> list[Section]:
         | {"digest of the training set": (one["training_set_digest"] or "")[:12]}
         for one in content["methods"]
     ]
-    about = "Each number before and after, what got worse most first. Differences have no interval."
+    about = (
+        f"Each number before and after, what got worse most first; all are in {REPORT}. Intervals "
+        "are at 95 %, paired row by row, and allow for clusters. They are not adjusted for their "
+        "number: some look worse by chance. Error rates are those at the threshold of equal errors "
+        "of each candidate; how it was chosen is not in their intervals."
+    )
     found = [Section("Methods", "", methods)]
     if content["costs"]:
         found.append(Section("What it costs", about, content["costs"][:_WORST_SHOWN]))

@@ -198,6 +198,18 @@ def _sentences(content: dict[str, Any]) -> list[str]:
         if worse
         else "No method is shown to make a sum of differences, an AUC or an error rate worse."
     )
+    groups = {
+        one["method"]: one
+        for one in reversed(content["costs"])
+        if (one["worse_by"].get("low") or 0.0) > 0
+    }
+    if groups:
+        first += " Worst for a group, each the largest of many numbers: " + "; ".join(
+            f"{method} makes {one['metric']} of {one['identity']} on {one['set']} worse by "
+            f"{_told(one['worse_by'])}"
+            for method, one in reversed(groups.items())
+        )
+        first += "."
     if n_splits == 1:
         first = "One split tells nothing about the spread of trainings: no number has an interval."
     costs = [

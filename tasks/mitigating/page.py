@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.reporting.figures import quiet_about_glyphs
 
 Row = dict[str, Any]
 _STYLE = """
@@ -102,6 +103,7 @@ def with_interval(value: Row) -> str:
 
 def _picture(alt: str, figure: Any) -> str:
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=110, bbox_inches="tight")
+    with quiet_about_glyphs():
+        figure.savefig(stream, format="png", dpi=110, bbox_inches="tight")
     code = base64.b64encode(stream.getvalue()).decode()
     return f'<p><img alt="{escape(alt)}" src="data:image/png;base64,{code}"></p>'

@@ -129,7 +129,7 @@ def propose_candidates(
             proposals.append(_of_scores(candidate, trained, method, tune_on, workplace))
     for one in proposals:
         if one.candidate is None:
-            say(" ".join(one.sentences))
+            say(f"{one.method}: {' '.join(one.sentences)}")
     return proposals
 
 
@@ -152,10 +152,10 @@ def _of_scores(
     workplace: Workplace,
 ) -> Proposal:
     if tune_on is None or trained is None:
-        said = f"{method.called} is left out: it needs rows to tune on. Name some by `tune_on`."
+        said = "left out, because it needs rows to tune on. Name some by `tune_on`."
         return Proposal(method.called, None, (said,))
     if method.kind != "threshold" and "calibration" not in type(candidate).model_fields:
-        said = f"{method.called} is left out: kind {candidate.kind} has no option for it."
+        said = f"left out, because kind {candidate.kind} has no option for it."
         return Proposal(method.called, None, (said,))
     rows = TrainingRows.of(tune_on.source, rows_of(tune_on, Mitigation()).table, (1,))
     with trained.open(workplace) as scorer:
@@ -171,7 +171,7 @@ def _of_scores(
         return Proposal(method.called, trained.model_copy(update=update), found.sentences)
     calibration = (found.slope, found.shift)
     if not np.isfinite(calibration).all() or found.slope <= 0:
-        return Proposal(method.called, None, (f"{method.called} found no slope above 0.",))
+        return Proposal(method.called, None, ("it found no slope above 0.",))
     update = {"name": name, "calibration": calibration, "threshold": found.threshold}
     return Proposal(method.called, candidate.model_copy(update=update), found.sentences)
 

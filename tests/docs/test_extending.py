@@ -82,7 +82,7 @@ def installed(package, tmp_path_factory):
 
 def test_the_tests_of_the_page_s_package_pass_where_it_is_installed(package, installed):
     told = python("-m", "pytest", "-q", package / "tests", cwd=package, path=installed)
-    assert "6 passed" in told
+    assert "7 passed" in told
 
 
 @pytest.mark.usefixtures("prefect_server")

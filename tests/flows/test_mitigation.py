@@ -74,7 +74,7 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert code == 3, text
     blocked = output / "phrases" / "mine"
     mitigated = folder / "mitigated"
-    code, text = biasgate(folder, "mitigate", config, "--from", blocked, "--output", mitigated)
+    code, text = biasgate(folder, "mitigate", "--from", blocked, "--output", mitigated)
     assert code == 0, text
     found = json.loads((mitigated / "mitigation.json").read_text("utf-8"))
     assert found["passed"]
@@ -82,6 +82,16 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
     assert isinstance(written, EvaluationFile)
     assert [one.name for one in written.candidates] == ["mine reweight", "mine swap"]
+    costs = {(one["method"], one["identity"], one["metric"]): one for one in found["costs"]}
+    gained = costs["reweight", "gay", "bpsn_auc"]["worse_by"]
+    assert gained["low"] <= gained["value"] <= gained["high"] < 0
+    for identity in ("all", "gay"):
+        rate = costs["reweight", identity, "false_positive_rate"]
+        worse = rate["worse_by"]
+        assert worse["value"] == pytest.approx(rate["after"] - rate["before"])
+        assert worse["low"] < worse["value"] < worse["high"]
+    values = [one["worse_by"]["value"] for one in found["costs"]]
+    assert values == sorted(values, reverse=True)
 
 
 def test_results_of_the_blocked_candidate_are_not_replaced(folder, config):

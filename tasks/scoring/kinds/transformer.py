@@ -116,6 +116,11 @@ class Transformer(CandidateSettings):
             if self.train_on is None:
                 self.head(config)
 
+    def with_seed(self, seed: int) -> Self:
+        """Return the same candidate with another seed of its fine-tuning."""
+        options = (self.fine_tuning or FineTuning()).model_copy(update={"seed": seed})
+        return self.model_copy(update={"fine_tuning": options})
+
     def training(self) -> SourceSettings | None:
         """Return the training set, until the candidate is trained."""
         return self.train_on if self.model is None else None

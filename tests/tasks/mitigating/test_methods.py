@@ -185,6 +185,18 @@ def test_swap_adds_each_mention_with_another_identity_and_the_same_label():
     assert "without regard to grammar" in said.sentences[0]
 
 
+@pytest.mark.parametrize("kind", ["pool", "random", "reweight", "relabel"])
+def test_a_term_that_never_occurs_changes_nothing(kind):
+    """The same rows, with an identity more that nobody mentions."""
+    rare = TERMS | {"rare": ["rare"]}
+    known = mislabelled()
+    more = rows(known.texts, known.labels, terms=rare)
+    given = rows(POOL.texts, [0] * 9, "pool", terms=rare)
+    before, after = change(kind, training=known)[0], change(kind, training=more, pool=given)[0]
+    for column in before.column_names:
+        assert before[column].to_pylist() == after[column].to_pylist()
+
+
 def test_swap_needs_two_identities():
     alone = rows(["gay a", "plain"], [1, 0], terms={"gay": ["gay"]})
     with pytest.raises(InputError, match="must have `terms` of at least two identities"):

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from biasgate.tasks.mitigating.measuring import ScoredRows, harm, set_numbers
+from biasgate.tasks.mitigating.measuring import (
+    ScoredRows,
+    general_numbers,
+    harm,
+    parts_of,
+    set_numbers,
+)
 from biasgate.tasks.mitigating.outcome import outcome_of
 from biasgate.tasks.mitigating.settings import Mitigation
 
@@ -45,7 +51,9 @@ def outcome(found):
 def test_a_method_that_makes_things_worse_is_named_in_the_first_line():
     first = outcome(trials())["sentences"][0]
     assert first.startswith("Worse: swap makes fped/phrases worse by +0.498")
-    assert "reweight" not in first
+    overall, _, of_groups = first.partition(" Worst for a group")
+    assert "reweight" not in overall
+    assert "reweight makes false_negative_rate of gay on phrases worse by +0.300" in of_groups
 
 
 def test_a_lower_auc_is_worse():
@@ -120,3 +128,63 @@ def test_identities_with_few_comments_of_a_class_are_left_out():
     found = set_numbers(ScoredRows(labels, np.array([0.9, 0.8, 0.1, 0.9] * 10), masks), 0.5)
     assert set(found["identities"]) == {"gay"}
     assert found["overall"]["fped"] == abs(1 / 2 - 1)
+
+
+def with_rows(moved):
+    """Splits that also know their numbers without each of two parts of the rows."""
+    found = trials()
+    for one in found:
+        for method, numbers in one["methods"].items():
+            of_set = numbers["sets"]["phrases"]
+            shift = moved if method == "swap" else 0.0
+            of_set["left_out"] = {
+                key: [None if value is None else value + by for by in (shift, -shift)]
+                for key, value in of_set["overall"].items()
+            }
+    return outcome(found)
+
+
+def difference(found, method, number):
+    [one] = [
+        one
+        for one in found["differences"]
+        if (one["method"], one["number"], one["against"]) == (method, number, "baseline")
+    ]
+    return one
+
+
+def test_intervals_add_the_variance_over_splits_and_over_measured_rows():
+    alone, both = (difference(with_rows(moved), "swap", "fped/phrases") for moved in (0.0, 0.2))
+    assert alone["row_std_error"] == pytest.approx(0)
+    assert both["row_std_error"] == pytest.approx(0.2)  # (g - 1) / g of 0.2^2 + 0.2^2
+    assert both["std_error"] == pytest.approx(np.hypot(alone["std_error"], 0.2))
+
+
+def test_without_parts_of_the_rows_an_interval_is_over_splits_alone():
+    assert "row_std_error" not in difference(outcome(trials()), "swap", "fped/phrases")
+
+
+def test_bias_against_quality_has_intervals_over_rows_too():
+    point = with_rows(0.2)["pareto"]["phrases"]["points"]["swap"]
+    assert point["bias"]["row_std_error"] == pytest.approx(0.4)  # of both sums, which move alike
+    assert "row_std_error" not in point["quality"]
+
+
+def test_clusters_are_left_out_whole():
+    names = ["a", "b", "a", "c"]
+    parts = parts_of(names)
+    assert parts[0] == parts[2]
+    assert sorted(set(parts.tolist())) == [0, 1, 2]
+    assert parts_of(["a", "a"]) is None
+
+
+def test_the_numbers_of_a_set_are_measured_again_without_each_part():
+    labels = np.array([0, 1, 0, 1] * 10, bool)
+    scores = np.linspace(0, 1, 40)
+    masks = {"gay": np.ones(40, bool)}
+    parts = np.arange(40) % 4
+    found = set_numbers(ScoredRows(labels, scores, masks, parts), 0.5)
+    kept = parts != 1
+    few = ScoredRows(labels[kept], scores[kept], {"gay": masks["gay"][kept]})
+    assert found["left_out"]["auc"][1] == general_numbers(few, 0.5)["auc"]
+    assert {len(values) for values in found["left_out"].values()} == {4}

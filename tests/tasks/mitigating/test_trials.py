@@ -4,12 +4,12 @@ import json
 from itertools import combinations
 
 import pytest
+from matplotlib.figure import Figure
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.mitigating.blocked import Blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
-from biasgate.tasks.mitigating.page import write_page
+from biasgate.tasks.mitigating.page import Section, write_page
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets, rows_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -78,6 +78,25 @@ def test_no_text_is_left_in_the_store_or_in_the_numbers(found, store, sets):
     assert not any(text in told for text in table_of(sets.training)["text"].to_pylist())
 
 
+def test_a_training_never_draws_by_the_seed_of_its_split(store, sets, monkeypatch):
+    seeds = []
+    fit = type(CANDIDATE).with_seed
+    monkeypatch.setattr(
+        type(CANDIDATE), "with_seed", lambda self, seed: seeds.append(seed) or fit(self, seed)
+    )
+    few = Mitigation.model_validate({"methods": ["calibrate"], "seeds": 1000})
+    trial(CANDIDATE, few, Sets(sets.training, sets.evaluated), 3, store)
+    assert len(seeds) == 1
+    assert seeds[0] >= 1000
+
+
+def test_an_encoder_is_fine_tuned_by_another_seed(tmp_path):
+    options = {"name": "e", "kind": "transformer", "folder": str(tmp_path), "train_on": TRAIN}
+    candidate = CANDIDATES.validate_python(options | {"fine_tuning": {"max_epochs": 7}})
+    other = candidate.with_seed(1003)
+    assert (other.fine_tuning.seed, other.fine_tuning.max_epochs) == (1003, 7)
+
+
 def test_the_key_changes_with_the_seed_and_the_methods(sets):
     others = Mitigation.model_validate({"methods": ["reweight"]})
     keys = {trial_key(CANDIDATE, one, sets, seed) for one in (METHODS, others) for seed in (0, 1)}
@@ -124,6 +143,13 @@ def test_a_diagnosis_names_the_identity_that_is_out_of_line(sets, tmp_path):
     assert text not in page + json.dumps(content)
 
 
+def test_a_figure_with_an_emoji_is_drawn_without_a_warning(tmp_path):
+    figure = Figure()
+    figure.suptitle("\N{PERSON WITH FOLDED HANDS}")
+    write_page(tmp_path / "page.html", "Data", [], [Section("A", pictures=[("it", figure)])])
+    assert "image/png" in (tmp_path / "page.html").read_text("utf-8")
+
+
 def test_contested_labels_are_counted_where_raters_are_known(sets):
     rows = rows_of(sets.training, METHODS)
     table = rows.table.set_column(2, "label", [[0.5] * 10 + [0.0] * 10 + [1.0] * (rows.n - 20)])
@@ -140,26 +166,3 @@ def test_an_identity_that_never_occurs_is_named(store):
     )
     part = TrainingRows("t", table, 0.5, 0.5, rows.identities, rows.edges, rows.matcher)
     assert "Never mentioned, so nothing is known of them: gay." in diagnose(part)["sentences"]
-
-
-def verdict(folder, outcome, group="gay"):
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"candidate": {"name": "t"}, "evaluation_set": {"name": "phrases"}}
-    content |= {"outcome": outcome, "results": [{"outcome": outcome, "group": group}] * 2}
-    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
-    return folder
-
-
-def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
-    found = Blocked.read(verdict(tmp_path, "fail"))
-    assert (found.candidate, found.evaluation_set, found.failed) == ("t", "phrases", ("gay",))
-
-
-def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
-    with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
-        Blocked.read(verdict(tmp_path, "pass"))
-
-
-def test_a_folder_without_a_verdict_is_refused(tmp_path):
-    with pytest.raises(InputError, match="must be a folder of results, OUTPUT/SET/CANDIDATE"):
-        Blocked.read(tmp_path / "nothing")

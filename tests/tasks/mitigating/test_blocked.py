@@ -1,0 +1,72 @@
+"""Which candidate to mitigate: what its verdict says, and the evaluation file behind it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.mitigating.blocked import Blocked, file_of, read_blocked
+
+
+def verdict(folder, outcome, group="gay"):
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"candidate": {"name": "t"}, "evaluation_set": {"name": "phrases"}}
+    content |= {"outcome": outcome, "results": [{"outcome": outcome, "group": group}] * 2}
+    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
+    return folder
+
+
+def test_a_blocked_verdict_names_the_identities_that_failed(tmp_path):
+    found = Blocked.read(verdict(tmp_path, "fail"))
+    assert (found.candidate, found.evaluation_set, found.failed) == ("t", "phrases", ("gay",))
+
+
+def test_a_candidate_that_passed_has_nothing_to_mitigate(tmp_path):
+    with pytest.raises(InputError, match="must be a candidate that did not pass; t passed"):
+        Blocked.read(verdict(tmp_path, "pass"))
+
+
+def test_a_folder_without_a_verdict_is_refused(tmp_path):
+    with pytest.raises(InputError, match="must be a folder of results, OUTPUT/SET/CANDIDATE"):
+        Blocked.read(tmp_path / "nothing")
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Results of a blocked candidate, whose evaluation file is still there."""
+    config = tmp_path / "mine.yaml"
+    config.write_text("name: mine", "utf-8")
+    summary = tmp_path / "out" / "summary.json"
+    folder = verdict(tmp_path / "out" / "phrases" / "t", "fail")
+    summary.write_text(json.dumps({"config": str(config)}), "utf-8")
+    return folder
+
+
+def test_results_name_the_evaluation_file_that_they_were_made_with(results, tmp_path):
+    assert file_of(results) == tmp_path / "mine.yaml"
+
+
+def test_an_evaluation_file_that_is_not_there_any_more_is_asked_for(results, tmp_path):
+    (tmp_path / "mine.yaml").unlink()
+    with pytest.raises(InputError, match=r"must exist; .*mine.yaml does not. Give CONFIG, too"):
+        file_of(results)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"config": 3}'])
+def test_results_that_do_not_name_their_file_are_told(results, content):
+    (results.parents[1] / "summary.json").write_text(content, "utf-8")
+    with pytest.raises(InputError, match="does not name an evaluation file"):
+        file_of(results)
+
+
+def test_results_that_would_be_replaced_are_refused(results):
+    with pytest.raises(InputError, match="must be another folder than that of the blocked"):
+        read_blocked.fn(str(results), str(results.parents[1]))
+
+
+def test_mitigate_needs_a_file_or_results(tmp_path):
+    done = CliRunner().invoke(app, ["mitigate", "--output", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "give CONFIG, or `--from`" in done.stderr
