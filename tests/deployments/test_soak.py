@@ -1,0 +1,87 @@
+"""Fifty nights in a row on the stack, with faults that are seen to happen."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from support import soak as soaking
+from support.postgresql import free_port, reachable_folder, skip_without_postgresql
+from support.soak import FAULTS, VERDICTS, Soak
+
+from biasgate.deployments.stack.compose import Compose
+from biasgate.deployments.stack.servers import Stack
+
+pytestmark = pytest.mark.slow
+
+NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "50"))
+
+
+@pytest.fixture(scope="module")
+def soak():
+    """All nights, and what is left after them."""
+    skip_without_postgresql()
+    home = reachable_folder()
+    (home / "disk").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(home / "disk")]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root can mount a disk")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in Compose().defaults():
+            if name.endswith("_PORT"):
+                patch.setenv(name, str(free_port()))
+        stack = Stack(home / "stack")
+        try:
+            stack.up()
+            for key, value in stack.environment().items():
+                patch.setenv(key, value)
+            found = Soak(home, stack)
+            soaking.run(found, NIGHTS)
+            yield found
+        finally:
+            stack.down()
+            subprocess.run(["umount", "-l", str(home / "disk")], check=False)
+            shutil.rmtree(home)
+
+
+def test_every_night_ends_with_a_verdict_or_says_what_failed(soak):
+    assert [one.number for one in soak.nights] == list(range(1, NIGHTS + 1))
+    for one in soak.nights:
+        assert one.ended in {*VERDICTS, "failed", "killed"}, one
+        assert one.said or one.ended == "killed", one
+        if one.fault is None:
+            assert one.ended in VERDICTS, one
+
+
+def test_every_kind_of_fault_happened_while_a_night_ran(soak):
+    fired = {one.fault for one in soak.nights if one.fault}
+    assert fired == {*FAULTS, soaking.DISK}
+
+
+def test_nothing_is_left_running(soak):
+    assert soaking.left_running(soak) == []
+
+
+def test_the_trend_has_each_night_that_ended_with_a_verdict(soak):
+    judged = [one for one in soak.nights if one.ended in VERDICTS]
+    assert len(soaking.remembered(soak)) == len(judged)
+
+
+def test_the_store_does_not_grow_without_end(soak):
+    sizes = [one.size for one in soak.nights]
+    assert max(sizes[len(sizes) // 2 :]) < 1.5 * max(sizes[: len(sizes) // 2])
+
+
+def test_no_version_is_downloaded_twice_but_before_it_becomes_champion(soak):
+    known, disturbed = soaking.versions(soak), sum(one.fault is not None for one in soak.nights)
+    again = 0
+    for run_id, count in soaking.downloads(soak).items():
+        if run_id in known:
+            _, promoted = known[run_id]
+            assert count >= 1
+            again += max(0, count - 1 - promoted)
+    assert again <= disturbed  # a download that a fault cut
+
+
+def test_the_champion_verifies_afterwards(soak):
+    assert soak.command("verify", soaking.MODEL, "--store", str(soak.store))
