@@ -99,7 +99,7 @@ def test_the_biased_model_of_the_demo_is_blocked_and_passes_after_one_command(
     notebook = run(tmp_path, lambda _: True, 1800)
     shown(notebook, "text/html")  # no cell ended in an error
     verdict = json.loads(
-        (tmp_path / "demo-output/templates/biased_labels/verdict.json").read_text("utf-8")
+        (tmp_path / "demo/templates/biased_labels/verdict.json").read_text("utf-8")
     )
     assert verdict["outcome"] == "fail"
     found = json.loads((tmp_path / "mitigated/mitigation.json").read_text("utf-8"))
