@@ -39,6 +39,7 @@ from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
 from bias_metrics.mitigation.imbalance import LabelImbalance
 from bias_metrics.mitigation.pool import PoolChoice
+from bias_metrics.mitigation.relabelling import Relabelling
 from bias_metrics.mitigation.weights import BalancingWeights
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
 from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
@@ -140,6 +141,7 @@ __all__ = [
     "RatedValue",
     "RaterGroupReport",
     "Reading",
+    "Relabelling",
     "ReliabilityBin",
     "RollUp",
     "RuleResult",

@@ -6,15 +6,14 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from pydantic import FiniteFloat
 
 from bias_metrics import ThresholdTransfer, transfer_threshold
 from biasgate.tasks.analysing.analysis import Analysis, Findings, MeasuredRows
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.scores import read_scores
 from biasgate.tasks.data.source import SourceSettings
 
 _TOLD = 5
@@ -75,17 +74,9 @@ class ThresholdTransferAnalysis(Analysis):
         return Findings(found.to_dict(), _sentences(found), found.rows())
 
     def _scores(self) -> pd.Series[float]:
-        wanted = [name for name in (self.id, self.score) if name != reading.ROW_NUMBER]
-        ids, scores = [], []
-        for chunk in reading.read_chunks(self.path, wanted, separator=self.separator):
-            ids.append(reading.to_ids(chunk, self.id))
-            numbers = reading.to_scores(chunk, self.score, ids[-1], allow_missing=True)
-            scores.append(numbers.to_numpy())
-        if not ids:
-            return pd.Series(dtype=float)
-        index = pd.Index(pa.chunked_array(ids).to_pandas())
-        first = ~index.duplicated()
-        return pd.Series(np.concatenate(scores)[first], index[first])
+        return read_scores(
+            self.path, self.id, self.score, separator=self.separator, allow_missing=True
+        )
 
 
 def _sentences(found: ThresholdTransfer) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ import pyarrow as pa
 from pydantic import Field
 
 from bias_metrics._core.counted import counted
-from biasgate.tasks.common.errors import InputError, place, shown_id
+from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import file_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath, Name
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.chunks import Separator
 from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.scores import read_scores
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -197,25 +198,15 @@ class ScoreTable(Scorer):
     def __init__(self, settings: ScoreFile) -> None:
         self.path = self.files = settings.path
         self.digest = json_digest(["scores", self.single_digest, settings.columns])
-        wanted = [name for name in (settings.id, settings.score) if name != reading.ROW_NUMBER]
-        ids, scores = [], []
-        for chunk in reading.read_chunks(self.path, wanted, separator=settings.separator):
-            ids.append(reading.to_ids(chunk, settings.id))
-            allowed = settings.allow_missing
-            numbers = reading.to_scores(chunk, settings.score, ids[-1], allow_missing=allowed)
-            scores.append(numbers.to_numpy())
-        if not sum(map(len, ids)):
-            msg = f"file {self.path} must have rows; it has none."
-            raise InputError(msg)
-        self._index = pd.Index(pa.chunked_array(ids).to_pandas())
-        self._scores = np.concatenate(scores)
+        found = read_scores(
+            self.path,
+            settings.id,
+            settings.score,
+            separator=settings.separator,
+            allow_missing=settings.allow_missing,
+        )
+        self._index, self._scores = found.index, found.to_numpy()
         super().refuse_changed()  # the last time: from here on, the scores are in memory
-        repeated = np.flatnonzero(self._index.duplicated())
-        if repeated.size:
-            row = int(repeated[0])
-            where = place(file=self.path, row=row, id=self._index[row])
-            msg = f"ids must be unique; got a second {shown_id(self._index[row])} {where}."
-            raise InputError(msg)
 
     @property
     def bound(self) -> Bound:

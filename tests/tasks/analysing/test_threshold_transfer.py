@@ -67,6 +67,12 @@ def test_a_file_that_lacks_rows_of_the_set_is_refused(tmp_path, frozen):
         one.check(frozen, None)
 
 
+def test_an_id_that_the_file_has_twice_is_refused(tmp_path, frozen):
+    one = analysis(tmp_path, scores=(0.9, 0.8, 0.3, 0.1, 0.2), ids=[*IDS, "a"])
+    with pytest.raises(InputError, match=r"ids must be unique; got a second a .*old\.csv"):
+        one.check(frozen, None)
+
+
 def test_a_file_without_the_column_is_refused(tmp_path, frozen):
     with pytest.raises(InputError, match="toxicity"):
         analysis(tmp_path, score="toxicity").check(frozen, None)
