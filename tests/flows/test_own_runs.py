@@ -16,10 +16,12 @@ ENDED = this_process().rsplit(" ", 1)[0] + " 0"
 @pytest.mark.parametrize(
     ("label", "pid", "abandoned"),
     [
-        (None, this_process(), False),
-        (None, ENDED, True),
-        (this_process(), "host:7", False),  # a worker names its process so
-        (ENDED, "host:7", True),
+        pytest.param(None, this_process(), False, id="runs"),
+        pytest.param(None, ENDED, True, id="ended"),
+        pytest.param(
+            this_process(), "host:7", False, id="a worker that runs"
+        ),  # a worker names its process so
+        pytest.param(ENDED, "host:7", True, id="a worker that ended"),
         (None, "host:7", False),
         (None, None, False),
         ("~ ~ ~", None, False),
