@@ -120,11 +120,12 @@ def propose_candidates(
     workplace : Workplace
         Where the version is.
     """
-    _refuse_hopeless(rows_of(SetFolder(training_source(candidate), training_rows), mitigation))
+    rows = rows_of(SetFolder(training_source(candidate), training_rows), mitigation)
+    _refuse_hopeless(rows)
     proposals = []
     for method in mitigation.chosen():
         if isinstance(method, RowMethod):
-            proposals.append(Proposal(method.called, mitigated(candidate, mitigation, method)))
+            proposals.append(_of_rows(candidate, mitigation, method, rows))
         elif isinstance(method, ScoreMethod):
             proposals.append(_of_scores(candidate, trained, method, tune_on, workplace))
     for one in proposals:
@@ -142,6 +143,16 @@ def _refuse_hopeless(rows: TrainingRows) -> None:
             f"{', '.join(unused)} occurs in its {rows.n:,} comments."
         )
         raise InputError(msg)
+
+
+def _of_rows(
+    candidate: CandidateSettings, mitigation: Mitigation, method: RowMethod, rows: TrainingRows
+) -> Proposal:
+    try:
+        method.require(rows)
+    except MethodUndoneError as error:
+        return Proposal(method.called, None, (str(error),))
+    return Proposal(method.called, mitigated(candidate, mitigation, method))
 
 
 def _of_scores(

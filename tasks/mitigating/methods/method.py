@@ -76,6 +76,15 @@ class Change:
 class RowMethod(Method):
     """A method that changes the training set."""
 
+    def require(self, rows: TrainingRows) -> None:
+        """Refuse, before any training, rows with which the method can do nothing.
+
+        Raises
+        ------
+        MethodUndoneError
+            The reason; the other methods are tried.
+        """
+
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:

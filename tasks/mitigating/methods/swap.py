@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from bias_metrics._core.counted import counted
-from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mitigating.methods.method import Change, RowMethod
+from biasgate.tasks.data.terms import TermMatcher
+from biasgate.tasks.mitigating.methods.method import Change, MethodUndoneError, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows, added_rows, fresh_ids
 
 
@@ -25,18 +25,16 @@ class Swap(RowMethod):
     kind: Literal["swap"]
     copies: Annotated[int, Field(ge=1, le=20)] = 1
 
+    def require(self, rows: TrainingRows) -> None:
+        """Refuse rows without terms to swap."""
+        self._matcher(rows)
+
     def change(
         self, rows: TrainingRows, pool: TrainingRows | None, rng: np.random.Generator
     ) -> Change:
         """Swap the terms."""
         del pool
-        matcher = rows.matcher
-        if matcher is None or len(matcher.identities) < 2:
-            msg = (
-                f"method {self.called}: training set {rows.name!r} must have `terms` of at least "
-                "two identities, whose words are swapped."
-            )
-            raise InputError(msg)
+        matcher = self._matcher(rows)
         known, ids, texts, labels = set(rows.texts), [], [], []
         given = rows.table["label"].to_numpy()
         named = rows.table["id"].to_pylist()
@@ -57,3 +55,12 @@ class Swap(RowMethod):
         return Change(
             added, report={"n_added": len(ids), "grammar": "not regarded"}, sentences=(said,)
         )
+
+    def _matcher(self, rows: TrainingRows) -> TermMatcher:
+        if rows.matcher is None or len(rows.matcher.identities) < 2:
+            msg = (
+                f"left out, because training set {rows.name!r} needs `terms` of at least two "
+                "identities, whose words are swapped."
+            )
+            raise MethodUndoneError(msg)
+        return rows.matcher

@@ -199,8 +199,11 @@ def test_a_term_that_never_occurs_changes_nothing(kind):
 
 def test_swap_needs_two_identities():
     alone = rows(["gay a", "plain"], [1, 0], terms={"gay": ["gay"]})
-    with pytest.raises(InputError, match="must have `terms` of at least two identities"):
+    with pytest.raises(MethodUndoneError, match="needs `terms` of at least two identities"):
         change("swap", training=alone)
+    with pytest.raises(MethodUndoneError, match="left out"):
+        method("swap").require(alone)
+    method("swap").require(rows(["gay a"], [1], terms=TERMS))
 
 
 @pytest.mark.parametrize(
