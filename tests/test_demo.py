@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 from biasgate import demo
 from biasgate.cli import app
 
+# The tutorial runs the demo too, and is checked by fast tests.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory, prefect_server):
