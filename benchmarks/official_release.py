@@ -67,7 +67,7 @@ def measure(rows: int | None = None) -> Measurement:
         words |= {"train_on": training | {"split": "test_public"}}
         words |= {"allow_training_rows": True}  # some short texts may be the same
         for version, candidate in enumerate((scores, words), 1):
-            write_config(folder, candidate)
+            write_config(folder, [candidate], MODEL)
             output, kind = folder / "out", candidate["kind"]
             evaluated = run_command(folder, "evaluate", "official.yaml", "--output", str(output))
             verified = run_command(folder, "verify", MODEL, str(version))
@@ -140,11 +140,14 @@ def _soup(rng: np.random.Generator) -> str:
     return " ".join(words[one] for one in chosen.tolist())
 
 
-def write_config(folder: Path, candidate: dict[str, Any]) -> None:
-    """Write the evaluation file and its policy."""
-    rows = {"name": "comments", "source": "civil_comments", "folder": ".", "split": "train"}
-    content = {"name": "official", "registered_model": MODEL, "evaluation_sets": [rows]}
-    content |= {"candidates": [candidate], "policy": "own.yaml"}
+def write_config(
+    folder: Path, candidates: list[dict[str, Any]], model: str, **options: object
+) -> None:
+    """Write the evaluation file, with options of its set, and its policy."""
+    rows: dict[str, Any] = {"name": "comments", "source": "civil_comments", "folder": "."}
+    rows |= {"split": "train"} | options
+    content: dict[str, Any] = {"name": "official", "registered_model": model}
+    content |= {"evaluation_sets": [rows], "candidates": candidates, "policy": "own.yaml"}
     (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
     (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
 

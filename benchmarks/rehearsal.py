@@ -29,11 +29,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import yaml
 from sklearn.metrics import roc_auc_score
 
 from benchmarks._measurement import Measurement
-from benchmarks.official_release import GIB, POLICY, run_command, size_of, write_release
+from benchmarks.official_release import GIB, run_command, size_of, write_config, write_release
 from biasgate.tasks.data.civil_comments_release import IDENTITIES
 
 ROWS, NIGHTS, MODEL = 1_800_000, int(os.environ.get("REHEARSAL_NIGHTS", "30")), "rehearsed"
@@ -48,10 +47,12 @@ def measure(rows: int | None = None) -> Measurement:
         write_release(folder, n_rows)
         figures["GiB, the CSV"] = (folder / "train.csv").stat().st_size / GIB
         _add_noise(folder)
-        _write_config(folder, [_scores("first", "noisy.csv")])
+        every = list(IDENTITIES)
+        write_config(folder, [_scores("first", "noisy.csv")], MODEL, identities=every)
         seconds, peak = run_command(folder, "evaluate", "official.yaml", "--output", "first")
         figures |= {"champion alone: seconds": seconds, "champion alone: peak GiB": peak}
-        _write_config(folder, [_scores("file", "scores.csv"), _words()])
+        both = [_scores("file", "scores.csv"), _words()]
+        write_config(folder, both, MODEL, identities=every)
         seconds, peak = run_command(folder, "train", "official.yaml")
         figures |= {"train: seconds": seconds, "train: peak GiB": peak}
         for night in range(1, NIGHTS + 1):
@@ -90,15 +91,6 @@ def _words() -> dict[str, Any]:
     found: dict[str, Any] = {"name": "words", "kind": "tfidf"}
     found |= {"train_on": training | {"split": "test_public"}}
     return found | {"allow_training_rows": True}  # some short texts may be the same
-
-
-def _write_config(folder: Path, candidates: list[dict[str, Any]]) -> None:
-    rows: dict[str, Any] = {"name": "comments", "source": "civil_comments", "folder": "."}
-    rows |= {"split": "train", "identities": list(IDENTITIES)}
-    content = {"name": "official", "registered_model": MODEL, "evaluation_sets": [rows]}
-    content |= {"candidates": candidates, "policy": "own.yaml"}
-    (folder / "official.yaml").write_text(yaml.safe_dump(content), "utf-8")
-    (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
 
 
 def _stages(folder: Path, since: float) -> Iterator[tuple[str, float]]:

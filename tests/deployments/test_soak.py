@@ -1,16 +1,12 @@
 """Fifty nights in a row on the stack, with faults that are seen to happen."""
 
 import os
-import shutil
 import subprocess
 
 import pytest
 from support import soak as soaking
-from support.postgresql import free_port, reachable_folder, skip_without_postgresql
 from support.soak import FAULTS, VERDICTS, Soak
-
-from biasgate.deployments.stack.compose import Compose
-from biasgate.deployments.stack.servers import Stack
+from support.stack import running_stack
 
 pytestmark = pytest.mark.slow
 
@@ -20,28 +16,18 @@ NIGHTS = int(os.environ.get("BIASGATE_SOAK_NIGHTS", "50"))
 @pytest.fixture(scope="module")
 def soak():
     """All nights, and what is left after them."""
-    skip_without_postgresql()
-    home = reachable_folder()
-    (home / "disk").mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(home / "disk")]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root can mount a disk")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in Compose().defaults():
-            if name.endswith("_PORT"):
-                patch.setenv(name, str(free_port()))
-        stack = Stack(home / "stack")
+    with running_stack() as (home, stack):
+        disk = home / "disk"
+        disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("only root can mount a disk")
         try:
-            stack.up()
-            for key, value in stack.environment().items():
-                patch.setenv(key, value)
             found = Soak(home, stack)
             soaking.run(found, NIGHTS)
             yield found
         finally:
-            stack.down()
-            subprocess.run(["umount", "-l", str(home / "disk")], check=False)
-            shutil.rmtree(home)
+            subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
 def test_every_night_ends_with_a_verdict_or_says_what_failed(soak):

@@ -8,9 +8,9 @@ import sys
 import psutil
 import pytest
 from mlflow import MlflowClient
-from support.postgresql import free_port, reachable_folder, skip_without_postgresql
+from support.postgresql import reachable_folder, skip_without_postgresql
+from support.stack import free_ports
 
-from biasgate.deployments.stack.compose import Compose
 from biasgate.deployments.stack.servers import MARK
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def run(command, folder, environment):
 
 
 def test_the_stack_starts_keeps_what_it_is_given_and_leaves_no_process(folder):
-    ports = {name: str(free_port()) for name in Compose().defaults() if name.endswith("_PORT")}
+    ports = free_ports()
     environment = os.environ | ports
     try:
         done = run("up", folder, environment)

@@ -1,7 +1,6 @@
 """A night on the servers of a team, started by its schedule alone, and looked at in a browser."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,10 +13,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterNam
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.browser import mlflow_page
 from support.evaluations import write_inputs
-from support.postgresql import free_port, reachable_folder, skip_without_postgresql
-
-from biasgate.deployments.stack.compose import Compose
-from biasgate.deployments.stack.servers import Stack
+from support.stack import running_stack
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -32,22 +28,11 @@ PATIENCE_S = 600
 @pytest.fixture(scope="module")
 def stack():
     """The servers, on free ports; a fault of the worker's start is an error of the test."""
-    skip_without_postgresql()
-    home = reachable_folder()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in Compose().defaults():
-            if name.endswith("_PORT"):
-                patch.setenv(name, str(free_port()))
-        found = Stack(home / "stack")
-        try:
-            found.up()
-            for key, value in found.environment().items():
-                patch.setenv(key, value)
-            with temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}):
-                yield found
-        finally:
-            found.down()
-            shutil.rmtree(home)
+    with (
+        running_stack() as (_, found),
+        temporary_settings({PREFECT_API_URL: os.environ["PREFECT_API_URL"]}),
+    ):
+        yield found
 
 
 @pytest.fixture(scope="module")
