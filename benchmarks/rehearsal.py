@@ -34,6 +34,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks._measurement import Measurement
 from benchmarks.official_release import GIB, run_command, size_of, write_config, write_release
 from biasgate.tasks.data.civil_comments_release import IDENTITIES
+from biasgate.tasks.scoring.training import TRAINING_KEY
 
 ROWS, NIGHTS, MODEL = 1_800_000, int(os.environ.get("REHEARSAL_NIGHTS", "30")), "rehearsed"
 
@@ -144,7 +145,7 @@ def _fitted(folder: Path) -> Any:
 
     mlflow.set_tracking_uri(f"sqlite:///{folder / '.biasgate' / 'mlflow.db'}")
     versions = mlflow.MlflowClient().search_model_versions()
-    [one] = [version for version in versions if version.tags.get("biasgate.kind") == "tfidf"]
+    [one] = [version for version in versions if TRAINING_KEY in version.tags]
     return mlflow.sklearn.load_model(f"models:/{one.name}/{one.version}")
 
 
