@@ -296,6 +296,12 @@ class CandidateSettings(Settings):
             raise InputError(msg)
         return np.asarray(labels)
 
+    def training_weights(self, training_set: EvaluationSet) -> np.ndarray | None:
+        """Return the weight of each training row, shape (n,); None if they have none."""
+        if WEIGHT not in training_set.columns:
+            return None
+        return np.asarray(training_set.column(WEIGHT).to_numpy())
+
     def require_text(self, evaluation_set: EvaluationSet | SourceSettings) -> None:
         """Refuse a set without text; for kinds that read text."""
         if not evaluation_set.has_text:

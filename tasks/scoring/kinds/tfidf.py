@@ -126,8 +126,7 @@ class Tfidf(CandidateSettings):
         from biasgate.tasks.scoring.ngrams.training import fit  # noqa: PLC0415
 
         labels = self.training_labels(training_set)
-        weighted = WEIGHT in training_set.columns
-        weights = training_set.column(WEIGHT).to_numpy() if weighted else None
+        weights = self.training_weights(training_set)
         pipeline = fit(self.pipeline(), _texts(training_set), labels, weights)
         if self.calibration is not None:
             slope, shift = self.calibration

@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest, json_digest
 from biasgate.tasks.common.settings import ConfigPath
-from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_transformer, transformer_folders
@@ -78,6 +78,7 @@ class Transformer(CandidateSettings):
     """
 
     opened_with = frozenset({"activation", "precision", "max_tokens", "toxic_label"})
+    learns_weights = True
 
     kind: Literal["transformer"]
     folder: ConfigPath | None = None
@@ -132,7 +133,9 @@ class Transformer(CandidateSettings):
         options = (self.fine_tuning or FineTuning()).model_dump(mode="json")
         encoder = folder_digest(self._files())
         chosen = [options, self.max_tokens, self._toxic_label, self.training_threshold()]
-        return json_digest([*chosen, encoder, *LIBRARIES, training_set.digest])
+        key = [*chosen, encoder, *LIBRARIES, training_set.digest]
+        # Models that were trained before weights counted keep their keys.
+        return json_digest([*key, "weighted"] if WEIGHT in training_set.columns else key)
 
     def fit(self, training_set: EvaluationSet, folder: Path, log: LogMetrics) -> None:
         """Fine-tune on a training set and write a model folder, training row hashes included."""
@@ -150,7 +153,8 @@ class Transformer(CandidateSettings):
             trust_remote_code=self.trust_remote_code is not None,
         )
         parts = training_set.batches(["text"], _TEXTS_A_PART)
-        tuner.fit((part.column("text").to_pylist() for part in parts), positive, log)
+        texts = (part.column("text").to_pylist() for part in parts)
+        tuner.fit(texts, positive, log, self.training_weights(training_set))
         save_transformer(tuner.model, tuner.tokenizer, folder, _EXAMPLE)
         write_training_rows(training_set, folder)
 

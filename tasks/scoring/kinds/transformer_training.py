@@ -19,6 +19,7 @@ from biasgate.tasks.common.progress import Advance, progress
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.scoring.candidate import LogMetrics
 from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision, is_out_of_memory
+from biasgate.tasks.scoring.kinds.transformer_loss import Loss
 from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
 
 # Batches of similar length are formed within shuffled blocks of this many batches.
@@ -70,7 +71,13 @@ class FineTuner:
         # Saved with the tokenizer, so that scoring truncates where training did.
         self.tokenizer.model_max_length = min(max_tokens, positions)
 
-    def fit(self, texts: Iterable[list[str]], positive: np.ndarray, log: LogMetrics) -> None:
+    def fit(
+        self,
+        texts: Iterable[list[str]],
+        positive: np.ndarray,
+        log: LogMetrics,
+        weights: np.ndarray | None = None,
+    ) -> None:
         """Train, stop early, keep the best epoch's weights.
 
         Parameters
@@ -81,6 +88,8 @@ class FineTuner:
             Whether each is positive.
         log : callable
             Called with `loss/training`, `loss/validation` and `auc/validation` of each epoch.
+        weights : numpy.ndarray of float, shape (n,), optional
+            How much each comment counts, in training and in validation. Only ratios matter.
 
         Raises
         ------
@@ -89,7 +98,9 @@ class FineTuner:
             or NaN, or a batch does not fit into memory.
         """
         rows, held_out = self._tokenised(texts), self._held_out
-        for part, where in ((~held_out, "training"), (held_out, "held-out")):
+        weights = np.ones(len(positive)) if weights is None else weights
+        counting = weights > 0
+        for part, where in ((~held_out & counting, "training"), (held_out & counting, "held-out")):
             if not 0 < positive[part].sum() < part.sum():
                 msg = (
                     f"{where} rows of {self._of} must have both classes; "
@@ -99,7 +110,7 @@ class FineTuner:
                 raise InputError(msg)
         with self._random():
             try:
-                self._train(rows, positive, log)
+                self._train(rows, positive, weights, log)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
@@ -110,11 +121,13 @@ class FineTuner:
                 raise InputError(msg) from error
         self.model.to("cpu").eval()
 
-    def _train(self, rows: _Rows, positive: np.ndarray, log: LogMetrics) -> None:
+    def _train(
+        self, rows: _Rows, positive: np.ndarray, weights: np.ndarray, log: LogMetrics
+    ) -> None:
         options, rng = self._options, np.random.default_rng(self._options.seed)
         training, validation = np.flatnonzero(~self._held_out), np.flatnonzero(self._held_out)
         self.model.to(self._device)
-        loss_of = torch.nn.CrossEntropyLoss(self._class_weights(positive[training]))
+        loss_of = Loss(positive, weights, training, balanced=options.class_weight is not None)
         batches_an_epoch = -(-len(training) // options.batch_size)
         n_steps = min(options.max_epochs * batches_an_epoch, options.max_steps or np.inf)
         step = _Step(self.model, options, int(n_steps))
@@ -122,8 +135,8 @@ class FineTuner:
         with progress(f"train {self._of}", total=n_steps, unit="batches") as advance:
             for epoch in range(options.max_epochs):
                 batches = rows.shuffled(training, options.batch_size, rng)
-                losses = list(self._steps(batches, rows, positive, loss_of, step, advance))
-                auc, loss = self._validated(rows, validation, positive, loss_of)
+                losses = list(self._steps(batches, rows, loss_of, step, advance))
+                auc, loss = self._validated(rows, validation, loss_of)
                 told = {"loss/training": float(np.mean(losses)), "loss/validation": loss}
                 log(told | {"auc/validation": auc}, epoch + 1)
                 since += 1
@@ -139,8 +152,7 @@ class FineTuner:
         self,
         batches: Iterable[np.ndarray],
         rows: _Rows,
-        positive: np.ndarray,
-        loss_of: Any,
+        loss_of: Loss,
         step: _Step,
         advance: Advance,
     ) -> Iterator[float]:
@@ -148,7 +160,7 @@ class FineTuner:
         for batch in batches:
             if step.done:
                 return
-            loss = loss_of(self._logits(rows, batch), self._target(positive[batch]))
+            loss = loss_of(self._logits(rows, batch), batch)
             if not torch.isfinite(loss):
                 msg = (
                     f"the loss of {self._of} must stay finite; it does not. Lower `learning_rate`."
@@ -158,9 +170,7 @@ class FineTuner:
             advance(1)
             yield float(loss.detach())
 
-    def _validated(
-        self, rows: _Rows, validation: np.ndarray, positive: np.ndarray, loss_of: Any
-    ) -> tuple[float, float]:
+    def _validated(self, rows: _Rows, validation: np.ndarray, loss_of: Loss) -> tuple[float, float]:
         """Return AUC and loss on the held-out rows."""
         self.model.eval()
         order = validation[np.argsort(rows.lengths[validation], kind="stable")]
@@ -168,25 +178,16 @@ class FineTuner:
             cuts = range(0, len(order), _ROWS_A_BATCH_SCORED)
             parts = (order[at : at + _ROWS_A_BATCH_SCORED] for at in cuts)
             logits = torch.cat([self._logits(rows, part) for part in parts])
-            loss = float(loss_of(logits, self._target(positive[order])))
+            loss = float(loss_of(logits, order))
         margin = (logits[:, 1] - logits[:, 0]).cpu().numpy()
-        return float(roc_auc(positive[order], margin).value or 0.0), loss
+        auc = roc_auc(loss_of.positive[order], margin, sample_weight=loss_of.weights[order])
+        return float(auc.value or 0.0), loss
 
     def _logits(self, rows: _Rows, batch: np.ndarray) -> Any:
         given = self.tokenizer.pad({"input_ids": rows.tokens(batch)}, return_tensors="pt")
         half = self._options.mixed_precision and chosen_precision("auto") == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=half):
             return self.model(**given.to(self._device)).logits.float()
-
-    def _target(self, positive: np.ndarray) -> Any:
-        return torch.as_tensor(positive, dtype=torch.long, device=self._device)
-
-    def _class_weights(self, positive: np.ndarray) -> Any:
-        if self._options.class_weight is None:
-            return None
-        counts = np.array([(~positive).sum(), positive.sum()])
-        weights = len(positive) / (2 * counts)
-        return torch.as_tensor(weights, dtype=torch.float32, device=self._device)
 
     def _tokenised(self, texts: Iterable[list[str]]) -> _Rows:
         """Tokenise all texts, and choose the held-out rows."""

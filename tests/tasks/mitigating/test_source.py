@@ -80,13 +80,14 @@ def test_an_unknown_identity_is_refused(tmp_path):
         freeze(mitigated("reweight", only=["gya"]), tmp_path)
 
 
-def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path):
+def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path, monkeypatch):
     frozen = freeze(mitigated("reweight"), tmp_path)
     options = {"name": "t", "kind": "tfidf", "train_on": BASE}
-    assert CANDIDATES.validate_python(options).training_labels(frozen).size == frozen.n_rows
-    other = {"name": "t", "kind": "transformer", "train_on": BASE, "folder": str(tmp_path)}
+    candidate = CANDIDATES.validate_python(options)
+    assert candidate.training_labels(frozen).size == frozen.n_rows
+    monkeypatch.setattr(type(candidate), "learns_weights", False)
     with pytest.raises(InputError, match="must learn from weighted rows, as method reweight"):
-        CANDIDATES.validate_python(other).training_labels(frozen)
+        candidate.training_labels(frozen)
 
 
 @pytest.mark.parametrize(

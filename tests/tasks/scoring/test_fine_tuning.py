@@ -26,6 +26,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
+from biasgate.tasks.scoring.kinds.transformer_loss import Loss  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds.transformer_training import FineTuner  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -103,6 +104,12 @@ def scores(one, texts, **options):
     pinned = one.settings.model_copy(update={"model": one.version.uri} | options)
     with pinned.open(Workplace(one.store)) as scorer:
         return scorer.score(batch(texts))
+
+
+def downloading(folder):
+    """A place of work whose registry has one version, with the files of a folder."""
+    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
+    return SimpleNamespace(gateway=gateway, store=folder)
 
 
 def test_it_learns_a_word_and_scores_unseen_comments_by_it(first):
@@ -184,13 +191,64 @@ def test_balanced_classes_raise_the_scores_of_the_rare_one(place, tmp_path):
     for weight in (None, "balanced"):
         change = {"class_weight": weight, "max_steps": 12}
         folder, _ = fitted(place, tmp_path / str(weight), fine_tuning=change)
-        gateway = SimpleNamespace(
-            resolve=lambda uri: uri, downloaded=lambda _, at=folder: nullcontext(at)
-        )
         settings = candidate(place, model="models:/tiny/1")
-        with settings.open(SimpleNamespace(gateway=gateway)) as scorer:
+        with settings.open(downloading(folder)) as scorer:
             means.append(scorer.score(batch(unseen)).mean())
     assert means[1] > means[0] + 0.02
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_without_weights_the_loss_is_torchs_own(balanced):
+    rng = np.random.default_rng(3)
+    positive, logits = rng.random(60) < 0.2, torch.tensor(rng.normal(size=(60, 2)))
+    training, batch = np.arange(50), np.array([4, 17, 52, 59])
+    share = positive[training].mean()
+    of_class = torch.tensor([1 / (2 * (1 - share)), 1 / (2 * share)]) if balanced else None
+    expected = torch.nn.CrossEntropyLoss(of_class)(
+        logits[batch], torch.tensor(positive[batch], dtype=torch.long)
+    )
+    loss = Loss(positive, np.full(60, 3.0), training, balanced=balanced)
+    torch.testing.assert_close(loss(logits[batch], batch), expected)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_a_row_of_weight_2_counts_as_two_rows(balanced):
+    rng = np.random.default_rng(4)
+    positive, logits = rng.random(40) < 0.4, torch.tensor(rng.normal(size=(40, 2)))
+    weights = rng.integers(0, 4, 40).astype(float)
+    repeated = np.repeat(np.arange(40), weights.astype(int))
+    alone = Loss(positive, weights, np.arange(40), balanced=balanced)
+    all_rows = np.arange(len(repeated))
+    many = Loss(positive[repeated], np.ones(len(repeated)), all_rows, balanced=balanced)
+
+    def gradient(loss, rows, of):
+        given = logits.clone().requires_grad_()
+        loss(given[of], rows).backward()
+        return given.grad
+
+    found = gradient(alone, np.arange(40), torch.arange(40))
+    expected = gradient(many, all_rows, torch.tensor(repeated))
+    ratio = found[weights > 0] / expected[weights > 0]
+    torch.testing.assert_close(ratio, ratio[:1, :1].expand_as(ratio))
+    assert not found[weights == 0].any()
+
+
+def test_weights_decide_which_of_two_contradicting_labels_is_learned(place):
+    rows = comments(300, 8)
+    wrong = rows.assign(id=rows["id"] + "w", comment="so " + rows["comment"], label=1 - rows.label)
+    both = pd.concat([rows, wrong]).to_dict("list")
+    unseen = comments(200, 9)
+    for heavy, expected in ((1, 1.0), (-1, 0.0)):
+        tuner = FineTuner(
+            place / "encoder", "tiny", ("no", "yes"), FineTuning(**QUICK), max_tokens=64
+        )
+        weights = np.repeat([9.0, 1.0][::heavy], len(rows))
+        tuner.fit([both["comment"]], np.array(both["label"], dtype=bool), lambda *_: None, weights)
+        given = tuner.tokenizer(unseen["comment"].tolist(), padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            logits = tuner.model(**given).logits.numpy()
+        auc = roc_auc(unseen["label"], logits[:, 1] - logits[:, 0]).value
+        assert auc == pytest.approx(expected, abs=0.1)
 
 
 def test_a_version_scores_the_same_as_transformer_and_as_any_model_of_mlflow(first):
@@ -257,18 +315,16 @@ def test_an_encoder_that_lacks_weights_is_refused(place, tmp_path):
 
 def test_a_version_of_another_flavour_is_refused(tmp_path):
     (tmp_path / "MLmodel").write_text("flavors: {sklearn: {}, python_function: {}}")
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(tmp_path))
     settings = {"name": "t", "kind": "transformer", "model": "models:/words/1"}
     with pytest.raises(InputError, match=r"logged with `mlflow.transformers`; it is of another"):
-        CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
+        CANDIDATES.validate_python(settings).open(downloading(tmp_path))
 
 
 def test_a_version_without_weights_is_refused(place, tmp_path):
     folder, _ = fitted(place, tmp_path, fine_tuning={"max_steps": 1})
     (folder / "model" / "model.safetensors").unlink()
-    gateway = SimpleNamespace(resolve=lambda uri: uri, downloaded=lambda _: nullcontext(folder))
     with pytest.raises(InputError, match=r"must hold weights in \*.safetensors; it does not"):
-        candidate(place, model="models:/tiny/1").open(SimpleNamespace(gateway=gateway))
+        candidate(place, model="models:/tiny/1").open(downloading(folder))
 
 
 def test_odd_comments_can_be_trained_on(place):
