@@ -13,6 +13,7 @@ resampled = pytest.importorskip("benchmarks.coverage.resampled")
 
 # Of hundreds of cases, some miss a limit by three Monte Carlo errors by chance.
 ALLOWED = 4.0
+MORE = 10
 DRAWS = {"resampled": 50, "cells": 1_000, "spreads": 1_000}
 # No interval can know of heavy rows that the sample has none of.
 UNKNOWABLE = "1 of 50 low scores"
@@ -28,10 +29,15 @@ EVERY = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "draws"), EVERY)
 def test_intervals_hold(case, draws):
-    found = case.hold(draws)
-    assert {name: list(one.faults(0, ALLOWED)) for name, one in found.items()} == {
-        name: [] for name in found
-    }
+    faults = _faults(case.hold(draws))
+    if faults:  # by chance, or because intervals are too short: more samples tell
+        faults = _faults(case.hold(MORE * draws))
+    assert faults == {}
+
+
+def _faults(found):
+    told = {name: list(one.faults(0, ALLOWED)) for name, one in found.items()}
+    return {name: faults for name, faults in told.items() if faults}
 
 
 def test_a_floor_at_the_truth_rarely_passes_where_few_positives_are_widely_spread():
