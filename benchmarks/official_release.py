@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -71,9 +72,9 @@ def measure(rows: int | None = None) -> Measurement:
             output, kind = folder / "out", candidate["kind"]
             evaluated = run_command(folder, "evaluate", "official.yaml", "--output", str(output))
             verified = run_command(folder, "verify", MODEL, str(version))
-            for what, (seconds, peak) in (("evaluate", evaluated), ("verify", verified)):
-                figures[f"{kind}: seconds, {what}"] = seconds
-                figures[f"{kind}: peak GiB, {what}"] = peak
+            for what, ran in (("evaluate", evaluated), ("verify", verified)):
+                figures[f"{kind}: seconds, {what}"] = ran.seconds
+                figures[f"{kind}: peak GiB, {what}"] = ran.peak
             figures[f"{kind}: GiB, the store"] = size_of(folder / ".biasgate") / GIB
             print({key: round(value, 2) for key, value in figures.items()}, flush=True)
     return Measurement(
@@ -152,13 +153,40 @@ def write_config(
     (folder / "own.yaml").write_text(yaml.safe_dump(POLICY), "utf-8")
 
 
-def run_command(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Run the command; return its seconds and the peak GiB resident in all its processes."""
+class Ran(NamedTuple):
+    """What a command took.
+
+    Attributes
+    ----------
+    seconds : float
+        From start to end.
+    peak : float
+        The most GiB that were resident in all its processes together.
+    states : list of State
+        What was seen while it ran, about every second.
+    """
+
+    seconds: float
+    peak: float
+    states: list[State]
+
+
+class State(NamedTuple):
+    """Memory and disk at one time: seconds since 1970, resident bytes, bytes in the folder."""
+
+    time: float
+    resident: int
+    stored: int
+
+
+def run_command(folder: Path, *arguments: str) -> Ran:
+    """Run the command in a folder, and watch memory and disk."""
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
     root = str(Path(__file__).resolve().parents[1])
     command = [sys.executable, "-m", "biasgate", *arguments]
     began, peak = time.perf_counter(), 0
+    states: list[State] = []
     with (folder / "said.txt").open("w+b") as said:
         process = subprocess.Popen(  # noqa: S603 - our own command
             command,
@@ -168,14 +196,17 @@ def run_command(folder: Path, *arguments: str) -> tuple[float, float]:
             stderr=subprocess.STDOUT,
         )
         while process.poll() is None:
-            peak = max(peak, _resident(process.pid))
+            resident = _resident(process.pid)
+            peak = max(peak, resident)
+            if not states or time.time() >= states[-1].time + 1:
+                states.append(State(time.time(), resident, size_of(folder)))
             time.sleep(0.2)
         seconds = time.perf_counter() - began
         said.seek(0)
         if process.returncode:
             msg = f"{' '.join(command)} ended with {process.returncode}:\n{said.read().decode()}"
             raise SystemExit(msg)
-    return seconds, peak / GIB
+    return Ran(seconds, peak / GIB, states)
 
 
 def _resident(pid: int) -> int:
@@ -195,4 +226,8 @@ def _resident(pid: int) -> int:
 
 def size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # removed just now
+            total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -4,7 +4,8 @@ Generated rows in the layout of Kaggle's `train.csv` are evaluated by `biasgate 
 scores and a trained TF-IDF baseline are judged beside a champion. Further nights follow, with
 nothing new. Times of tasks are those that Prefect recorded; tasks of one kind may run at once, so
 their time is from the first start to the last end, less the time in which none of them ran.
-Memory is the resident memory of all processes together, so what they share is counted in each.
+Memory is the resident memory of all processes together, so what they share is counted in each; it
+and the disk are read about every second.
 
 The same point estimates the usual way (pandas, and scikit-learn on masks, without intervals,
 verdict, or report) are timed in one process, with the same fitted pipeline. It scores some comments
@@ -21,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ import pyarrow.csv as pacsv
 from sklearn.metrics import roc_auc_score
 
 from benchmarks._measurement import Measurement
-from benchmarks.official_release import GIB, run_command, size_of, write_config, write_release
+from benchmarks.official_release import GIB, Ran, run_command, size_of, write_config, write_release
 from biasgate.tasks.data.civil_comments_release import IDENTITIES
 from biasgate.tasks.scoring.training import TRAINING_KEY
 
@@ -52,21 +52,20 @@ def measure(rows: int | None = None) -> Measurement:
         _add_noise(folder)
         every = list(IDENTITIES)
         write_config(folder, [_scores("first", "noisy.csv")], MODEL, identities=every)
-        seconds, peak = run_command(folder, "evaluate", "official.yaml", "--output", "first")
-        figures |= {"champion alone: seconds": seconds, "champion alone: peak GiB": peak}
+        first = run_command(folder, "evaluate", "official.yaml", "--output", "first")
+        figures |= {
+            "champion alone: seconds": first.seconds,
+            "champion alone: peak GiB": first.peak,
+        }
         both = [_scores("file", "scores.csv"), _words()]
         write_config(folder, both, MODEL, identities=every)
-        seconds, peak = run_command(folder, "train", "official.yaml")
-        figures |= {"train: seconds": seconds, "train: peak GiB": peak}
+        trained = run_command(folder, "train", "official.yaml")
+        figures |= {"train: seconds": trained.seconds, "train: peak GiB": trained.peak}
         for night in range(1, NIGHTS + 1):
-            began = time.time()
-            seconds, peak = run_command(folder, "nightly", "official.yaml", "--output", "nights")
+            ran = run_command(folder, "nightly", "official.yaml", "--output", "nights")
             if night in (1, 2, NIGHTS):
-                figures |= {f"night {night}: seconds": seconds, f"night {night}: peak GiB": peak}
-                figures |= {
-                    f"night {night}: seconds, {stage}": spent
-                    for stage, spent in _stages(folder, began)
-                }
+                of_night = {"seconds": ran.seconds, "peak GiB": ran.peak, **_stages(folder, ran)}
+                figures |= {f"night {night}: {key}": value for key, value in of_night.items()}
                 figures |= _sizes(folder, f"after night {night}: GiB")
             print({key: round(value, 2) for key, value in figures.items()}, flush=True)
         figures |= _the_usual_way(folder)
@@ -96,25 +95,47 @@ def _words() -> dict[str, Any]:
     return found | {"allow_training_rows": True}  # some short texts may be the same
 
 
-def _stages(folder: Path, since: float) -> Iterator[tuple[str, float]]:
-    """Yield each kind of task that took a second at least, and its seconds."""
-    spans: dict[str, list[tuple[float, float]]] = {}
+def _stages(folder: Path, ran: Ran) -> dict[str, float]:
+    """Return seconds, memory and disk of each kind of task that took a second at least."""
+    found: dict[str, float] = {}
+    for stage, spans in _spans(folder, ran.states[0].time).items():
+        seconds = sum(end - start for start, end in spans)
+        if seconds >= 1:
+            during = [
+                [one for one in ran.states if start <= one.time <= end + 1] for start, end in spans
+            ]
+            seen = [one.resident for states in during for one in states]
+            written = sum(states[-1].stored - states[0].stored for states in during if states)
+            found |= {
+                f"seconds, {stage}": seconds,
+                f"peak GiB, {stage}": max(seen, default=0) / GIB,
+            }
+            found[f"MiB written, {stage}"] = written / 2**20
+    return found
+
+
+def _spans(folder: Path, since: float) -> dict[str, list[tuple[float, float]]]:
+    """Return when tasks of each kind ran, in seconds since 1970, without overlaps."""
     with sqlite3.connect(folder / "prefect" / "prefect.db") as database:
         rows = database.execute(
             "SELECT task_key, start_time, end_time FROM task_run WHERE end_time IS NOT NULL"
         ).fetchall()
+    times: dict[str, list[tuple[float, float]]] = {}
     for key, start, end in rows:
         begins, ends = (datetime.fromisoformat(f"{one}+00:00").timestamp() for one in (start, end))
         if begins >= since:
-            stage = str(key).rpartition("-")[0].replace("_", " ")
-            spans.setdefault(stage, []).append((begins, ends))
-    for stage, found in spans.items():
-        spent = last = 0.0
+            times.setdefault(str(key).rpartition("-")[0].replace("_", " "), []).append(
+                (begins, ends)
+            )
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for stage, found in times.items():
+        joined = spans.setdefault(stage, [])
         for begins, ends in sorted(found):
-            spent += max(0.0, ends - max(begins, last))
-            last = max(last, ends)
-        if spent >= 1:
-            yield stage, spent
+            if joined and begins <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(ends, joined[-1][1]))
+            else:
+                joined.append((begins, ends))
+    return spans
 
 
 def _sizes(folder: Path, what: str) -> dict[str, float]:
