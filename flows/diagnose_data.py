@@ -10,9 +10,9 @@ from prefect import flow
 from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.proposing import mitigation_of, trained_here
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.store import Workplace
 

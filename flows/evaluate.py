@@ -18,7 +18,6 @@ from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
 from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
@@ -32,6 +31,7 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.promoting.watched import champion_to_watch
+from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
 from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people

@@ -9,7 +9,8 @@ from prefect import flow
 from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.training import pin_candidate, refuse_two_thresholds, train_candidate
 from biasgate.tasks.store import Workplace
