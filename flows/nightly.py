@@ -9,8 +9,9 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.states import conclude
+from biasgate.tasks.common.own_folders import removed_if_empty
 from biasgate.tasks.records import NightSummary, Summary
-from biasgate.tasks.reporting.nights import folder_of_this_run, removed_if_empty, show_summary
+from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}", on_running=[own_run])
