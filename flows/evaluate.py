@@ -11,6 +11,7 @@ from biasgate.flows.judge import judge_candidates, look_up_rivals
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
+from biasgate.flows.time_limits import steps_of
 from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
@@ -129,7 +130,7 @@ def evaluate(
         The summary; the flow's state is Completed, named `Passed`, `Blocked`,
         `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)

@@ -10,6 +10,7 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.experiment import freeze_sets
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.mitigated_file import write_evaluation_file
@@ -65,7 +66,7 @@ def mitigate(
     dict
         The content of `mitigation.json`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)

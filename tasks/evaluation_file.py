@@ -11,6 +11,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import AnyAnalysis
 from biasgate.tasks.common.settings import Name, Settings
+from biasgate.tasks.common.step_settings import StepSettings
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mitigating.settings import Mitigation
@@ -67,6 +68,8 @@ class EvaluationFile(Settings):
         Facts about the models that only the owner knows.
     mitigation : Mitigation, optional
         How bias of candidates that are trained here is mitigated; an evaluation does not use it.
+    steps : StepSettings, optional
+        How often a step is tried, and how long it may take.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -77,6 +80,7 @@ class EvaluationFile(Settings):
         "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
+        "retry_delay_s": "seconds, as in [1, 5]",
     }
 
     name: Name
@@ -94,6 +98,7 @@ class EvaluationFile(Settings):
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
     mitigation: Mitigation | None = None
+    steps: StepSettings = StepSettings()
 
     @field_validator("registered_model")
     @classmethod
@@ -215,6 +220,6 @@ class Evaluation(EvaluationFile):
     policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
 
     def content(self) -> dict[str, Any]:
-        """Return everything as JSON-ready values, with the digest of the policy."""
-        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation"})
+        """Return what results depend on, as JSON-ready values, with the digest of the policy."""
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation", "steps"})
         return whole | {"policy_digest": self.policy.digest}

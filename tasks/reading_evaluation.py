@@ -8,6 +8,7 @@ from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.step_settings import StepSettings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.data.freezing import check_source
 from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
@@ -113,6 +114,14 @@ def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Eval
     policy = evaluation.policy.name
     say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
     return evaluation
+
+
+def read_step_settings(config: str) -> StepSettings:
+    """Return how often steps are tried; the default if the file is wrong, as its step will say."""
+    try:
+        return read_settings(Path(config), EvaluationFile).steps
+    except InputError:
+        return StepSettings()
 
 
 def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
