@@ -32,11 +32,12 @@ from biasgate.tasks.common.errors import (
 from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
 from biasgate.tasks.common.secrets import masked, masking
 from biasgate.tasks.common.step_limits import limited, settings_now, stage_of
-from biasgate.tasks.common.step_settings import DEFAULT, StageSettings
 
 if TYPE_CHECKING:
     from prefect import Task
     from prefect.task_runners import TaskRunner
+
+    from biasgate.tasks.common.step_settings import StageSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -97,15 +98,17 @@ class _Step:
 
     def _task(self) -> Any:
         """Return the Prefect task, with the retries of the run that asks for it."""
-        made, now = self._with_default(), settings_now(self._stage)
-        same = (now.retries, now.retry_delay_s) == (DEFAULT.retries, DEFAULT.retry_delay_s)
-        return made if same else made.with_options(**_retries(now))
+        made, now = self._with_default(), _retries(settings_now(self._stage))
+        same = all(getattr(made, key) == value for key, value in now.items())
+        return made if same else made.with_options(**now)
 
     def _with_default(self) -> Any:
         with _making:
             if self._made is None:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
+
+                from biasgate.tasks.common.step_settings import DEFAULT  # noqa: PLC0415 - numpy
 
                 made = limited(masking(self.fn), self._stage)
                 self._made = Task(

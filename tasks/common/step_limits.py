@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from biasgate.tasks.common.step_settings import StageSettings, StepSettings
+if TYPE_CHECKING:
+    from biasgate.tasks.common.step_settings import StageSettings, StepSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +67,8 @@ def steps_now() -> StepSettings | None:
 
 def settings_now(stage: str | None) -> StageSettings:
     """Return how a step that starts now is tried."""
+    from biasgate.tasks.common.step_settings import StepSettings  # noqa: PLC0415 - numpy
+
     return (steps_now() or StepSettings()).of(stage)
 
 
