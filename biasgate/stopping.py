@@ -1,32 +1,26 @@
 """Commands that end within seconds when they are stopped, and leave nothing that runs.
 
 The work is done in another thread, so that the main thread is free to answer Ctrl-C and SIGTERM.
-Threads and servers that wait for each other cannot hold it up.
 """
 
 from __future__ import annotations
 
 import contextvars
-import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
-
 from biasgate.printing import print_error
-from biasgate.tasks.common.own_folders import remove_own_folders
-from biasgate.tasks.common.progress import show_cursor
+from biasgate.tasks.ending import end_at_once, end_mlflow_runs, exit_at_once, kept_in
 
 Result = TypeVar("Result")
 
 _SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-# For a server of MLflow that does not answer, and for processes that end slowly.
+# For a server that does not answer.
 _PATIENCE_S = 2.0
 _POLL_S = 0.2
 
@@ -85,7 +79,8 @@ def _raised() -> Iterator[None]:
 
     def stop(number: int, _: Any) -> None:
         for one in before:
-            signal.signal(one, lambda number, _: _exit(number))  # a second one ends it at once
+            # A second one ends it at once.
+            signal.signal(one, lambda number, _: exit_at_once(128 + number))
         raise StoppedError(number)
 
     before = {one: found for one in _SIGNALS if (found := signal.getsignal(one)) != signal.SIG_IGN}
@@ -100,47 +95,16 @@ def _raised() -> Iterator[None]:
 
 
 def _end(number: int, store: Path) -> None:
-    kept = f"finished scores, frozen sets and trained models are kept in {store}"
-    print_error(f"stopped by {_SIGNALS[signal.Signals(number)]}; {kept}. Run it again to resume.")
-    # Their servers may not answer.
-    ending = [
-        threading.Thread(target=_end_runs, args=(store,), daemon=True),
-        threading.Thread(target=_cancel_flows, args=(number,), daemon=True),
-    ]
-    until = time.monotonic() + _PATIENCE_S
-    for one in ending:
-        one.start()
-    for one in ending:
-        one.join(max(0, until - time.monotonic()))
-    _exit(number)
+    print_error(f"stopped by {_SIGNALS[signal.Signals(number)]}; {kept_in(store)}")
+    end_at_once(
+        128 + number,
+        _PATIENCE_S,
+        lambda: end_mlflow_runs(store, "KILLED"),
+        lambda: _cancel_flows(number),
+    )
 
 
 def _cancel_flows(number: int) -> None:
     flows = sys.modules.get("biasgate.flows.own_runs")
     if flows is not None:
-        with suppress(Exception):
-            flows.cancel_own_runs(f"Stopped by {_SIGNALS[signal.Signals(number)]}.")
-
-
-def _end_runs(store: Path) -> None:
-    if "mlflow" in sys.modules:  # otherwise it has no runs
-        from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-
-        with suppress(Exception):
-            Gateway.of_store(store).end_own_runs()
-
-
-def _exit(number: int) -> None:
-    """End this process, after all that it started."""
-    with suppress(psutil.Error):
-        children = psutil.Process().children(recursive=True)
-        for one in children:
-            with suppress(psutil.Error):
-                one.kill()
-        psutil.wait_procs(children, timeout=_PATIENCE_S)
-    remove_own_folders()
-    show_cursor()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(128 + number)
+        flows.cancel_own_runs(f"Stopped by {_SIGNALS[signal.Signals(number)]}.")

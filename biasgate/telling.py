@@ -87,5 +87,5 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
 
 class _StepHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a step."""
-        print_step(record.getMessage())
+        """Print a step, or why the run is ended."""
+        (print_error if record.levelno >= logging.ERROR else print_step)(record.getMessage())

@@ -8,11 +8,12 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.proposing import mitigation_of, trained_here
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.store import Workplace
 
@@ -43,7 +44,7 @@ def diagnose_data(
     list of dict
         The content of each `diagnosis.json`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation)

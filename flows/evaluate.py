@@ -11,6 +11,7 @@ from biasgate.flows.judge import judge_candidates, look_up_rivals
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
+from biasgate.flows.time_limits import steps_of
 from biasgate.flows.train import prepare_candidates
 from biasgate.tasks.analysing.analyse import analyse_rows, check_analyses
 from biasgate.tasks.analysing.analysis import Analysis
@@ -18,7 +19,6 @@ from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import notify_of_crash, read_evaluation_file
 from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
@@ -32,6 +32,7 @@ from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
 from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.promoting.watched import champion_to_watch
+from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
 from biasgate.tasks.remembering.trend import remember_night
 from biasgate.tasks.reporting.figures import draw_figures
 from biasgate.tasks.reporting.notifications import notify_people
@@ -129,7 +130,7 @@ def evaluate(
         The summary; the flow's state is Completed, named `Passed`, `Blocked`,
         `Insufficient`, `Error` or, where the policy only reports, `Reported`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)

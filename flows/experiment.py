@@ -8,10 +8,11 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
+from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.mitigating.experiment_report import compare_methods
 from biasgate.tasks.mitigating.proposing import (
     chosen_candidate,
@@ -21,6 +22,7 @@ from biasgate.tasks.mitigating.proposing import (
 from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.trials import run_trial
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
@@ -58,7 +60,7 @@ def experiment(
     dict
         The content of `experiment.json`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation, seeds)

@@ -10,9 +10,9 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.experiment import freeze_sets
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
@@ -24,6 +24,7 @@ from biasgate.tasks.mitigating.proposing import (
     training_source,
 )
 from biasgate.tasks.mitigating.sets import check_sets
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
 from biasgate.tasks.store import Workplace
@@ -65,7 +66,7 @@ def mitigate(
     dict
         The content of `mitigation.json`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)

@@ -9,8 +9,10 @@ from prefect import flow
 from biasgate.flows.evaluate import evaluate
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.states import conclude
+from biasgate.flows.time_limits import steps_of
+from biasgate.tasks.common.own_folders import removed_if_empty
 from biasgate.tasks.records import NightSummary, Summary
-from biasgate.tasks.reporting.nights import folder_of_this_run, removed_if_empty, show_summary
+from biasgate.tasks.reporting.nights import folder_of_this_run, show_summary
 
 
 @flow(name="nightly", flow_run_name="nightly {config}", on_running=[own_run])
@@ -51,10 +53,11 @@ def nightly(
     dict
         As `evaluate`. Without `fail_when_blocked` a block is a result, not a failure.
     """
-    folder = folder_of_this_run(output)
-    with removed_if_empty(folder):
-        found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes, night=True)
-    summary: Summary = found
-    show_summary(summary)
-    night: NightSummary = {**summary, "output": folder}
-    return conclude(night, fail_when_blocked=fail_when_blocked)
+    with steps_of(config, store):
+        folder = folder_of_this_run(output)
+        with removed_if_empty(folder):
+            found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes, night=True)
+        summary: Summary = found
+        show_summary(summary)
+        night: NightSummary = {**summary, "output": folder}
+        return conclude(night, fail_when_blocked=fail_when_blocked)

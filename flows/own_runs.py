@@ -10,8 +10,8 @@ from uuid import UUID
 
 from prefect import Flow, State, get_client
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import FlowFilter, FlowRunFilter
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.filters import FlowFilter, FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import FlowRun, TaskRun
 from prefect.states import Cancelled, Crashed
 
 from biasgate.tasks.common.processes import has_ended, this_process
@@ -29,8 +29,8 @@ def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """
     del flow, state
     with get_client(sync_client=True) as client:
+        _own.add(flow_run.id)
         if flow_run.deployment_id is None:
-            _own.add(flow_run.id)
             client.update_flow_run(flow_run.id, infrastructure_pid=this_process())
         else:
             client.update_flow_run_labels(flow_run.id, {PROCESS: this_process()})
@@ -42,13 +42,31 @@ def own_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
 
 def cancel_own_runs(reason: str) -> None:
     """Mark the flow runs of this process as Cancelled, when it is stopped."""
+    end_own_runs(Cancelled(message=reason))
+
+
+def end_own_runs(state: State[Any], step: UUID | None = None) -> None:
+    """Give the flow runs of this process, and a step of theirs, a final state.
+
+    Their other steps that have not ended are marked as Cancelled.
+    """
     if not _own:
         return
     with get_client(sync_client=True) as client:
         for one in _running(client):
             if one.id in _own:
-                cancelled: State[Any] = Cancelled(message=reason)
-                client.set_flow_run_state(one.id, cancelled, force=True)
+                client.set_flow_run_state(one.id, state, force=True)
+        for late in _unfinished(client):
+            ended = state if late.id == step else Cancelled(message="Its run was ended.")
+            client.set_task_run_state(late.id, ended, force=True)
+
+
+def _unfinished(client: SyncPrefectClient) -> list[TaskRun]:
+    """Return the steps of this process that have not ended."""
+    of_own = FlowRunFilter.model_validate({"id": {"any_": list(_own)}})
+    types = ["RUNNING", "PENDING", "SCHEDULED"]  # the last one waits for its retry
+    unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": types}}})
+    return list(client.read_task_runs(flow_run_filter=of_own, task_run_filter=unfinished))
 
 
 def _running(client: SyncPrefectClient) -> list[FlowRun]:

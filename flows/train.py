@@ -7,9 +7,11 @@ from pathlib import Path
 from prefect import flow
 
 from biasgate.flows.own_runs import own_run
+from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.training import pin_candidate, refuse_two_thresholds, train_candidate
 from biasgate.tasks.store import Workplace
@@ -61,5 +63,5 @@ def train(config: str, store: str) -> list[CandidateSettings]:
     list of CandidateSettings
         The candidates; trained ones with `model`, as in `models:/toxicity/3`.
     """
-    with temporary_files():
+    with temporary_files(), steps_of(config, store):
         return prepare_candidates(read_evaluation_file(config), Workplace(Path(store)))

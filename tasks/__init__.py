@@ -8,6 +8,7 @@
 6. Track: `tracking` logs MLflow runs.
 7. Promote: `promoting` moves `champion`, and verifies the evidence of its verdicts.
 
-`evaluation_file` reads the evaluation file; `records` has the types of the files that steps write;
-`common`, `store` and `mlflow_server` serve all steps.
+`evaluation_file` has the settings of an evaluation file, `reading_evaluation` reads and checks one;
+`records` has the types of the files that steps write; `common`, `store` and `mlflow_server` serve
+all steps.
 """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -11,26 +10,21 @@ from pydantic import Field, field_validator, model_validator
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.analysing.analysis import Analysis
 from biasgate.tasks.analysing.catalogue import AnyAnalysis
-from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.settings import Name, Settings
-from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.data.freezing import Source, check_source
-from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
-from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.common.step_settings import StepSettings
+from biasgate.tasks.data.freezing import Source
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.promoting.ledger import LEDGER_SUFFIX, is_ledger
 from biasgate.tasks.remembering.settings import DriftSettings
 from biasgate.tasks.reporting.model_card import About
-from biasgate.tasks.reporting.notifications import Notification, message_of_crash, notify
-from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.reporting.notifications import Notification
 from biasgate.tasks.scoring.kinds.catalogue import Candidate
 from biasgate.tasks.scoring.registered_candidates import (
     RegisteredCandidates,
-    placeholder,
     refuse_none,
 )
-from biasgate.tasks.scoring.unversioned import refuse_uncounted, refuse_unversioned
+from biasgate.tasks.scoring.unversioned import refuse_unversioned
 
 _MLFLOWS_OWN = "Default"
 
@@ -74,6 +68,8 @@ class EvaluationFile(Settings):
         Facts about the models that only the owner knows.
     mitigation : Mitigation, optional
         How bias of candidates that are trained here is mitigated; an evaluation does not use it.
+    steps : StepSettings, optional
+        How often a step is tried, and how long it may take.
     """
 
     secret_keys = frozenset({"notifications"})
@@ -84,6 +80,7 @@ class EvaluationFile(Settings):
         "methods": "methods, as in [pool, random]",
         "outcome_of": "names of candidates",
         "power_mean_groups": "identities, as in [gay, muslim]",
+        "retry_delay_s": "seconds, as in [1, 5]",
     }
 
     name: Name
@@ -101,6 +98,7 @@ class EvaluationFile(Settings):
     notifications: tuple[Notification, ...] = ()
     model_card: About = About()
     mitigation: Mitigation | None = None
+    steps: StepSettings = StepSettings()
 
     @field_validator("registered_model")
     @classmethod
@@ -222,115 +220,6 @@ class Evaluation(EvaluationFile):
     policy: Policy  # type: ignore[assignment] # a name in the file, the policy itself here
 
     def content(self) -> dict[str, Any]:
-        """Return everything as JSON-ready values, with the digest of the policy."""
-        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation"})
+        """Return what results depend on, as JSON-ready values, with the digest of the policy."""
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"mitigation", "steps"})
         return whole | {"policy_digest": self.policy.digest}
-
-
-def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
-    """Read an evaluation file and its policy, and check everything that can be checked now.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    outcome_of : sequence of str, optional
-        Replaces the file's `outcome_of`.
-
-    Returns
-    -------
-    Evaluation
-        The settings with absolute paths, and the policy.
-
-    Raises
-    ------
-    InputError
-        If a value is wrong, a file is missing or lacks a column, or a name in `outcome_of` is
-        not a candidate.
-    """
-    path = path.resolve()
-    evaluation = read_settings(path, EvaluationFile)
-    names = [one.name for one in evaluation.candidates]
-    unknown = sorted(set(outcome_of or ()) - set(names))
-    if unknown:
-        msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
-        raise InputError(msg)
-    policy = read_policy(evaluation.policy, path.parent)
-    if evaluation.required_digest and not policy.digest.startswith(evaluation.required_digest):
-        msg = (
-            f"`policy` must have the `required_digest` {evaluation.required_digest} (file {path}); "
-            f"policy {policy.name!r} has {policy.digest}."
-        )
-        raise InputError(msg)
-    rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
-    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
-    for source in (*evaluation.evaluation_sets, *more):
-        check_source(source)
-    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
-    for candidate in (*evaluation.candidates, *found, *rivals):
-        if (training := candidate.training()) is not None:
-            check_source(training)
-        candidate.check()
-    for candidate in (*evaluation.candidates, *found, *rivals):
-        training = candidate.training()
-        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
-            candidate.require_text(source)
-    if policy.spending is not None:
-        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
-    _refuse_missing_reference(evaluation, policy)
-    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
-    counted = tuple(outcome_of or evaluation.outcome_of)
-    # Not validated again: that would replace the made-up versions of candidates.
-    return Evaluation.model_construct(
-        **dict(evaluation) | {"policy": policy, "outcome_of": counted}
-    )
-
-
-def _with_roles(
-    evaluation: EvaluationFile, found: Sequence[CandidateSettings]
-) -> Iterator[tuple[str, CandidateSettings]]:
-    """Yield candidates and rivals, except a registered champion, which is looked up later."""
-    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
-    if evaluation.champion is not None and evaluation.registered_model is None:
-        yield "champion", evaluation.champion
-    if evaluation.reference is not None:
-        yield "reference", evaluation.reference
-
-
-def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> None:
-    if evaluation.reference is None:
-        for rule in policy.decision_rules():
-            if rule.reference_margin is not None:
-                msg = (
-                    f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
-                    "`reference` in the evaluation file."
-                )
-                raise InputError(msg)
-
-
-@task(name="read evaluation")
-def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
-    """Read and check an evaluation file. Only reads, safe to retry."""
-    file = Path(path)
-    if not file.exists():
-        msg = f"configuration {path} must exist; it does not."
-        raise InputError(msg)
-    evaluation = read_evaluation(file, outcome_of)
-    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
-    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
-    policy = evaluation.policy.name
-    say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
-    return evaluation
-
-
-def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
-    """Notify of a failed flow: a Prefect hook, which does not change the flow's state.
-
-    If the evaluation file cannot be read, nobody can be notified.
-    """
-    del flow
-    path = Path(flow_run.parameters["config"])
-    evaluation = read_settings(path, EvaluationFile)
-    error = getattr(state.data, "result", state.data)  # Prefect wraps it in its own record
-    kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
-    notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

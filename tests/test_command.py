@@ -418,7 +418,7 @@ def test_a_crash_exits_1_and_names_the_way_to_its_traceback(
     def crash(*_arguments):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("biasgate.tasks.evaluation_file.read_evaluation", crash)
+    monkeypatch.setattr("biasgate.tasks.reading_evaluation.read_evaluation", crash)
     result = biasgate("evaluate", evaluation(), "--output", tmp_path / "out")
     assert result.exit_code == 1
     assert "RuntimeError: the disk is gone" in said(result)

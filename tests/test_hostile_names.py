@@ -14,7 +14,7 @@ from support.hostile import HEBREW, IMAGE, NAMES, OVERRIDE, SCRIPT
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 ABOUT = {
     "details": f"{SCRIPT} {IMAGE}\n\n</td></tr></table> a|b\n```",

@@ -20,7 +20,7 @@ def imported_by(statement):
     "statement",
     [
         "import biasgate.cli",
-        "from biasgate.tasks.evaluation_file import read_evaluation",
+        "from biasgate.tasks.reading_evaluation import read_evaluation",
         "from biasgate.tasks.promoting.by_hand import verify",
         "from biasgate.tasks.gating.policy import read_policy",
     ],

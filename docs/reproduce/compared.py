@@ -29,7 +29,7 @@ from biasgate.flows.evaluate import evaluate
 from biasgate.flows.train import train
 from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.store import Workplace

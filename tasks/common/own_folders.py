@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 _LOCK = ".lock"
 _mine: set[Path] = set()
+_perhaps_empty: set[Path] = set()
 _changing = threading.Lock()
 _users: list[object] = []
 _shared = ExitStack()
@@ -62,10 +63,28 @@ def temporary_files() -> Iterator[None]:
                 _shared.close()
 
 
+@contextmanager
+def removed_if_empty(folder: str) -> Iterator[None]:
+    """Remove a folder if the body fails before it has written anything there."""
+    path = Path(folder)
+    _perhaps_empty.add(path)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        raise
+    finally:
+        _perhaps_empty.discard(path)
+
+
 def remove_own_folders() -> None:
     """Remove all own folders of this process, which must end at once."""
     for folder in list(_mine):
         shutil.rmtree(folder, ignore_errors=True)
+    for folder in list(_perhaps_empty):
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @contextmanager

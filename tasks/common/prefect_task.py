@@ -1,7 +1,7 @@
 """The project-wide `task`. Only this module of `tasks` and `prefect_artifacts` import Prefect.
 
-Every step is created with it, so that all steps have the same retries and Prefect caches none:
-results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
+Every step is created with it, so that all steps have the retries of their stage and Prefect caches
+none: results worth keeping (evaluation sets, scores) are files, keyed by digests of their inputs,
 which survive Prefect's own store and can be verified.
 
 Prefect takes seconds to import, so it is imported when the first step runs: a command that
@@ -31,10 +31,13 @@ from biasgate.tasks.common.errors import (
 )
 from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
 from biasgate.tasks.common.secrets import masked, masking
+from biasgate.tasks.common.step_limits import limited, settings_now, stage_of
 
 if TYPE_CHECKING:
     from prefect import Task
     from prefect.task_runners import TaskRunner
+
+    from biasgate.tasks.common.step_settings import StageSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +84,7 @@ class _Step:
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         update_wrapper(self, function)
         self.fn, self.name = function, options["name"]
-        self._options = options
+        self._options, self._stage = options, stage_of(function)
         self._made: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,14 +97,29 @@ class _Step:
         return getattr(self._task(), name)
 
     def _task(self) -> Any:
+        """Return the Prefect task, with the retries of the run that asks for it."""
+        made, now = self._with_default(), _retries(settings_now(self._stage))
+        same = all(getattr(made, key) == value for key, value in now.items())
+        return made if same else made.with_options(**now)
+
+    def _with_default(self) -> Any:
         with _making:
             if self._made is None:
                 from prefect import Task  # noqa: PLC0415
                 from prefect.cache_policies import NO_CACHE  # noqa: PLC0415
 
-                made = masking(self.fn)
-                self._made = Task(fn=made, cache_policy=NO_CACHE, **self._options)
+                from biasgate.tasks.common.step_settings import DEFAULT  # noqa: PLC0415 - numpy
+
+                made = limited(masking(self.fn), self._stage)
+                self._made = Task(
+                    fn=made, cache_policy=NO_CACHE, **self._options, **_retries(DEFAULT)
+                )
         return self._made
+
+
+def _retries(settings: StageSettings) -> dict[str, Any]:
+    delays = list(settings.retry_delay_s or ())
+    return {"retries": settings.retries, "retry_delay_seconds": delays}
 
 
 def _unsearched(value: Any) -> Any:
@@ -119,21 +137,23 @@ def _unsearched(value: Any) -> Any:
     return opaque(value)
 
 
-def say(sentence: str, *, aside: bool = False) -> None:
+def say(sentence: str, *, aside: bool = False, is_error: bool = False) -> None:
     """Write a sentence to the log of the Prefect run, and to the terminal unless it is an aside.
+
+    An error is shown as such, also where steps are not.
 
     It must never hold a comment's text; secrets are masked. The command mutes Prefect's own log in
     the terminal, and thereby on the server; these sentences still reach the server.
     """
-    sentence = masked(sentence)
+    sentence, level = masked(sentence), logging.CRITICAL if is_error else logging.INFO
     if not aside:
-        _steps.info("%s", sentence)
+        _steps.log(level, "%s", sentence)
     if not is_in_run():
         return
     import prefect  # noqa: PLC0415
 
     log: Any = prefect.get_run_logger()
-    (log if log.isEnabledFor(logging.INFO) else _server_log()).info("%s", sentence)
+    (log if log.isEnabledFor(logging.INFO) else _server_log()).log(level, "%s", sentence)
 
 
 @cache
@@ -172,8 +192,6 @@ def task(*, name: str, task_run_name: str | None = None) -> Callable[[Callable[P
         "name": name,
         "task_run_name": named_by(task_run_name),
         "persist_result": False,
-        "retries": 2,
-        "retry_delay_seconds": [1, 5],
         "retry_condition_fn": _may_pass_next_time,
     }
 

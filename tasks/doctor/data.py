@@ -10,7 +10,7 @@ from pathlib import Path
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.doctor.check import Check
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey
 from biasgate.tasks.signing.trusted import TrustedKeys
 

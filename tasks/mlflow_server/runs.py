@@ -287,12 +287,12 @@ class Gateway(LoggedModels):
         """End a run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
 
-    def end_own_runs(self) -> None:
-        """End the runs of this process as KILLED, when it is stopped."""
+    def end_own_runs(self, status: str) -> None:
+        """End the runs of this process, FAILED or KILLED, when it must end at once."""
         experiments = [one.experiment_id for one in self.client.search_experiments()]
         running = f"attributes.status = 'RUNNING' and tags.`{OWNER}` = '{this_process()}'"
         for one in self.client.search_runs(experiments, running):
-            self.finish(one.info.run_id, "KILLED")
+            self.finish(one.info.run_id, status)
 
     @contextmanager
     def failing(self, run_id: str) -> Iterator[None]:

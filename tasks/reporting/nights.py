@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,17 +40,6 @@ def _is_new(folder: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-@contextmanager
-def removed_if_empty(folder: str) -> Iterator[None]:
-    """Remove a folder if the body fails before it has written anything there."""
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            Path(folder).rmdir()
-        raise
 
 
 @task(name="show summary")

@@ -16,6 +16,7 @@ from prefect.states import Scheduled
 from support.blocks import blocks_of
 from support.receiver import receiving
 
+from biasgate.flows.time_limits import TIMED_OUT
 from biasgate.tasks.common.outcomes import WORDS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -48,6 +49,13 @@ def test_every_state_in_which_a_run_ends_is_known_to_what_waits_for_an_end():
     assert len(waiting) == 2
     for one in waiting:
         assert verdicts <= set(one["expect"])
+
+
+def test_a_run_whose_step_hung_did_not_pass_and_was_not_killed():
+    automations = yaml.safe_load(SHIPPED.read_text("utf-8"))["automations"]
+    event = f"prefect.flow-run.{TIMED_OUT}"
+    knowing = [one["name"] for one in automations if event in one["trigger"]["expect"]]
+    assert knowing == ["biasgate: an evaluation did not pass", "biasgate: a process was killed"]
 
 
 @pytest.mark.slow

@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
-from prefect import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
@@ -20,15 +18,13 @@ from prefect.client.schemas.filters import (
     DeploymentFilterName,
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from support.workers import SHIPPED, WORKER, ask, deploy
 
 from biasgate.deployments import nightly
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.processes import this_process
 
-REPOSITORY = Path(__file__).parents[2]
-SHIPPED = REPOSITORY / "deployments" / "prefect.yaml"
-PREFECT = [sys.executable, "-m", "prefect"]
 BIASGATE = [sys.executable, "-m", "biasgate"]
 CONFIG = """\
 name: nightly
@@ -104,8 +100,7 @@ def test_a_worker_runs_what_prefect_yaml_deploys(config, tmp_path, prefect_servi
     often = SHIPPED.read_text("utf-8").replace("0 2 * * *", EVERY_MINUTE)
     deployments.write_text(often, "utf-8")
     deploy(config, deployments, prefect_services)
-    command = [*PREFECT, "worker", "start", "--pool", "biasgate"]
-    process = running(command, prefect_services)
+    process = running(WORKER, prefect_services)
     assert_runs_on_schedule("worker", process, tmp_path / "command.log", prefect_services)
     assert_results_by_date(tmp_path / "nightly")
 
@@ -219,29 +214,6 @@ def test_prefect_yaml_names_no_machine():
     assert all("{{ $BIASGATE_" in value for value in deployment["parameters"].values())
 
 
-def deploy(config, file, environment):
-    """Do what the comment in prefect.yaml says."""
-    folder = config.parent
-    environment = environment | {
-        "BIASGATE_CONFIG": str(config),
-        "BIASGATE_OUTPUT": str(folder / "nightly"),
-        "BIASGATE_STORE": str(folder / "store"),
-    }
-    for command in (
-        ["work-pool", "create", "biasgate", "--type", "process", "--overwrite"],
-        ["--no-prompt", "deploy", "--all", "--prefect-file", str(file)],
-    ):
-        done = subprocess.run(
-            [*PREFECT, *command],
-            check=False,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
 def assert_runs_on_schedule(deployment, process, log, environment):
     """Wait for a completed run that the schedule made; it has published its summary."""
     run, artifacts = ask(lambda client: finished_run(client, deployment, process), environment)
@@ -293,14 +265,3 @@ def wait_for_deployment(name, environment, *, paused, cron=None):
     found = ask(read, environment)
     assert found is not None, name
     return found
-
-
-def ask(question, environment):
-    """Ask the Prefect server of the test."""
-
-    async def asked():
-        async with get_client() as client:
-            return await question(client)
-
-    with temporary_settings({PREFECT_API_URL: environment["PREFECT_API_URL"]}):
-        return asyncio.run(asked())

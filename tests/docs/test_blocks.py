@@ -16,8 +16,8 @@ import yaml
 from support.blocks import blocks_of, indented_blocks
 from support.pages import names_in_scope
 
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "bias_metrics" / "README.md"]

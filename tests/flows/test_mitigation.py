@@ -6,7 +6,8 @@ import pytest
 import yaml
 from support.evaluations import run
 
-from biasgate.tasks.evaluation_file import EvaluationFile, read_evaluation
+from biasgate.tasks.evaluation_file import EvaluationFile
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 

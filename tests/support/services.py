@@ -276,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.seen.append(request)
         if fault == "hang":
-            server.released.wait(20)
+            server.released.wait(300)
         if fault in {"hang", "cut"}:
             self.close_connection = True
             return

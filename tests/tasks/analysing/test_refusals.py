@@ -7,7 +7,7 @@ from biasgate.tasks.analysing import intersections as intersecting
 from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 TWO = {"identities": ["black", "female"]}
 ADVICE = {"kind": "threshold_advice", "min_recall": 0.5, "min_precision": 0.5}

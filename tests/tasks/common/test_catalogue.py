@@ -13,10 +13,10 @@ from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
 from biasgate.tasks.common import catalogue
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCE_KINDS
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES, KINDS
 from biasgate.tasks.scoring.kinds.score_file import ScoreFile
 

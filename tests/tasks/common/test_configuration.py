@@ -7,8 +7,8 @@ import pytest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import ConfigPath, Settings, expand_variables
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 
 class Small(Settings):

@@ -9,8 +9,8 @@ from biasgate.tasks.common import prefect_task, secrets
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.secrets import masked, masking, remember
 from biasgate.tasks.common.settings import expand_variables
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 PASSWORD = "correct-horse"  # noqa: S105
 FILE = """\

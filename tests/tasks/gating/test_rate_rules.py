@@ -12,13 +12,13 @@ import yaml
 from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import SHIPPED, Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.rivals import find_rivals
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 TODAY = date(2026, 11, 21)

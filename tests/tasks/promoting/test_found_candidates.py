@@ -7,9 +7,9 @@ from support.evaluations import change
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evaluation_file import read_evaluation
 from biasgate.tasks.finding_candidates import with_found
 from biasgate.tasks.promoting.watched import champion_to_watch, decision_on_watched
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.scoring.kinds.mlflow_model import MlflowModel
 
 FILE = """\

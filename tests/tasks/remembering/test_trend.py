@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 from biasgate.tasks.remembering.night import causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.own_folders import remove_own_folders, removed_if_empty
 from biasgate.tasks.reporting import nights
 
 
@@ -28,7 +29,7 @@ def test_nights_that_start_in_the_same_second_have_folders_of_their_own(tmp_path
 
 
 def fail_in(folder, *, after_writing):
-    with nights.removed_if_empty(str(folder)):
+    with removed_if_empty(str(folder)):
         if after_writing:
             (folder / "summary.json").touch()
         raise ZeroDivisionError
@@ -40,6 +41,15 @@ def test_a_night_that_fails_leaves_a_folder_only_with_what_it_wrote(tmp_path, af
     with pytest.raises(ZeroDivisionError):
         fail_in(tmp_path / "night", after_writing=after_writing)
     assert (tmp_path / "night").exists() == after_writing
+
+
+def test_a_night_that_must_end_at_once_leaves_no_empty_folder(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "summary.json").touch()
+    with removed_if_empty(str(tmp_path / "empty")), removed_if_empty(str(tmp_path / "full")):
+        remove_own_folders()
+    assert list(tmp_path.iterdir()) == [tmp_path / "full"]
 
 
 def test_an_output_that_cannot_be_written_is_refused(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from support.evaluations import change
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.evaluation_file import read_evaluation
+from biasgate.tasks.reading_evaluation import read_evaluation
 
 FILE = """\
 name: fresh

@@ -13,6 +13,7 @@ from biasgate.tasks.common import processes
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.processes import has_ended, this_process
+from biasgate.tasks.ending import end_mlflow_runs
 from biasgate.tasks.mlflow_server.runs import OWNER, Gateway
 from biasgate.tasks.tracking.resume import EVALUATION, run_key, settle_abandoned
 
@@ -63,6 +64,13 @@ def test_the_same_evaluation_goes_on_with_the_runs_of_one_that_died(
     assert statuses(gateway, runs) == ["RUNNING", "RUNNING"]
     assert gateway.run(experiment, "new", "evaluate small") == runs[0]
     assert gateway.client.get_run(runs[0]).data.tags[OWNER] == this_process()
+
+
+def test_a_process_that_must_end_at_once_ends_its_own_runs_alone(gateway, tmp_path, left, dead):
+    own, other = left(this_process()), left(dead, key="other")
+    end_mlflow_runs(tmp_path, "FAILED")
+    assert statuses(gateway, own) == ["FAILED", "FAILED"]
+    assert statuses(gateway, other) == ["RUNNING", "RUNNING"]
 
 
 def test_runs_of_another_evaluation_that_died_end_as_killed(gateway, experiment, left, dead):

@@ -1,0 +1,137 @@
+"""Reading of evaluation files: everything that can be checked is checked before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.common.step_settings import StepSettings
+from biasgate.tasks.common.yaml_files import read_settings
+from biasgate.tasks.data.freezing import check_source
+from biasgate.tasks.evaluation_file import Evaluation, EvaluationFile
+from biasgate.tasks.gating.named_thresholds import refuse_missing_thresholds
+from biasgate.tasks.gating.policy import Policy, read_policy
+from biasgate.tasks.reporting.notifications import message_of_crash, notify
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.registered_candidates import placeholder
+from biasgate.tasks.scoring.unversioned import refuse_uncounted
+
+
+def read_evaluation(path: Path, outcome_of: Sequence[str] | None = None) -> Evaluation:
+    """Read an evaluation file and its policy, and check everything that can be checked now.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    outcome_of : sequence of str, optional
+        Replaces the file's `outcome_of`.
+
+    Returns
+    -------
+    Evaluation
+        The settings with absolute paths, and the policy.
+
+    Raises
+    ------
+    InputError
+        If a value is wrong, a file is missing or lacks a column, or a name in `outcome_of` is
+        not a candidate.
+    """
+    path = path.resolve()
+    evaluation = read_settings(path, EvaluationFile)
+    names = [one.name for one in evaluation.candidates]
+    unknown = sorted(set(outcome_of or ()) - set(names))
+    if unknown:
+        msg = f"`--candidate` must be one of {', '.join(names)} in {path}; got {unknown[0]!r}."
+        raise InputError(msg)
+    policy = read_policy(evaluation.policy, path.parent)
+    if evaluation.required_digest and not policy.digest.startswith(evaluation.required_digest):
+        msg = (
+            f"`policy` must have the `required_digest` {evaluation.required_digest} (file {path}); "
+            f"policy {policy.name!r} has {policy.digest}."
+        )
+        raise InputError(msg)
+    rivals = [one for one in (evaluation.champion, evaluation.reference) if one is not None]
+    more = [] if evaluation.mitigation is None else evaluation.mitigation.sources()
+    for source in (*evaluation.evaluation_sets, *more):
+        check_source(source)
+    found = placeholder(evaluation.registered_candidates, evaluation.registered_model)
+    for candidate in (*evaluation.candidates, *found, *rivals):
+        if (training := candidate.training()) is not None:
+            check_source(training)
+        candidate.check()
+    for candidate in (*evaluation.candidates, *found, *rivals):
+        training = candidate.training()
+        for source in (*evaluation.evaluation_sets, *([training] if training else [])):
+            candidate.require_text(source)
+    if policy.spending is not None:
+        refuse_uncounted(evaluation.candidates, evaluation.registered_model, policy.name)
+    _refuse_missing_reference(evaluation, policy)
+    refuse_missing_thresholds(policy.decision_rules(), _with_roles(evaluation, found))
+    counted = tuple(outcome_of or evaluation.outcome_of)
+    # Not validated again: that would replace the made-up versions of candidates.
+    return Evaluation.model_construct(
+        **dict(evaluation) | {"policy": policy, "outcome_of": counted}
+    )
+
+
+def _with_roles(
+    evaluation: EvaluationFile, found: Sequence[CandidateSettings]
+) -> Iterator[tuple[str, CandidateSettings]]:
+    """Yield candidates and rivals, except a registered champion, which is looked up later."""
+    yield from (("candidate", one) for one in (*evaluation.candidates, *found))
+    if evaluation.champion is not None and evaluation.registered_model is None:
+        yield "champion", evaluation.champion
+    if evaluation.reference is not None:
+        yield "reference", evaluation.reference
+
+
+def _refuse_missing_reference(evaluation: EvaluationFile, policy: Policy) -> None:
+    if evaluation.reference is None:
+        for rule in policy.decision_rules():
+            if rule.reference_margin is not None:
+                msg = (
+                    f"policy {policy.name!r}: rule {rule.name} has a `reference_margin`; name the "
+                    "`reference` in the evaluation file."
+                )
+                raise InputError(msg)
+
+
+@task(name="read evaluation")
+def read_evaluation_file(path: str, outcome_of: list[str] | None = None) -> Evaluation:
+    """Read and check an evaluation file. Only reads, safe to retry."""
+    file = Path(path)
+    if not file.exists():
+        msg = f"configuration {path} must exist; it does not."
+        raise InputError(msg)
+    evaluation = read_evaluation(file, outcome_of)
+    candidates = ", ".join(one.name for one in evaluation.candidates) or "registered versions"
+    sets = ", ".join(one.name for one in evaluation.evaluation_sets)
+    policy = evaluation.policy.name
+    say(f"evaluation {evaluation.name}: {candidates} on {sets}, judged by policy {policy}")
+    return evaluation
+
+
+def read_step_settings(config: str) -> StepSettings:
+    """Return how often steps are tried; the default if the file is wrong, as its step will say."""
+    try:
+        return read_settings(Path(config), EvaluationFile).steps
+    except InputError:
+        return StepSettings()
+
+
+def notify_of_crash(flow: Any, flow_run: Any, state: Any) -> None:
+    """Notify of a failed flow: a Prefect hook, which does not change the flow's state.
+
+    If the evaluation file cannot be read, nobody can be notified.
+    """
+    del flow
+    path = Path(flow_run.parameters["config"])
+    evaluation = read_settings(path, EvaluationFile)
+    error = getattr(state.data, "result", state.data)  # Prefect wraps it in its own record
+    kind = type(error).__name__ if isinstance(error, BaseException) else str(state.name)
+    notify(evaluation.notifications, message_of_crash(evaluation.name, kind))

@@ -1,0 +1,47 @@
+"""Deployments for a worker, as prefect.yaml makes them, on the server of the tests."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+from prefect import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+SHIPPED = Path(__file__).parents[2] / "deployments" / "prefect.yaml"
+PREFECT = [sys.executable, "-m", "prefect"]
+WORKER = [*PREFECT, "worker", "start", "--pool", "biasgate"]
+
+
+def deploy(config, file, environment):
+    """Do what the comment in prefect.yaml says."""
+    folder = config.parent
+    environment = environment | {
+        "BIASGATE_CONFIG": str(config),
+        "BIASGATE_OUTPUT": str(folder / "nightly"),
+        "BIASGATE_STORE": str(folder / "store"),
+    }
+    for command in (
+        ["work-pool", "create", "biasgate", "--type", "process", "--overwrite"],
+        ["--no-prompt", "deploy", "--all", "--prefect-file", str(file)],
+    ):
+        done = subprocess.run(
+            [*PREFECT, *command],
+            check=False,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ask(question, environment):
+    """Ask the Prefect server of the test."""
+
+    async def asked():
+        async with get_client() as client:
+            return await question(client)
+
+    with temporary_settings({PREFECT_API_URL: environment["PREFECT_API_URL"]}):
+        return asyncio.run(asked())
