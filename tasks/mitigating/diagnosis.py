@@ -207,10 +207,7 @@ def diagnose_training_set(
     """Diagnose a frozen training set; write JSON, CSV and a page; log them. Safe to retry."""
     say(f"diagnosing {source.name}")
     found = diagnose(rows_of(SetFolder(source, rows), mitigation))
-    folder = Path(output) / source.name
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / REPORT, found)
-    write_page(folder / PAGE, f"Training data: {source.name}", found["sentences"], sections(found))
+    parts = sections(found)
     flat = [
         {**{key: one[key] for key in ("term", "start", "stop", "of_all_lengths", "p_value")}}
         | {"n": one["rows"]["n"], "n_positive": one["rows"]["n_positive"]}
@@ -218,12 +215,16 @@ def diagnose_training_set(
         | {key: one[key] for key in ("p_holm", "p_bh")}
         for one in found["imbalance"]["cells"]
     ]
-    write_rows(flat, folder / TABLE)
     metrics = {
         f"label_imbalance/{metric_name(one['term'])}": one["difference"]["value"]
         for one in found["imbalance"]["cells"]
         if one["of_all_lengths"] and one["difference"]["value"] is not None
     }
+    folder = Path(output) / source.name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / REPORT, found)
+    write_page(folder / PAGE, f"Training data: {source.name}", found["sentences"], parts)
+    write_rows(flat, folder / TABLE)
     log_results(workplace, experiment, f"diagnose {source.name}", rows, metrics, folder)
     return found
 

@@ -153,7 +153,7 @@ def test_each_wrong_item_of_a_list_is_told_once(evaluation):
     assert "methods.0.copies" in str(told.value)
     assert "got 'magic'" in str(told.value)
     path = evaluation(more="mitigation: {methods: []}")
-    with pytest.raises(InputError, match="mitigation.methods: .* at least 1 item"):
+    with pytest.raises(InputError, match=r"mitigation.methods: .* at least 1 item"):
         read_evaluation(path)
 
 
