@@ -204,7 +204,10 @@ def _sentences(content: dict[str, Any]) -> list[str]:
         if (one["worse_by"].get("low") or 0.0) > 0
     }
     if groups:
-        first += " Worst for a group, each the largest of many numbers: " + "; ".join(
+        first += (
+            " Worst for a group, each the largest of many numbers, intervals over splits alone: "
+        )
+        first += "; ".join(
             f"{method} makes {one['metric']} of {one['identity']} on {one['set']} worse by "
             f"{_told(one['worse_by'])}"
             for method, one in reversed(groups.items())

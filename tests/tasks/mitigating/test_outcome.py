@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from biasgate.tasks.mitigating import experiment_report
 from biasgate.tasks.mitigating.measuring import (
     ScoredRows,
     general_numbers,
@@ -74,6 +75,18 @@ def test_costs_come_with_the_worst_change_first():
     assert (worst["method"], worst["identity"]) == ("reweight", "gay")
     assert worst["metric"] == "false_negative_rate"
     assert (worst["before"], worst["after"]) == pytest.approx((0.1, 0.4))
+
+
+def test_intervals_of_single_identities_say_that_they_are_over_splits_alone(tmp_path, monkeypatch):
+    for name in ("log_results", "sections", "write_page"):
+        monkeypatch.setattr(experiment_report, name, lambda *_: None)
+    found = [{"key": "k"} | one for one in trials()]
+    content = experiment_report.compare_methods.fn(found, METHODS, "mine", str(tmp_path), None)
+    header = (tmp_path / "costs.csv").read_text("utf-8").splitlines()[0]
+    assert header.endswith("worse_by,low_over_splits,high_over_splits")
+    assert (
+        "each the largest of many numbers, intervals over splits alone" in content["sentences"][0]
+    )
 
 
 def test_one_split_has_no_intervals_and_says_so_first():
