@@ -34,7 +34,7 @@ def diagnose_data(
     """Say which identities the labels of training data are out of line for, and where."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         evaluation = check_input(config, output, store)
-        from biasgate.tasks.mitigating.checking import check_diagnosis  # noqa: PLC0415
+        from biasgate.tasks.mitigation_checks import check_diagnosis  # noqa: PLC0415
 
         check_sets(lambda: check_diagnosis(evaluation, candidate, store), store)
         found: Any = run_flow(
@@ -65,7 +65,7 @@ def experiment(
     """Train baseline, control and every method on several splits, and compare them."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         evaluation = check_input(config, output, store)
-        from biasgate.tasks.mitigating.checking import check_mitigation  # noqa: PLC0415
+        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
 
         check_sets(lambda: check_mitigation(evaluation, candidate, store), store)
         found: Any = run_flow(
@@ -115,7 +115,7 @@ def mitigate(
     """
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
         from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
-        from biasgate.tasks.mitigating.checking import check_mitigation  # noqa: PLC0415
+        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
 
         verdict = blocked_of(blocked, output)
         config = config or file_of(blocked)

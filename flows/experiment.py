@@ -11,12 +11,12 @@ from biasgate.flows.own_runs import own_run
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import Evaluation, read_evaluation_file
-from biasgate.tasks.mitigating.checking import candidate_of
 from biasgate.tasks.mitigating.experiment_report import compare_methods
 from biasgate.tasks.mitigating.proposing import mitigation_of, training_source
 from biasgate.tasks.mitigating.sets import Sets, check_sets, sets_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.trials import run_trial
+from biasgate.tasks.mitigation_checks import candidate_of
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace

@@ -15,11 +15,11 @@ from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.evaluation_file import read_evaluation_file
 from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
-from biasgate.tasks.mitigating.checking import candidate_of
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import report_mitigation
 from biasgate.tasks.mitigating.proposing import mitigation_of, propose_candidates
 from biasgate.tasks.mitigating.sets import check_sets
+from biasgate.tasks.mitigation_checks import candidate_of
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
 from biasgate.tasks.store import Workplace

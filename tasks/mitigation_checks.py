@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from biasgate.tasks.common.errors import SourceError
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
 from biasgate.tasks.mitigating.proposing import (
     chosen_candidate,
@@ -18,9 +18,6 @@ from biasgate.tasks.mitigating.proposing import (
 from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.store import Workplace
-
-if TYPE_CHECKING:
-    from biasgate.tasks.evaluation_file import Evaluation
 
 
 def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) -> None:
