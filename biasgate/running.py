@@ -52,7 +52,8 @@ def check_sets(check: Callable[[], None], store: Path) -> None:
 
     Sets are frozen for it, which the flow does not do again.
     """
-    with waiting("reading"):
+    say("checking its sets")
+    with waiting("checking"):
         until_stopped(check, store)
 
 

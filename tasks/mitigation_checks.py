@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from biasgate.tasks.common.errors import SourceError
-from biasgate.tasks.data.freezing import freeze_evaluation_set
+from biasgate.tasks.data.freezing import freeze
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
@@ -17,7 +17,6 @@ from biasgate.tasks.mitigating.proposing import (
 )
 from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of
 from biasgate.tasks.scoring.candidate import CandidateSettings
-from biasgate.tasks.store import Workplace
 
 
 def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) -> None:
@@ -98,4 +97,4 @@ def candidate_of(
 
 
 def _frozen(source: SourceSettings, store: Path) -> str:
-    return freeze_evaluation_set.fn(source, Workplace(store))
+    return str(freeze(source, store).folder)

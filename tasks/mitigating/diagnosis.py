@@ -23,7 +23,7 @@ from biasgate.tasks.store import Workplace
 
 REPORT, PAGE, TABLE = "diagnosis.json", "diagnosis.html", "diagnosis.csv"
 CONTESTED = (0.25, 0.75)
-_TOLD = 5
+_TOLD, _NEARLY_ALL = 5, 0.95
 
 
 def diagnose(rows: TrainingRows) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
     told = [
         f"{content['n_rows']:,} comments, {overall['percent_toxic']['value']:.1f} % of them toxic.",
     ]
-    for one in shown[:_TOLD]:
+    for one in _told_once(shown)[:_TOLD]:
         to = "characters or more" if one.stop is None else f"to {one.stop - 1} characters"
         where = "" if one.of_all_lengths else f" of {one.start} {to}"
         low, high = one.difference.low or 0.0, one.difference.high or 0.0
@@ -100,6 +100,16 @@ def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
         names = ", ".join(content["unused"])
         told.append(f"Never mentioned, so nothing is known of them: {names}.")
     return told
+
+
+def _told_once(shown: list[Imbalance]) -> list[Imbalance]:
+    """Leave out a length that has nearly all comments with its term, if all lengths are there."""
+    whole = {one.term: one.rows.n for one in shown if one.of_all_lengths}
+    return [
+        one
+        for one in shown
+        if one.of_all_lengths or one.rows.n < _NEARLY_ALL * whole.get(one.term, np.inf)
+    ]
 
 
 def sections(content: dict[str, Any]) -> list[Section]:

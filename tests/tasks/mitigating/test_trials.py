@@ -180,6 +180,12 @@ def test_a_diagnosis_names_the_identity_that_is_out_of_line(sets, tmp_path):
     assert text not in page + json.dumps(content)
 
 
+def test_what_holds_for_nearly_all_lengths_is_told_once(sets):
+    one_length = METHODS.model_copy(update={"edges": (1000,)})
+    told = diagnose(rows_of(sets.training, one_length))["sentences"]
+    assert len([one for one in told if "with gay are toxic in" in one]) == 1
+
+
 def test_a_figure_with_an_emoji_is_drawn_without_a_warning(tmp_path):
     figure = Figure()
     figure.suptitle("\N{PERSON WITH FOLDED HANDS}")
