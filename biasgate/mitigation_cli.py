@@ -9,7 +9,7 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Config, Output, Store, Verbose
 from biasgate.printing import print_json, print_sentence
-from biasgate.running import check_input, run_flow
+from biasgate.running import check_input, check_sets, run_flow
 from biasgate.telling import errors_told
 
 app = typer.Typer()
@@ -33,7 +33,10 @@ def diagnose_data(
 ) -> None:
     """Say which identities the labels of training data are out of line for, and where."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        check_input(config, output, store)
+        evaluation = check_input(config, output, store)
+        from biasgate.tasks.mitigation_checks import check_diagnosis  # noqa: PLC0415
+
+        check_sets(lambda: check_diagnosis(evaluation, candidate, store), store)
         found: Any = run_flow(
             "diagnose_data", str(config), str(output), store=store, candidate=candidate
         )
@@ -61,7 +64,10 @@ def experiment(
 ) -> None:
     """Train baseline, control and every method on several splits, and compare them."""
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        check_input(config, output, store)
+        evaluation = check_input(config, output, store)
+        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
+
+        check_sets(lambda: check_mitigation(evaluation, candidate, store), store)
         found: Any = run_flow(
             "experiment",
             str(config),
@@ -108,11 +114,13 @@ def mitigate(
     Exits with 0 if one of them passes, else with 3.
     """
     with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        if config is None:
-            from biasgate.tasks.mitigating.blocked import file_of  # noqa: PLC0415
+        from biasgate.tasks.mitigating.blocked import blocked_of, file_of  # noqa: PLC0415
+        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
 
-            config = file_of(blocked)
-        check_input(config, output, store)
+        verdict = blocked_of(blocked, output)
+        config = config or file_of(blocked)
+        evaluation = check_input(config, output, store)
+        check_sets(lambda: check_mitigation(evaluation, candidate, store, verdict), store)
         found: Any = run_flow(
             "mitigate",
             str(config),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from biasgate.stopping import until_stopped
 from biasgate.telling import say, waiting
+
+if TYPE_CHECKING:
+    from biasgate.tasks.evaluation_file import Evaluation
 
 
 def check_input(
@@ -18,8 +22,8 @@ def check_input(
     *,
     overwrite: bool = True,
     with_texts: bool = False,
-) -> None:
-    """Refuse wrong input and places at once, before the slow start of Prefect."""
+) -> Evaluation:
+    """Refuse wrong input and places at once, before the slow start of Prefect; return the rest."""
     say(f"reading {config}")
     with waiting("reading"):
         from biasgate.tasks.common.files import require_writable  # noqa: PLC0415
@@ -40,6 +44,17 @@ def check_input(
             from biasgate.tasks.reporting.page.texts import require_texts  # noqa: PLC0415
 
             require_texts(evaluation.evaluation_sets)
+    return evaluation
+
+
+def check_sets(check: Callable[[], None], store: Path) -> None:
+    """Refuse sets that cannot be worked with, before Prefect; a signal ends it within seconds.
+
+    Sets are frozen for it, which the flow does not do again.
+    """
+    say("checking its sets")
+    with waiting("checking"):
+        until_stopped(check, store)
 
 
 def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:

@@ -11,14 +11,18 @@ while the first one runs.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
+import psutil
 from prefect import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.client.schemas.responses import DeploymentResponse
@@ -27,8 +31,10 @@ from prefect.schedules import Cron, Schedule
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
+from biasgate.deployments.night_runner import NightRunner
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.processes import has_ended, host_of, is_of_this_machine, this_process
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.evaluation_file import EvaluationFile
@@ -71,17 +77,40 @@ def serve(
     refuse_second_server(name)
     paths = {"config": config, "output": output, "store": store}
     parameters = {key: str(path.resolve()) for key, path in paths.items()}
-    nightly.serve(
+    runner = NightRunner(name=name)
+    deployment = runner.add_flow(
+        nightly,
         name=name,
         schedule=schedule,
         parameters=parameters | dict(options or {}),
         description=f"Evaluates {config.resolve()}.\n\n{_SERVED_BY}{this_process()}",
         tags=["biasgate"],
         # One evaluation at a time: another one that falls due meanwhile, or was missed, is skipped.
-        global_limit=ONE_AT_A_TIME,
+        concurrency_limit=ONE_AT_A_TIME,
         # Found by module, because the package is installed.
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+    assert isinstance(deployment, UUID)  # noqa: S101 - in no event loop, it is no coroutine
+    schedule_since(deployment, datetime.fromtimestamp(psutil.Process().create_time(), UTC))
+    say(
+        f"waiting for the nights of nightly/{name}; to run one now: prefect deployment run "
+        f"nightly/{name}"
+    )
+    with suppress(KeyboardInterrupt):
+        asyncio.run(runner.start())
+
+
+def schedule_since(deployment: UUID, since: datetime) -> None:
+    """Schedule the nights of a deployment that are due since a time.
+
+    Without, Prefect's server would begin some seconds after the deployment is registered, and a
+    night that falls due while the command starts would be left out.
+    """
+    begin = {"start_time": since.isoformat()}
+    with get_client(sync_client=True) as client:
+        client.request(
+            "POST", "/deployments/{id}/schedule", path_params={"id": deployment}, json=begin
+        )
 
 
 def deployment_name(config: Path) -> str:

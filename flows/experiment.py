@@ -11,17 +11,13 @@ from biasgate.flows.own_runs import own_run
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
 from biasgate.tasks.data.freezing import freeze_evaluation_set
-from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.evaluation_file import Evaluation
 from biasgate.tasks.mitigating.experiment_report import compare_methods
-from biasgate.tasks.mitigating.proposing import (
-    chosen_candidate,
-    mitigation_of,
-    training_source,
-)
-from biasgate.tasks.mitigating.sets import SetFolder, Sets, check_sets
+from biasgate.tasks.mitigating.proposing import mitigation_of, training_source
+from biasgate.tasks.mitigating.sets import Sets, check_sets, sets_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.trials import run_trial
+from biasgate.tasks.mitigation_checks import candidate_of
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.candidate import CandidateSettings
@@ -64,9 +60,9 @@ def experiment(
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         workplace, mitigation = Workplace(Path(store)), mitigation_of(evaluation.mitigation, seeds)
-        chosen = chosen_candidate(evaluation.candidates, candidate)
+        chosen = candidate_of(evaluation, candidate)
         sets = freeze_sets(chosen, evaluation, mitigation, workplace)
-        check_sets(sets)
+        check_sets(sets, mitigation)
         trials = [
             run_trial(chosen, mitigation, sets, seed, output, store)
             for seed in range(mitigation.seeds)
@@ -81,19 +77,9 @@ def freeze_sets(
     workplace: Workplace,
 ) -> Sets:
     """Freeze all sets of an experiment, so that a wrong one is refused before any training."""
-
-    def frozen(source: SourceSettings) -> SetFolder:
-        return SetFolder(source, freeze_evaluation_set(source, workplace))
-
-    def if_any(source: SourceSettings | None) -> SetFolder | None:
-        return None if source is None else frozen(source)
-
-    pairs = mitigation.pairs
-    return Sets(
-        training=frozen(training_source(candidate)),
-        evaluated=tuple(frozen(one) for one in evaluation.evaluation_sets),
-        pool=if_any(mitigation.pool),
-        tune_on=if_any(mitigation.tune_on),
-        clean=if_any(mitigation.clean),
-        pairs=() if pairs is None else (frozen(pairs.original), frozen(pairs.swapped)),
+    return sets_of(
+        training_source(candidate),
+        evaluation.evaluation_sets,
+        mitigation,
+        lambda source: freeze_evaluation_set(source, workplace),
     )

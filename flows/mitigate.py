@@ -17,13 +17,9 @@ from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import report_mitigation
-from biasgate.tasks.mitigating.proposing import (
-    chosen_candidate,
-    mitigation_of,
-    propose_candidates,
-    training_source,
-)
+from biasgate.tasks.mitigating.proposing import mitigation_of, propose_candidates
 from biasgate.tasks.mitigating.sets import check_sets
+from biasgate.tasks.mitigation_checks import candidate_of
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
@@ -42,9 +38,9 @@ def mitigate(
     """Train a candidate again with every method, and let the gate judge the results.
 
     - read the verdict of a blocked candidate: the identities that failed are balanced
+    - choose thresholds and calibrations on `tune_on`, and freeze the training set that each method
+      makes (it has a digest); whatever is wrong with the sets shows before anything is written
     - diagnose its training data
-    - freeze the training set that each method makes (it has a digest), and choose thresholds and
-      calibrations on `tune_on`
     - write an evaluation file of all mitigated candidates, and evaluate it
     - say which passed, and what each method cost every identity
 
@@ -70,17 +66,12 @@ def mitigate(
         check_places(output, store)
         evaluation = read_evaluation_file(config)
         verdict = read_blocked(blocked, output)
-        chosen = chosen_candidate(
-            evaluation.candidates, candidate or (verdict.candidate if verdict else None)
-        )
+        chosen = candidate_of(evaluation, candidate, verdict)
         workplace = Workplace(Path(store))
         sets = freeze_sets(chosen, evaluation, mitigation_of(evaluation.mitigation), workplace)
-        check_sets(sets)
         mitigation = limited_to(verdict, mitigation_of(evaluation.mitigation), sets)
-        source, rows = training_source(chosen), sets.training.folder
-        diagnose_training_set(
-            source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name
-        )
+        check_sets(sets, mitigation)
+        source, rows = sets.training.source, sets.training.folder
         model = str(evaluation.registered_model)
         trained = None
         if sets.tune_on is not None:
@@ -92,6 +83,9 @@ def mitigate(
             for one in candidates
             if (made := one.training()) is not None
         }
+        diagnose_training_set(
+            source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name
+        )
         written = write_evaluation_file(evaluation, candidates, config, output)
         summary = evaluate(written, output, store) if candidates else None
         return report_mitigation(chosen.name, proposals, frozen, verdict, summary, output)

@@ -16,8 +16,9 @@ import pytest
 import yaml
 from support.evaluations import FILE, write_inputs
 from support.receiver import receiving
+from support.served import ask
 from support.services import serving
-from support.workers import SHIPPED, WORKER, ask, deploy
+from support.workers import SHIPPED, WORKER, deploy
 
 pytestmark = pytest.mark.slow
 

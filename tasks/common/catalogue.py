@@ -76,6 +76,12 @@ class Catalogue(Generic[SettingsType]):
             raise ValueError(msg)
         return self._loaded(found[0])
 
+    def added_by(self, name: str) -> str | None:
+        """Return the package that adds a name, with its version; None for biasgate's own."""
+        if name in self.own:
+            return None
+        return next((_whose(one) for one in self._installed() if one.name == name), None)
+
     def read(self, value: Any, info: ValidationInfo) -> SettingsType:
         """Create an object of the class that a section names; a validator for Pydantic."""
         if isinstance(value, self.base):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,7 +94,10 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
     errors = error.errors(include_url=False)
     # Where a value may be a word or a list, report the error of the list.
     to_tell = [
-        one for one in errors if not any("literal[" in str(part) for part in one["loc"][-1:])
+        one
+        for one in errors
+        if not any("literal[" in str(part) for part in one["loc"][-1:])
+        and not _counts_wrong_items(one, errors)
     ]
     lines = [
         f"  {_key(one['loc'], content)}: "
@@ -104,6 +107,14 @@ def _told(path: Path, content: dict[str, Any], error: ValidationError, kind: typ
         for one in to_tell or errors
     ]
     return "\n".join([f"file {path} has {len(lines)} wrong value(s):", *lines])
+
+
+def _counts_wrong_items(error: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is too short only because its wrong items were not counted."""
+    place = error["loc"]
+    return error["type"] == "too_short" and any(
+        one["loc"][: len(place)] == place and len(one["loc"]) > len(place) for one in errors
+    )
 
 
 def _key(place: tuple[int | str, ...], content: Any) -> str:

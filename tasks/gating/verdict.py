@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, cast
 
-import bias_metrics
 from bias_metrics.gate.decide import decide, evidence_needed, worst
 from bias_metrics.gate.judging import Outcome
 from bias_metrics.gate.missing import MissingLimits, judge_missing
@@ -20,6 +16,7 @@ from bias_metrics.gate.rules import for_every_look
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from bias_metrics.report.worsening import ALPHA, worsened
+from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import EvidenceFile
@@ -209,18 +206,6 @@ def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | 
     at = report.get("thresholds") or {}  # earlier reports have none
     own = at[GIVEN]["threshold"] if GIVEN in at else None
     return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
-
-
-@cache
-def code_digest() -> str:
-    """SHA-256 of the source code of the metric library, which decides."""
-    folder = Path(bias_metrics.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(
-            path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0"
-        )
-    return digest.hexdigest()
 
 
 def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +100,12 @@ def file_of(folder: Path | None) -> Path:
 
 @task(name="read verdict")
 def read_blocked(folder: str | None, output: str) -> Blocked | None:
-    """Read the verdict of a blocked candidate, if one is named. Only reads.
+    """Read the verdict of a blocked candidate, if one is named. Only reads."""
+    return blocked_of(None if folder is None else Path(folder), Path(output))
+
+
+def blocked_of(folder: Path | None, output: Path) -> Blocked | None:
+    """Return the blocked candidate, if a folder is named.
 
     Raises
     ------
@@ -108,14 +114,40 @@ def read_blocked(folder: str | None, output: str) -> Blocked | None:
     """
     if folder is None:
         return None
-    found = Blocked.read(Path(folder))
-    if Path(output).resolve() in Path(folder).resolve().parents:
+    found = Blocked.read(folder)
+    results = folder.resolve()
+    if output.resolve() in (results, *results.parents):
         msg = (
             f"`--output` must be another folder than that of the blocked candidate, {output}: its "
             "results would be replaced."
         )
         raise InputError(msg)
     return found
+
+
+def refuse_other_evaluation(
+    blocked: Blocked | None, candidates: Collection[str], evaluation_sets: Collection[str]
+) -> None:
+    """Refuse results of a candidate, or on a set, that the evaluation file does not have.
+
+    Raises
+    ------
+    InputError
+        With the names that it has.
+    """
+    if blocked is None:
+        return
+    for what, name, known in (
+        ("a candidate with `train_on`", blocked.candidate, candidates),
+        ("a set", blocked.evaluation_set, evaluation_sets),
+    ):
+        if name not in known:
+            msg = (
+                f"`--from` must be results of {what} of this evaluation file; {blocked.folder} has "
+                f"those of {name} (known: {', '.join(known) or 'none'}). Give the evaluation file "
+                "that they were made with."
+            )
+            raise InputError(msg)
 
 
 def limited_to(blocked: Blocked | None, mitigation: Mitigation, sets: Sets) -> Mitigation:

@@ -23,7 +23,7 @@ from biasgate.tasks.store import Workplace
 
 REPORT, PAGE, TABLE = "diagnosis.json", "diagnosis.html", "diagnosis.csv"
 CONTESTED = (0.25, 0.75)
-_TOLD = 5
+_TOLD, _NEARLY_ALL = 5, 0.95
 
 
 def diagnose(rows: TrainingRows) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
     told = [
         f"{content['n_rows']:,} comments, {overall['percent_toxic']['value']:.1f} % of them toxic.",
     ]
-    for one in shown[:_TOLD]:
+    for one in _told_once(shown)[:_TOLD]:
         to = "characters or more" if one.stop is None else f"to {one.stop - 1} characters"
         where = "" if one.of_all_lengths else f" of {one.start} {to}"
         low, high = one.difference.low or 0.0, one.difference.high or 0.0
@@ -100,6 +100,16 @@ def _sentences(content: dict[str, Any], shown: list[Imbalance]) -> list[str]:
         names = ", ".join(content["unused"])
         told.append(f"Never mentioned, so nothing is known of them: {names}.")
     return told
+
+
+def _told_once(shown: list[Imbalance]) -> list[Imbalance]:
+    """Leave out a length that has nearly all comments with its term, if all lengths are there."""
+    whole = {one.term: one.rows.n for one in shown if one.of_all_lengths}
+    return [
+        one
+        for one in shown
+        if one.of_all_lengths or one.rows.n < _NEARLY_ALL * whole.get(one.term, np.inf)
+    ]
 
 
 def sections(content: dict[str, Any]) -> list[Section]:
@@ -207,10 +217,7 @@ def diagnose_training_set(
     """Diagnose a frozen training set; write JSON, CSV and a page; log them. Safe to retry."""
     say(f"diagnosing {source.name}")
     found = diagnose(rows_of(SetFolder(source, rows), mitigation))
-    folder = Path(output) / source.name
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / REPORT, found)
-    write_page(folder / PAGE, f"Training data: {source.name}", found["sentences"], sections(found))
+    parts = sections(found)
     flat = [
         {**{key: one[key] for key in ("term", "start", "stop", "of_all_lengths", "p_value")}}
         | {"n": one["rows"]["n"], "n_positive": one["rows"]["n_positive"]}
@@ -218,12 +225,16 @@ def diagnose_training_set(
         | {key: one[key] for key in ("p_holm", "p_bh")}
         for one in found["imbalance"]["cells"]
     ]
-    write_rows(flat, folder / TABLE)
     metrics = {
         f"label_imbalance/{metric_name(one['term'])}": one["difference"]["value"]
         for one in found["imbalance"]["cells"]
         if one["of_all_lengths"] and one["difference"]["value"] is not None
     }
+    folder = Path(output) / source.name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / REPORT, found)
+    write_page(folder / PAGE, f"Training data: {source.name}", found["sentences"], parts)
+    write_rows(flat, folder / TABLE)
     log_results(workplace, experiment, f"diagnose {source.name}", rows, metrics, folder)
     return found
 

@@ -59,9 +59,11 @@ def compare_methods(
 
 
 def _flat(cost: Row) -> Row:
-    numbers = {key: cost["worse_by"].get(key) for key in ("value", "low", "high")}
+    """Return one line of the CSV; its columns say that the interval is over splits alone."""
+    worse = cost["worse_by"]
     plain = {key: value for key, value in cost.items() if key != "worse_by"}
-    return plain | {"worse_by": numbers["value"], "low": numbers["low"], "high": numbers["high"]}
+    bounds = {f"{key}_over_splits": worse.get(key) for key in ("low", "high")}
+    return plain | {"worse_by": worse["value"]} | bounds
 
 
 def sections(content: dict[str, Any], trials: Sequence[dict[str, Any]]) -> list[Section]:
@@ -112,7 +114,8 @@ def sections(content: dict[str, Any], trials: Sequence[dict[str, Any]]) -> list[
     ]
     about = (
         f"Every number of every identity, what got worse most first; all are in {COSTS}. Intervals "
-        "are not adjusted for their number: some look worse by chance."
+        "are over splits alone: they say how sure a number is on these comments, not on others. "
+        "They are not adjusted for their number: some look worse by chance."
     )
     found.append(Section("What it costs", about, rows))
     return found

@@ -125,10 +125,14 @@ def _cost(trials: Trials, method: str, at: tuple[str, str, str], share: float) -
     worse: list[float | None] = [
         harm(metric, one, other) for one, other in zip(before, after, strict=True)
     ]
+    change = mean_of(OverSplits(worse, []), share)
+    if len(set(worse)) == 1 and worse[0]:
+        # A rate of few comments may be the same on a few splits, which does not make it certain.
+        change |= {"low": None, "high": None}
     return entry | {
         "before": sum(before) / len(before),
         "after": sum(after) / len(after),
-        "worse_by": mean_of(OverSplits(worse, []), share),
+        "worse_by": change,
     }
 
 
@@ -204,7 +208,10 @@ def _sentences(content: dict[str, Any]) -> list[str]:
         if (one["worse_by"].get("low") or 0.0) > 0
     }
     if groups:
-        first += " Worst for a group, each the largest of many numbers: " + "; ".join(
+        first += (
+            " Worst for a group, each the largest of many numbers, intervals over splits alone: "
+        )
+        first += "; ".join(
             f"{method} makes {one['metric']} of {one['identity']} on {one['set']} worse by "
             f"{_told(one['worse_by'])}"
             for method, one in reversed(groups.items())

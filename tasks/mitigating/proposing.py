@@ -121,7 +121,6 @@ def propose_candidates(
         Where the version is.
     """
     rows = rows_of(SetFolder(training_source(candidate), training_rows), mitigation)
-    _refuse_hopeless(rows)
     proposals = []
     for method in mitigation.chosen():
         if isinstance(method, RowMethod):
@@ -132,17 +131,6 @@ def propose_candidates(
         if one.candidate is None:
             say(f"{one.method}: {' '.join(one.sentences)}")
     return proposals
-
-
-def _refuse_hopeless(rows: TrainingRows) -> None:
-    rows.require_classes()
-    unused = rows.unused()
-    if len(unused) == len(rows.identities):
-        msg = (
-            f"training set {rows.name!r} must mention one of the identities; none of "
-            f"{', '.join(unused)} occurs in its {rows.n:,} comments."
-        )
-        raise InputError(msg)
 
 
 def _of_rows(

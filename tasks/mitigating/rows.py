@@ -66,7 +66,7 @@ class TrainingRows:
         known = [one.removeprefix(IDENTITY) for one in table.column_names if IDENTITY in one[:9]]
         if "text" not in table.column_names or not known:
             lack = "text" if known else "identities: name `terms` or `identities`"
-            msg = f"training set {source.name!r} must have {lack}, to mitigate bias in it."
+            msg = f"set {source.name!r} must have {lack}, to mitigate bias."
             raise InputError(msg)
         chosen = list(known if identities is None else identities)
         unknown = [one for one in chosen if one not in known]
@@ -149,6 +149,22 @@ class TrainingRows:
             kind = "positive" if self.labels.any() else "negative"
             msg = (
                 f"training set {self.name!r} must have both classes; all {self.n} rows are {kind}."
+            )
+            raise InputError(msg)
+
+    def require_mentions(self) -> None:
+        """Refuse a set in which none of the identities occurs.
+
+        Raises
+        ------
+        InputError
+            With the identities.
+        """
+        unused = self.unused()
+        if len(unused) == len(self.identities):
+            msg = (
+                f"training set {self.name!r} must mention one of the identities; none of "
+                f"{', '.join(unused)} occurs in its {self.n:,} comments."
             )
             raise InputError(msg)
 

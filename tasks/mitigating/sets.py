@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.mitigating.methods.pool import require_identities, required
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.scoring.training_rows import REPEATED_TEXTS
@@ -59,12 +60,74 @@ class Sets:
         yield from (self.training, *self.evaluated, *filter(None, others), *self.pairs)
 
 
-@task(name="check sets")
-def check_sets(sets: Sets) -> None:
-    """Refuse evaluation sets that share texts with the rows to tune on. Only reads.
+def sets_of(
+    training: SourceSettings,
+    evaluated: Sequence[SourceSettings],
+    mitigation: Mitigation,
+    freeze: Callable[[SourceSettings], str],
+) -> Sets:
+    """Freeze all sets, so that a wrong one is refused before any training.
 
-    Rows of the training set and of the pool are refused when a trained model is checked.
+    Parameters
+    ----------
+    training : SourceSettings
+        The training set.
+    evaluated : sequence of SourceSettings
+        The sets to measure on.
+    mitigation : Mitigation
+        Names the others.
+    freeze : callable
+        Freezes one and returns its folder.
     """
+
+    def frozen(source: SourceSettings) -> SetFolder:
+        return SetFolder(source, freeze(source))
+
+    def if_any(source: SourceSettings | None) -> SetFolder | None:
+        return None if source is None else frozen(source)
+
+    pairs = mitigation.pairs
+    return Sets(
+        training=frozen(training),
+        evaluated=tuple(map(frozen, evaluated)),
+        pool=if_any(mitigation.pool),
+        tune_on=if_any(mitigation.tune_on),
+        clean=if_any(mitigation.clean),
+        pairs=() if pairs is None else (frozen(pairs.original), frozen(pairs.swapped)),
+    )
+
+
+@task(name="check sets")
+def check_sets(sets: Sets, mitigation: Mitigation) -> None:
+    """Refuse sets that nothing can be mitigated with, or judged on. Only reads.
+
+    Rows of the training set and of the pool that are evaluated are refused when a trained model is
+    checked.
+    """
+    refuse_unfit(sets, mitigation)
+
+
+def refuse_unfit(sets: Sets, mitigation: Mitigation) -> None:
+    """Refuse sets that nothing can be mitigated with, or judged on.
+
+    Raises
+    ------
+    InputError
+        If the training set has one class or mentions no identity, the pool has toxic rows or lacks
+        identities, or an evaluation set shares texts with the rows to tune on.
+    """
+    rows = rows_of(sets.training, mitigation)
+    rows.require_classes()
+    rows.require_mentions()
+    for method in mitigation.chosen():
+        if method.needs_pool and sets.pool is not None:
+            pool = required(rows_of(sets.pool, mitigation, whole=False), method.called)
+            require_identities(pool, rows)
+            break
+    _refuse_tuned(sets)
+
+
+def _refuse_tuned(sets: Sets) -> None:
     if sets.tune_on is None:
         return
     tuned = set(table_of(sets.tune_on)["text"].to_pylist())

@@ -36,8 +36,8 @@ class Mitigation(Settings):
     Attributes
     ----------
     methods : list of Method, optional
-        Default: `reweight`, `swap`, `threshold` and `calibrate`; with a `pool` also `pool` and
-        `random`.
+        Default: `reweight`, `relabel`, `swap`, `threshold` and `calibrate`; with a `pool` also
+        `pool` and `random`.
     pool : SourceSettings, optional
         Comments that are assumed to be non-toxic, for the methods `pool` and `random`.
     tune_on : SourceSettings, optional

@@ -15,7 +15,7 @@ from biasgate.tasks.data.evaluation_set import WEIGHT
 from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.data.terms import TermMatcher
-from biasgate.tasks.mitigating.methods.catalogue import AnyMethod
+from biasgate.tasks.mitigating.methods.catalogue import AnyMethod, code_of_method
 from biasgate.tasks.mitigating.methods.method import Change, RowMethod
 from biasgate.tasks.mitigating.rows import TrainingRows, read_rows
 
@@ -105,7 +105,7 @@ class MitigatedSource(SourceSettings):
 
     def provenance(self) -> dict[str, Any]:
         """Return what the frozen rows depend on."""
-        options = super().provenance() | {"files": {}}
+        options = super().provenance() | {"files": {}, "code": code_of_method(self.method)}
         for key, source in (("base", self.base), ("pool", self.pool)):
             if source is not None:
                 options[key] = {**source.provenance(), "split": source.split_name()}

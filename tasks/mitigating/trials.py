@@ -14,6 +14,7 @@ from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.hashed_parts import uniform_hash
 from biasgate.tasks.mitigating.bench import Bench, Scored
+from biasgate.tasks.mitigating.methods.catalogue import code_of_method
 from biasgate.tasks.mitigating.methods.method import (
     Method,
     MethodUndoneError,
@@ -55,17 +56,17 @@ def run_trial(
             say(f"split {seed}: kept from an earlier run", aside=True)
             return kept
     say(f"split {seed}: training and measuring")
-    path.parent.mkdir(parents=True, exist_ok=True)
     found = {"key": key} | trial(candidate, mitigation, sets, seed, Path(store) / "work")
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, found)
     return found
 
 
 def trial_key(candidate: CandidateSettings, mitigation: Mitigation, sets: Sets, seed: int) -> str:
-    """Return a digest of everything that decides the numbers of one split."""
+    """Return a digest of everything that decides the numbers of one split, code included."""
     options = candidate.model_dump(mode="json", exclude={"train_on", "name"})
     keys = {"methods", "only", "edges", "test_share"}
-    methods = [one.model_dump(mode="json") for one in mitigation.chosen()]
+    methods = [[one.model_dump(mode="json"), code_of_method(one)] for one in mitigation.chosen()]
     chosen = mitigation.model_dump(mode="json", include=keys) | {"methods": methods}
     digests = [
         [one.load().digest, one.source.label_threshold, one.source.identity_threshold]

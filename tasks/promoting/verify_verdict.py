@@ -9,12 +9,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.signature import tags_of
-from biasgate.tasks.gating.verdict import as_of_schema, build_verdict, code_digest
+from biasgate.tasks.gating.verdict import as_of_schema, build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import VouchedVerdicts

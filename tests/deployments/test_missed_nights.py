@@ -8,7 +8,8 @@ import pytest
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 from prefect.client.schemas.schedules import RRuleSchedule
 from support.evaluations import write_inputs
-from support.workers import SHIPPED, WORKER, ask, deploy
+from support.served import ask
+from support.workers import SHIPPED, WORKER, deploy
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,8 @@ from prefect.client.schemas.filters import (
     DeploymentFilterName,
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from support.workers import SHIPPED, WORKER, ask, deploy
+from support.served import PATIENCE_S, ask, wait_for_deployment
+from support.workers import SHIPPED, WORKER, deploy
 
 from biasgate.deployments import nightly
 from biasgate.flows.states import conclude
@@ -34,7 +35,6 @@ candidates:
   - {name: scores, kind: scores, path: scores.csv}
 """
 EVERY_MINUTE = "* * * * *"
-PATIENCE_S = 210
 
 
 @pytest.fixture
@@ -232,7 +232,8 @@ async def finished_run(client, deployment, process):
     while time.monotonic() < deadline and process.poll() is None:
         await asyncio.sleep(1)
         for run in await client.read_flow_runs(deployment_filter=of_this):
-            if run.state.is_final():
+            # One that overlapped is cancelled.
+            if run.state.is_final() and not run.state.is_cancelled():
                 of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
                 return run, await client.read_artifacts(artifact_filter=of_run)
     return None, []
@@ -244,24 +245,3 @@ def assert_results_by_date(output):
     report = json.loads((folders[0] / "rows" / "scores" / "report.json").read_text("utf-8"))
     assert report["bias"]["overall"]["n"] == 400
     assert (folders[0] / "summary.json").exists()
-
-
-def wait_for_deployment(name, environment, *, paused, cron=None):
-    """Wait until a deployment is paused or not, and perhaps has a schedule; return it."""
-
-    async def read(client):
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            found = await client.read_deployments(
-                deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=[name]))
-            )
-            for one in found:
-                crons = [schedule.schedule.cron for schedule in one.schedules]
-                if one.paused == paused and cron in {None, *crons}:
-                    return one
-            await asyncio.sleep(0.5)
-        return None
-
-    found = ask(read, environment)
-    assert found is not None, name
-    return found

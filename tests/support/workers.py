@@ -1,12 +1,8 @@
 """Deployments for a worker, as prefect.yaml makes them, on the server of the tests."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
-
-from prefect import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 SHIPPED = Path(__file__).parents[2] / "deployments" / "prefect.yaml"
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -34,14 +30,3 @@ def deploy(config, file, environment):
             text=True,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def ask(question, environment):
-    """Ask the Prefect server of the test."""
-
-    async def asked():
-        async with get_client() as client:
-            return await question(client)
-
-    with temporary_settings({PREFECT_API_URL: environment["PREFECT_API_URL"]}):
-        return asyncio.run(asked())

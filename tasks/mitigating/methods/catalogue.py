@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, SerializeAsAny, TypeAdapter, ValidationInfo
 
 from biasgate.tasks.common.catalogue import Catalogue
+from biasgate.tasks.common.code import code_of
 from biasgate.tasks.mitigating.methods.method import Method
 
 _HERE = "biasgate.tasks.mitigating.methods"
@@ -24,6 +25,11 @@ METHODS = Catalogue(
         "calibrate": f"{_HERE}.calibrate:Calibrate",
     },
 )
+
+
+def code_of_method(method: Method) -> list[str | None]:
+    """Return what changes when the code of a method does: releases, and digests of its files."""
+    return code_of(type(method), Method, METHODS.added_by(method.kind))
 
 
 def _read(value: Any, info: ValidationInfo) -> Method:

@@ -90,6 +90,20 @@ def required(pool: TrainingRows | None, called: str) -> TrainingRows:
     return pool
 
 
+def require_identities(pool: TrainingRows, rows: TrainingRows) -> None:
+    """Refuse a pool without the training set's identities, where people labelled these.
+
+    Raises
+    ------
+    InputError
+        With the first one that is lacking.
+    """
+    lacking = [one for one in rows.identities if one not in pool.masks]
+    if rows.matcher is None and lacking:
+        msg = f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
+        raise InputError(msg)
+
+
 def choose(
     rows: TrainingRows, pool: TrainingRows, rng: np.random.Generator, wrong_labels: float
 ) -> PoolChoice:
@@ -118,13 +132,8 @@ def first_ones(texts: list[str]) -> np.ndarray:
 
 def mentions_of(rows: TrainingRows, pool: TrainingRows) -> np.ndarray:
     """Return which rows of the pool mention which of the training set's identities."""
+    require_identities(pool, rows)
     if rows.matcher is None:
-        lacking = sorted(set(rows.identities) - set(pool.masks))
-        if lacking:
-            msg = (
-                f"pool {pool.name!r} must have the identities of {rows.name!r}; lacks {lacking[0]}."
-            )
-            raise InputError(msg)
         return np.stack([pool.masks[name] for name in rows.identities], axis=1)
     found = rows.matcher.mentions(pool.texts)
     return found[:, [rows.matcher.identities.index(name) for name in rows.identities]]

@@ -28,7 +28,7 @@ from biasgate.tasks.scoring.candidate import (
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import refuse_code_of_transformer
 from biasgate.tasks.scoring.kinds.transformer_head import Activation, Head, choose_head
-from biasgate.tasks.scoring.kinds.transformer_options import FineTuning
+from biasgate.tasks.scoring.kinds.transformer_options import FineTuning, require_torch
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
 
@@ -116,6 +116,10 @@ class Transformer(CandidateSettings):
             config = self.read_config(self.folder)
             if self.train_on is None:
                 self.head(config)
+
+    def check_training(self) -> None:
+        """Refuse an installation without torch."""
+        require_torch()
 
     def with_seed(self, seed: int) -> Self:
         """Return the same candidate with another seed of its fine-tuning."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.scoring.kinds.transformer_kept_tokens import KeptTokens
+from biasgate.tasks.scoring.kinds.transformer_options import NEEDS_TORCH
 from biasgate.tasks.scoring.kinds.transformer_tokens import Tokenizer, Tokens
 
 try:
@@ -22,8 +23,7 @@ try:
     from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers
     from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
-    msg = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
-    raise InputError(msg) from error
+    raise InputError(NEEDS_TORCH) from error
 
 INT8 = "int8"
 _PACK = "_reorder_linear_weight"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Settings
 
+NEEDS_TORCH = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
+_PACKAGES = ("torch", "transformers", "safetensors")
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -56,3 +60,15 @@ class FineTuning(Settings):
     patience: Annotated[int, Field(ge=1)] = 2
     mixed_precision: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
+
+
+def require_torch() -> None:
+    """Refuse an installation without torch, without the seconds that its import takes.
+
+    Raises
+    ------
+    InputError
+        With the extra to install.
+    """
+    if any(find_spec(one) is None for one in _PACKAGES):
+        raise InputError(NEEDS_TORCH)

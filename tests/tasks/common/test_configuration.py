@@ -146,6 +146,17 @@ def test_a_wrong_evaluation_is_refused_before_any_work(evaluation, changed, mess
         read_evaluation(evaluation(**changed))
 
 
+def test_each_wrong_item_of_a_list_is_told_once(evaluation):
+    path = evaluation(more="mitigation: {methods: [{kind: swap, copies: 0}, magic]}")
+    with pytest.raises(InputError, match=r"has 2 wrong value\(s\)") as told:
+        read_evaluation(path)
+    assert "methods.0.copies" in str(told.value)
+    assert "got 'magic'" in str(told.value)
+    path = evaluation(more="mitigation: {methods: []}")
+    with pytest.raises(InputError, match=r"mitigation.methods: .* at least 1 item"):
+        read_evaluation(path)
+
+
 RIVAL = "{name: old, kind: scores, path: scores.csv}"
 
 

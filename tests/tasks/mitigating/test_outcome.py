@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from biasgate.tasks.mitigating import experiment_report
 from biasgate.tasks.mitigating.measuring import (
     ScoredRows,
     general_numbers,
@@ -34,7 +35,7 @@ def trials(n=4, *, clean=False, swapped=0.9, undone=False):
         noise = 0.002 * (at % 3)
         methods = {
             "baseline": numbers(1 + noise, 0.9),
-            "reweight": numbers(0.5, 0.9, fnr_of_gay=0.4),
+            "reweight": numbers(0.5, 0.9, fnr_of_gay=0.4 + noise / 10),
         }
         methods |= {} if undone else {"swap": numbers(1.5, swapped)}
         methods |= {"clean": numbers(0.0, 0.9)} if clean else {}
@@ -73,7 +74,33 @@ def test_costs_come_with_the_worst_change_first():
     worst = outcome(trials())["costs"][0]
     assert (worst["method"], worst["identity"]) == ("reweight", "gay")
     assert worst["metric"] == "false_negative_rate"
-    assert (worst["before"], worst["after"]) == pytest.approx((0.1, 0.4))
+    assert (worst["before"], worst["after"]) == pytest.approx((0.1, 0.4), abs=0.001)
+
+
+def test_a_rate_that_is_the_same_on_every_split_has_no_interval():
+    found = trials(2)
+    for one in found:
+        one["methods"]["swap"]["sets"]["phrases"]["identities"]["gay"]["bpsn_auc"] = 0.5
+    content = outcome(found)
+    [cost] = [one for one in content["costs"] if one["worse_by"]["value"] == pytest.approx(0.4)]
+    assert (cost["metric"], cost["worse_by"]["low"], cost["worse_by"]["high"]) == (
+        "bpsn_auc",
+        None,
+        None,
+    )
+    assert "bpsn_auc" not in content["sentences"][0]
+
+
+def test_intervals_of_single_identities_say_that_they_are_over_splits_alone(tmp_path, monkeypatch):
+    for name in ("log_results", "sections", "write_page"):
+        monkeypatch.setattr(experiment_report, name, lambda *_: None)
+    found = [{"key": "k"} | one for one in trials()]
+    content = experiment_report.compare_methods.fn(found, METHODS, "mine", str(tmp_path), None)
+    header = (tmp_path / "costs.csv").read_text("utf-8").splitlines()[0]
+    assert header.endswith("worse_by,low_over_splits,high_over_splits")
+    assert (
+        "each the largest of many numbers, intervals over splits alone" in content["sentences"][0]
+    )
 
 
 def test_one_split_has_no_intervals_and_says_so_first():

@@ -5,7 +5,9 @@ from itertools import combinations
 
 import pytest
 from matplotlib.figure import Figure
+from support.packages import install
 
+from biasgate.tasks.common import code
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mitigating.diagnosis import diagnose, sections
@@ -104,6 +106,41 @@ def test_the_key_changes_with_the_seed_and_the_methods(sets):
     assert trial_key(CANDIDATE, METHODS, sets, 0) in keys
 
 
+def test_the_key_changes_with_the_release(sets, monkeypatch):
+    before = trial_key(CANDIDATE, METHODS, sets, 0)
+    monkeypatch.setattr(code, "version", lambda _: "99.0")
+    assert trial_key(CANDIDATE, METHODS, sets, 0) != before
+
+
+LIGHTER = """\
+from biasgate.extend import RowMethod
+
+class Lighter(RowMethod):
+    weight: float = 0.5
+"""
+
+
+def test_the_key_changes_with_the_code_of_a_package_and_with_its_release(
+    sets, monkeypatch, tmp_path
+):
+    points = "[biasgate.mitigations]\nlighter = lighter_of_trials:Lighter\n"
+
+    def key():
+        lighter = Mitigation.model_validate({"methods": ["lighter"]})
+        return trial_key(CANDIDATE, lighter, sets, 0)
+
+    folder = install(tmp_path / "1", "of-trials", points, lighter_of_trials=LIGHTER)
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(folder)
+        keys = [key(), key()]
+        (folder / "lighter_of_trials.py").write_text(f"{LIGHTER}# other\n", "utf-8")
+        keys.append(key())
+    monkeypatch.syspath_prepend(install(tmp_path / "2", "of-trials", points, version="2.0"))
+    keys.append(key())
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+
+
 def test_evaluating_on_training_rows_is_refused(store, sets):
     wrong = Sets(training=sets.training, evaluated=(sets.training,))
     with pytest.raises(InputError, match="was trained on rows of evaluation set 'train'"):
@@ -113,7 +150,7 @@ def test_evaluating_on_training_rows_is_refused(store, sets):
 def test_tuning_on_an_evaluation_set_is_refused(sets):
     wrong = Sets(sets.training, sets.evaluated, tune_on=sets.evaluated[0])
     with pytest.raises(InputError, match="`tune_on` must have other comments than"):
-        check_sets.fn(wrong)
+        check_sets.fn(wrong, METHODS)
 
 
 def test_a_clean_set_needs_the_same_ids(store, sets):
@@ -141,6 +178,12 @@ def test_a_diagnosis_names_the_identity_that_is_out_of_line(sets, tmp_path):
     assert "What is out of line" in page
     text = table_of(sets.training)["text"][0].as_py()
     assert text not in page + json.dumps(content)
+
+
+def test_what_holds_for_nearly_all_lengths_is_told_once(sets):
+    one_length = METHODS.model_copy(update={"edges": (1000,)})
+    told = diagnose(rows_of(sets.training, one_length))["sentences"]
+    assert len([one for one in told if "with gay are toxic in" in one]) == 1
 
 
 def test_a_figure_with_an_emoji_is_drawn_without_a_warning(tmp_path):

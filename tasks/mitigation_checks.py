@@ -1,0 +1,100 @@
+"""What is refused before Prefect starts: wrong sets, candidates and results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from biasgate.tasks.common.errors import SourceError
+from biasgate.tasks.data.freezing import freeze
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.mitigating.blocked import Blocked, limited_to, refuse_other_evaluation
+from biasgate.tasks.mitigating.proposing import (
+    chosen_candidate,
+    mitigation_of,
+    trained_here,
+    training_source,
+)
+from biasgate.tasks.mitigating.sets import SetFolder, refuse_unfit, rows_of, sets_of
+from biasgate.tasks.scoring.candidate import CandidateSettings
+
+
+def check_diagnosis(evaluation: Evaluation, candidate: str | None, store: Path) -> None:
+    """Refuse training sets that cannot be diagnosed. The sets are frozen, for the flow.
+
+    A source that fails is left to the flow, which tries it again.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        The evaluation file.
+    candidate : str, optional
+        The candidate whose training set is diagnosed.
+    store : Path
+        Where sets are frozen.
+
+    Raises
+    ------
+    InputError
+        The first thing that is wrong.
+    """
+    mitigation = mitigation_of(evaluation.mitigation)
+    for source in trained_here(evaluation.candidates, candidate):
+        try:
+            folder = _frozen(source, store)
+        except SourceError:
+            continue
+        rows_of(SetFolder(source, folder), mitigation).require_classes()
+
+
+def check_mitigation(
+    evaluation: Evaluation, candidate: str | None, store: Path, blocked: Blocked | None = None
+) -> None:
+    """Refuse what an experiment or a mitigation cannot work with. The sets are frozen.
+
+    Parameters
+    ----------
+    evaluation, candidate, store
+        As in `check_diagnosis`.
+    blocked : Blocked, optional
+        The candidate that did not pass.
+
+    Raises
+    ------
+    InputError
+        The first thing that is wrong.
+    """
+    chosen = candidate_of(evaluation, candidate, blocked)
+    mitigation = mitigation_of(evaluation.mitigation)
+    source = training_source(chosen)
+    try:
+        sets = sets_of(
+            source, evaluation.evaluation_sets, mitigation, lambda one: _frozen(one, store)
+        )
+    except SourceError:
+        return
+    refuse_unfit(sets, limited_to(blocked, mitigation, sets))
+
+
+def candidate_of(
+    evaluation: Evaluation, candidate: str | None, blocked: Blocked | None = None
+) -> CandidateSettings:
+    """Return the candidate to train again: the named one, that of `blocked`, or the only one.
+
+    Raises
+    ------
+    InputError
+        If there is none, it cannot be trained here, or `blocked` is of another evaluation.
+    """
+    if blocked is not None:
+        trained = [one.name for one in evaluation.candidates if one.training() is not None]
+        known = trained if candidate is None else [*trained, blocked.candidate]
+        refuse_other_evaluation(blocked, known, [one.name for one in evaluation.evaluation_sets])
+    named = candidate or (None if blocked is None else blocked.candidate)
+    chosen = chosen_candidate(evaluation.candidates, named)
+    chosen.check_training()
+    return chosen
+
+
+def _frozen(source: SourceSettings, store: Path) -> str:
+    return str(freeze(source, store).folder)
