@@ -76,6 +76,20 @@ def test_a_step_that_fails_tells_prefect_no_secret():
     assert PASSWORD not in str(error.value.__cause__)
 
 
+def test_an_error_out_of_a_group_of_errors_stays_itself_and_the_group_is_masked():
+    expand_variables("${ENDPOINT_PASSWORD}", "file")
+
+    def step():
+        try:
+            raise ExceptionGroup("in parallel", [InputError(f"{PASSWORD} was refused")])
+        except ExceptionGroup as errors:
+            raise InputError("the first error") from errors
+
+    with pytest.raises(InputError, match="the first error") as error:
+        masking(step)()
+    assert PASSWORD not in str(error.getrepr(chain=True, showlocals=False, style="native"))
+
+
 def test_steps_and_errors_of_the_command_show_no_secret(capsys, caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("biasgate.steps"), "propagate", True)
     caplog.set_level(logging.INFO, "biasgate.steps")
