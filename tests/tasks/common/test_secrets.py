@@ -32,6 +32,7 @@ def forgotten(monkeypatch):
         f"http://ada:{PASSWORD}@host/invocations",
         "http://ada:${ENDPOINT_PASSWORD}@host/invocations",
         "http://host/invocations?key=${ENDPOINT_PASSWORD}",
+        f"http://host/invocations?key={PASSWORD}",
         "ftp://host/${ENDPOINT_PASSWORD}",
         "http://host:${ENDPOINT_PASSWORD}/",
     ],
