@@ -81,10 +81,8 @@ def test_an_error_out_of_a_group_of_errors_stays_itself_and_the_group_is_masked(
     expand_variables("${ENDPOINT_PASSWORD}", "file")
 
     def step():
-        try:
-            raise ExceptionGroup("in parallel", [InputError(f"{PASSWORD} was refused")])
-        except ExceptionGroup as errors:
-            raise InputError("the first error") from errors
+        group = ExceptionGroup("in parallel", [InputError(f"{PASSWORD} was refused")])
+        raise InputError("the first error") from group
 
     with pytest.raises(InputError, match="the first error") as error:
         masking(step)()
