@@ -76,6 +76,8 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
         # A busy machine needs longer than Prefect's 20 seconds.
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
+        # The temporary server writes to standard error, too, for example when it is ended at work.
+        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING" if verbose else "CRITICAL",
         "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
     }.items():
         os.environ.setdefault(name, value)

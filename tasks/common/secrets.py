@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -37,13 +38,19 @@ def masked(text: str) -> str:
 def mask_error(error: BaseException) -> None:
     """Mask the texts of an error and of those that led to it, which a log would show too."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
         seen.add(id(found))
         found.args = tuple(masked(one) if isinstance(one, str) else one for one in found.args)
         if isinstance(message := getattr(found, "message", None), str):
-            found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors
-        found = found.__cause__ or found.__context__
+            with suppress(AttributeError):  # a group of errors does not let its message change
+                found.message = masked(message)  # type: ignore[attr-defined] # of MLflow's errors
+        if isinstance(found, BaseExceptionGroup):
+            waiting.extend(found.exceptions)
+        waiting += [found.__cause__, found.__context__]
 
 
 def masking(function: Callable[P, R]) -> Callable[P, R]:

@@ -155,6 +155,8 @@ def _rule(error: ErrorDetails, *, secret: bool, lists: Mapping[str, str]) -> str
         )
     if not isinstance(given, str | int | float | bool):
         return f"{rule.rstrip('.')}."
+    if isinstance(given, str) and "://" in given:  # the query of a URL may hold a key
+        given = re.sub(r"\?.*", "?***", given, flags=re.DOTALL)
     return f"{rule.rstrip('.')}; got {given!r}.{did_you_mean(given, re.findall(QUOTED, allowed))}"
 
 

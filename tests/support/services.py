@@ -60,6 +60,8 @@ def tei(request):
         raise RefusalError(
             413, {"error": f"batch size {len(inputs)} > 32", "error_type": "Validation"}
         )
+    if not all(one[0] for one in inputs):
+        raise RefusalError(413, {"error": "`inputs` cannot be empty", "error_type": "Validation"})
     if not all(isinstance(one, list) for one in inputs):  # two texts are a pair to compare
         return [{"score": 0.9, "label": "harmless"}, {"score": 0.1, "label": "toxic"}]
     both = [[(1 - toxicity(text), "harmless"), (toxicity(text), "toxic")] for [text] in inputs]

@@ -171,8 +171,8 @@ class Reader:
         answer = found(score.answer, part)
         if len(answer) != 1 or not isinstance(answer[0], list):
             self._refuse(
-                f"answer with log-probabilities (`{score.answer}`). Does the server, and the "
-                "model, support `logprobs`?"
+                f"answer with log-probabilities (`{score.answer}`); the server, and the model, "
+                "must support `logprobs`"
             )
         for one in found(score.tokens, answer[0]):
             token, logprob = found(score.token, one), found(score.logprob, one)

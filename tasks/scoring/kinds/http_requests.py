@@ -31,6 +31,8 @@ _MIB = 2**20
 _MOST_BYTES, _TIMES_THE_REQUEST = 64 * _MIB, 100
 _TOO_MANY = 429
 _GZIP = 31  # the format, for zlib
+_KEY = "Check the key or token in `token_env`."
+_WHY = {401: _KEY, 403: _KEY, 404: "Check `url`: nothing answers at its path."}
 
 
 class Rule(Protocol):
@@ -63,10 +65,13 @@ class Request:
         JSON, or text if that is the content type.
     n_tokens : int
         About how many tokens it has.
+    where : str
+        Which comments it holds, for messages.
     """
 
     content: Any
     n_tokens: int = 0
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,8 +138,12 @@ class Requests:
 
         async def one(number: int, request: Request) -> Result | Refused:
             async with at_once:
-                answer = await self._post(client, request)
-                return answer if isinstance(answer, Refused) else read(answer, number)
+                try:
+                    answer = await self._post(client, request)
+                    return answer if isinstance(answer, Refused) else read(answer, number)
+                except (InputError, CandidateStoppedError) as error:
+                    error.args = (f"{error} {request.where}".rstrip(),)
+                    raise
 
         # Not packed: an answer is short. A server that packs it all the same is understood.
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -195,7 +204,7 @@ class Requests:
             return _Again()
         if rule is not None and rule.then == "missing":
             return Refused(rule.why)
-        why = rule.why if rule else "Its server's log says why."
+        why = rule.why if rule else _WHY.get(status, "Its server's log says why.")
         if rule is None and response.has_redirect_location:
             why += " Redirects are not followed: they may lead to another host."
         msg = f"{self.of} must answer 200; got status {status}. {why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,13 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.http.answers import Missing, Outcome, Reader
 from biasgate.tasks.scoring.http.hosts import host_of, is_loopback
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
-from biasgate.tasks.scoring.http.parts import Price
+from biasgate.tasks.scoring.http.parts import Limits, Price
 from biasgate.tasks.scoring.http.templates import fill
 from biasgate.tasks.scoring.kinds.http_requests import Refused, Request, Requests
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
@@ -45,7 +46,7 @@ class EndpointScorer(Scorer):
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
         """Request all batches, a few in parallel; stop at the first failure."""
-        texts = rows.column("text").to_pylist()
+        texts, ids = rows.column("text").to_pylist(), rows.column("id").to_pylist()
         outcomes: dict[int, Outcome] = {}
         for at, text in enumerate(texts):
             if (reason := self.unsendable(text)) is not None:
@@ -53,10 +54,10 @@ class EndpointScorer(Scorer):
         places = [at for at in range(len(texts)) if at not in outcomes]
         size = self._settings.batch_size
         batches = [places[start : start + size] for start in range(0, len(places), size)]
-        refused = self._ask(batches, texts, outcomes)
+        refused = self._ask(batches, texts, ids, outcomes)
         # Which text of a batch the service refused is only known if each is asked alone.
         alone = [[at] for batch in refused if len(batch) > 1 for at in batch]
-        self._ask(alone, texts, outcomes)
+        self._ask(alone, texts, ids, outcomes)
         found = [outcomes[at] for at in range(len(texts))]
         scores = np.array([np.nan if isinstance(one, Missing) else one for one in found])
         if not self._preset.may_miss:
@@ -93,10 +94,19 @@ class EndpointScorer(Scorer):
         return Load(host, len(batches), n_tokens, seconds, usd)
 
     def _ask(
-        self, batches: list[list[int]], texts: list[str], outcomes: dict[int, Outcome]
+        self,
+        batches: list[list[int]],
+        texts: list[str],
+        ids: list[object],
+        outcomes: dict[int, Outcome],
     ) -> list[list[int]]:
         """Add the outcomes of batches; return those that the service refused."""
-        asked = [self._request([texts[at] for at in batch]) for batch in batches]
+        asked = [
+            replace(
+                self._request([texts[at] for at in batch]), where=_where([ids[at] for at in batch])
+            )
+            for batch in batches
+        ]
         answers = self._requests.post(
             asked, lambda answer, number: self._outcomes(answer, len(batches[number]))
         )
@@ -147,7 +157,9 @@ class EndpointScorer(Scorer):
 
     @cached_property
     def _pace(self) -> Pace:
-        one, limits = self._settings, self._preset.limits
+        one = self._settings
+        # What a service publishes does not hold for another server, on this machine.
+        limits = Limits() if is_loopback(one.url) else self._preset.limits
         return pace_of(
             one.url,
             one.requests_per_second or limits.requests_per_second,
@@ -193,3 +205,10 @@ class EndpointScorer(Scorer):
             msg = f"{self._of} must answer one score per text; got {len(scores)} for {n_texts}."
             raise InputError(msg)
         return list(scores.tolist())
+
+
+def _where(ids: list[object]) -> str:
+    """Say which comments a request holds, as a few letters: `(id c1)` or `(ids c1 to c32)`."""
+    if len(ids) == 1:
+        return place(id=ids[0])
+    return f"(ids {shown_id(ids[0])} to {shown_id(ids[-1])})"

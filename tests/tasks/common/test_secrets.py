@@ -32,6 +32,7 @@ def forgotten(monkeypatch):
         f"http://ada:{PASSWORD}@host/invocations",
         "http://ada:${ENDPOINT_PASSWORD}@host/invocations",
         "http://host/invocations?key=${ENDPOINT_PASSWORD}",
+        f"http://host/invocations?key={PASSWORD}",
         "ftp://host/${ENDPOINT_PASSWORD}",
         "http://host:${ENDPOINT_PASSWORD}/",
     ],
@@ -74,6 +75,18 @@ def test_a_step_that_fails_tells_prefect_no_secret():
         masking(step)()
     assert PASSWORD not in str(error.value)
     assert PASSWORD not in str(error.value.__cause__)
+
+
+def test_an_error_out_of_a_group_of_errors_stays_itself_and_the_group_is_masked():
+    expand_variables("${ENDPOINT_PASSWORD}", "file")
+
+    def step():
+        group = ExceptionGroup("in parallel", [InputError(f"{PASSWORD} was refused")])
+        raise InputError("the first error") from group
+
+    with pytest.raises(InputError, match="the first error") as error:
+        masking(step)()
+    assert PASSWORD not in str(error.getrepr(chain=True, showlocals=False, style="native"))
 
 
 def test_steps_and_errors_of_the_command_show_no_secret(capsys, caplog, monkeypatch):

@@ -14,6 +14,7 @@ from support.comments import ODD, batch
 from support.endpoints import ATTACKS, answered, attacking, zipped
 
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError, InputError
+from biasgate.tasks.common.secrets import masking
 from biasgate.tasks.scoring.kinds import http_requests as requests
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
@@ -112,7 +113,8 @@ def candidate(server, **options):
 
 def score(server, texts, **options):
     with candidate(server, **options).open(None) as scorer:
-        return scorer.score(batch(texts)).tolist()
+        # As in a Prefect task, which must pass on the errors of parallel requests.
+        return masking(scorer.score)(batch(texts)).tolist()
 
 
 @pytest.mark.parametrize(

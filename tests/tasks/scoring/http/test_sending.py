@@ -76,6 +76,14 @@ def test_nothing_is_asked_on_this_machine_or_without_price_and_limits(one, rows,
     assert estimate(candidate(**one), rows, tmp_path) == []
 
 
+@pytest.mark.parametrize(("own", "seconds"), [({}, 0), ({"requests_per_second": 2}, 10)])
+def test_published_limits_do_not_hold_for_a_server_on_this_machine(own, seconds, tmp_path):
+    judge = {"preset": "openai-chat", "options": {"model": "m"}, "prompt": "{{text}}"}
+    one = candidate(**judge, url="http://127.0.0.1:8000/v1/chat", **own)
+    with one.open(Workplace(tmp_path)) as scorer:
+        assert scorer.load_of(["text"] * 20).seconds == seconds
+
+
 def test_only_comments_without_a_kept_score_count(rows, tmp_path, monkeypatch):
     with serving("perspective") as service:
         one = CANDIDATES.validate_python(service.candidate(rows_a_shard=5))

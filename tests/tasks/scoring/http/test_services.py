@@ -67,6 +67,25 @@ def test_a_service_that_hangs_is_given_up(service):
         scores(service, ["a"], tries=1, timeout_s=0.1)
 
 
+@pytest.mark.parametrize(("batch_size", "where"), [(1, r"\(id c4\)"), (9, r"\(ids c0 to c8\)")])
+def test_an_error_names_the_comments_that_the_request_held(batch_size, where):
+    with serving("tei") as service:
+        service.every = lambda n: 400 if n == (4 if batch_size == 1 else 0) else None
+        with pytest.raises(InputError, match=f"got status 400.* {where}$"):
+            scores(service, TEXTS, batch_size=batch_size, concurrency=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(401, "`token_env`"), (404, "Check `url`"), (400, "server's log")],
+)
+def test_an_error_for_which_a_service_has_no_rule_says_what_to_check(status, advice):
+    with serving("perspective") as service:
+        service.always = status
+        with pytest.raises(InputError, match=f"got status {status}. .*{advice}"):
+            scores(service, TEXTS)
+
+
 def test_garbage_is_refused_without_the_text(service):
     for garbage in ("<html>", {}, [], {"a": [SECRET_TEXT]}, 3, None, [[[]]]):
         service.answer = lambda _, garbage=garbage: garbage
@@ -119,6 +138,7 @@ def test_a_wrong_key_is_told_at_once(preset, monkeypatch):
         ("azure-content-safety", "x" * 10_001, "too_long"),
         ("azure-content-safety", "", "empty"),
         ("google-moderate-text", "\t", "empty"),
+        ("tei", "", "empty"),
         ("vllm", "x" * 9000, "too_long"),
         ("openai-chat", "REFUSE this", "refused"),
         ("openai-chat", "EVADE this", "no_answer"),
