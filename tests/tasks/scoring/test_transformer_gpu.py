@@ -11,6 +11,7 @@ if not torch.cuda.is_available():
 from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
+from biasgate.tasks.common.threads import calling  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -62,6 +63,15 @@ def test_a_batch_changes_only_the_last_digits(folder, texts, precision):
     np.testing.assert_allclose(mixed, whole[order], rtol=0, atol=1e-5)
     parts = [classifier.logits(texts[at : at + 37]) for at in range(0, len(texts), 37)]
     np.testing.assert_allclose(np.concatenate(parts), whole, rtol=0, atol=1e-5)
+
+
+def test_calls_at_the_same_time_change_only_the_last_digits(folder, texts):
+    classifier = inference.Classifier(folder, "tiny", tokens_a_batch=300)
+    whole = classifier.logits(texts)
+    parts = [texts[at : at + 37] for at in range(0, len(texts), 37)]
+    with calling(3) as each:
+        found = np.concatenate(list(each(classifier.logits, parts)))
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
 def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch):
