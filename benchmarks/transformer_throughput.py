@@ -20,7 +20,12 @@ import transformers
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement, median_ratio, time_in_turns
 from benchmarks.scoring_transformer import best_batch_size, encoder_folder, pipeline_scores
-from biasgate.tasks.scoring.kinds.transformer_inference import Classifier, chosen_precision
+from biasgate.tasks.common.threads import calling
+from biasgate.tasks.scoring.kinds.transformer_inference import (
+    Classifier,
+    calls_at_once,
+    chosen_precision,
+)
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ROWS, OF_PIPELINE = {"cuda": (100_000, 4_000), "cpu": (100, 20)}[DEVICE]
@@ -54,15 +59,25 @@ def measure(rows: int | None = None) -> Measurement:
     classifier.logits(texts[:SHARD])
     memory = torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else None
     batch_size = best_batch_size(pipeline, few, BATCH_SIZES)
+    shards = [texts[at : at + SHARD] for at in range(0, n_rows, SHARD)]
+
+    def in_shards(at_once: int) -> None:
+        with calling(at_once) as each:
+            list(each(classifier.logits, shards))
+
     contenders = {
-        "shards": lambda: [
-            classifier.logits(texts[at : at + SHARD]) for at in range(0, n_rows, SHARD)
-        ],
+        "shards": lambda: in_shards(calls_at_once()),
+        "one after another": lambda: in_shards(1),
         "whole": lambda: classifier.logits(texts),
         "pipeline": lambda: pipeline_scores(pipeline, few, batch_size),
     }
     seconds = time_in_turns(contenders, ROUNDS, {})
-    n_scored = {"shards": n_rows, "whole": n_rows, "pipeline": len(few)}
+    n_scored = {
+        "shards": n_rows,
+        "one after another": n_rows,
+        "whole": n_rows,
+        "pipeline": len(few),
+    }
     per_comment = {name: [one / n_scored[name] for one in took] for name, took in seconds.items()}
     reached = n_operations / min(seconds["shards"])
     product = operations_of_a_product(precision)
@@ -72,6 +87,7 @@ def measure(rows: int | None = None) -> Measurement:
         inputs={
             "rows": n_rows,
             "rows a shard": min(SHARD, n_rows),
+            "shards at a time": calls_at_once(),
             "rows of the pipeline": len(few),
             "best batch size of the pipeline": batch_size,
             "rounds": ROUNDS,
@@ -82,6 +98,7 @@ def measure(rows: int | None = None) -> Measurement:
         figures={
             "comments/s": 1 / min(per_comment["shards"]),
             "tokens/s": n_tokens / min(seconds["shards"]),
+            "comments/s, one shard after another": 1 / min(per_comment["one after another"]),
             "comments/s, all in one shard": 1 / min(per_comment["whole"]),
             "comments/s, pipeline": 1 / min(per_comment["pipeline"]),
             "times the pipeline's speed": median_ratio(

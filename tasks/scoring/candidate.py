@@ -56,6 +56,9 @@ class Scorer(ABC):
     files : Path or None
         The folder, or the file, whose content decides the scores. A verdict records the digests
         of these files, and they may not change while they are scored.
+    at_once : int
+        How many threads may call `score` at a time. With two, rows are prepared and scores are
+        written while a device computes others.
     not_bound : str or None
         What else decides the scores, in one sentence; None if nothing else does.
     is_metered : bool
@@ -67,6 +70,7 @@ class Scorer(ABC):
     columns: tuple[str, ...] = ("id", "text")
     files: Path | None = None
     is_metered: bool = False
+    at_once: int = 1
     not_bound: str | None = "This kind of candidate does not say which files decide its scores."
     _resources: AbstractContextManager[Any] = nullcontext()
 

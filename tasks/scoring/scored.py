@@ -22,6 +22,7 @@ from biasgate.tasks.common.errors import CandidateError, InputError, place, with
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.common.prefect_task import is_spread, say, task
 from biasgate.tasks.common.progress import progress
+from biasgate.tasks.common.threads import calling
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
 from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
@@ -104,21 +105,28 @@ def score_shards(
     what = f"score {candidate.name} on {evaluation_set.name}{part}"
     total = sum(min(size, n_rows - number * size) for number in numbers)
     made: list[int] = []
-    with progress(what, total=total, unit="rows", always=True) as advance:
-        for number in numbers:
-            start = number * size
-            ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()
-            with shards.locked(number):
-                if not shards.holds(number, ids):
-                    table = evaluation_set.rows(list(scorer.columns), start, size)
-                    [rows] = table.combine_chunks().to_batches()
-                    score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
-                    scores = without_quotes(score, of, CandidateError)
-                    if not made:  # the first call loads the model
-                        scorer.refuse_changed()
-                    if shards.write(number, ids, *_checked(scores, rows, start, candidate)):
-                        made.append(number)
-            advance(len(ids))
+
+    def complete(number: int) -> int:
+        start = number * size
+        ids = evaluation_set.rows(["id"], start, size)["id"].combine_chunks()
+        with shards.locked(number):
+            if not shards.holds(number, ids):
+                table = evaluation_set.rows(list(scorer.columns), start, size)
+                [rows] = table.combine_chunks().to_batches()
+                score, of = partial(scorer.score, rows), f"candidate {candidate.name!r}"
+                scores = without_quotes(score, of, CandidateError)
+                if not made:  # the first call loads the model
+                    scorer.refuse_changed()
+                if shards.write(number, ids, *_checked(scores, rows, start, candidate)):
+                    made.append(number)
+        return len(ids)
+
+    with (
+        progress(what, total=total, unit="rows", always=True) as advance,
+        calling(scorer.at_once) as each,
+    ):
+        for n_completed in each(complete, numbers):
+            advance(n_completed)
     if made:
         _refuse_changed(scorer, shards, made)
 

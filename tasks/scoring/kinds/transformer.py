@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -244,9 +245,10 @@ class TransformerScorer(Scorer):
     """The classifier."""
 
     def __init__(self, settings: Transformer, folder: Path, tokens: Path | None = None) -> None:
-        from biasgate.tasks.scoring.kinds.transformer_inference import chosen_precision  # noqa: PLC0415 - needs the extra
+        from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: PLC0415 - needs the extra
 
         self._settings, self._tokens = settings, tokens
+        self.at_once, self._loading = inference.calls_at_once(), Lock()
         self._folder = self.files = folder
         self.not_bound = None if settings.trust_remote_code is None else _NOT_BOUND
         self._weights = self._tokenizer = folder
@@ -254,7 +256,7 @@ class TransformerScorer(Scorer):
             self._weights, self._tokenizer = _of_version(folder, settings)
             settings.refuse_code(self._tokenizer)
         self._head = settings.head(settings.read_config(self._weights))
-        self.precision = chosen_precision(settings.precision)
+        self.precision = inference.chosen_precision(settings.precision)
         chosen = [self._head.column, self._head.activation, self.precision, settings.max_tokens]
         self.digest = json_digest(["transformer", self.files_digest, *chosen])
 
@@ -267,7 +269,9 @@ class TransformerScorer(Scorer):
 
     def score(self, rows: pa.RecordBatch) -> np.ndarray:
         """Return the score of the toxic label."""
-        return self._head.scores(self._classifier.logits(rows.column("text").to_pylist()))
+        with self._loading:
+            classifier = self._classifier
+        return self._head.scores(classifier.logits(rows.column("text").to_pylist()))
 
     @cached_property
     def _classifier(self) -> Classifier:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ try:
     import transformers
     from safetensors import SafetensorError
 
+    from biasgate.tasks.scoring.kinds.transformer_fused import fuse_layers
     from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers
     from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
@@ -35,6 +37,14 @@ TEXTS_AHEAD = 512
 _TOKENS_A_BATCH = {"cpu": 1_024, "cuda": 131_072}
 # Texts are padded to a multiple of this many tokens. A GPU multiplies best in eights.
 STEPS = {"cpu": 2, "cuda": 8}
+
+
+def calls_at_once() -> int:
+    """Return how many calls of `Classifier.logits` at a time keep the device busy.
+
+    A GPU would wait between two calls, until the first texts of the next one are tokenised.
+    """
+    return 2 if torch.cuda.is_available() else 1
 
 
 def chosen_precision(wanted: str) -> str:
@@ -141,6 +151,9 @@ class Classifier:
         self._kept = None if kept_tokens is None else KeptTokens(kept_tokens, self._tokenizer)
         self._model = model.to(self._device).eval()
         self._packing = packing_for(self._model)
+        self._starting = Lock()  # the packing of a batch is kept in the model until it has started
+        if self._packs:
+            fuse_layers(self._model)
         _exact_last_layer(self._model)
         if precision == INT8:
             quantise_layers(self._model)
@@ -149,6 +162,8 @@ class Classifier:
 
     def logits(self, texts: Sequence[str]) -> np.ndarray:
         """Return the logits of each text, shape (n, labels), float32, in the order of the texts.
+
+        Several threads may call this at a time.
 
         Texts of similar length share a batch, so that there is little padding; the longest
         come first, so that a lack of memory shows at once. The next texts are tokenised while
@@ -187,14 +202,21 @@ class Classifier:
         """
         waiting: list[Tokens] = []
         for part in parts:
-            rows = Tokens.joined([*waiting, part]).longest_first()
+            waiting.append(part)
+            if sum(int(one.lengths.sum()) for one in waiting) > self._budget:
+                waiting = [(yield from self._full_batches(waiting))]
+        if waiting:
+            yield (yield from self._full_batches(waiting))
+
+    def _full_batches(self, parts: list[Tokens]) -> Generator[Tokens, None, Tokens]:
+        """Yield full batches of these texts, and return the rest of them."""
+        rows = Tokens.joined(parts).longest_first()
+        size = self._fitting(rows.lengths)
+        while size < len(rows.lengths):
+            yield rows.part(0, size)
+            rows = rows.part(size, len(rows.lengths))
             size = self._fitting(rows.lengths)
-            while size < len(rows.lengths):
-                yield rows.part(0, size)
-                rows = rows.part(size, len(rows.lengths))
-                size = self._fitting(rows.lengths)
-            waiting = [rows]
-        yield from waiting
+        return rows
 
     def _fitting(self, lengths: np.ndarray) -> int:
         """Return how many of the texts, the longest first, are a full batch."""
@@ -230,7 +252,7 @@ class Classifier:
         return torch.cat([self._batch(half) for half in halves])
 
     def _forward(self, batch: Tokens) -> Any:
-        with torch.inference_mode():
+        with self._starting, torch.inference_mode():
             if self._packing is not None and self._packing.packs:
                 return self._model(**self._packing.packed(batch)).logits
             given = self._tokenizer.padded(batch, self._padded(int(batch.lengths.max())))

@@ -9,6 +9,7 @@ transformers = pytest.importorskip("transformers", reason="needs the extra `text
 from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
+from biasgate.tasks.common.threads import calling  # noqa: E402 - after the skip
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds import transformer_packing as packing  # noqa: E402 - needs torch
 
@@ -54,6 +55,7 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
     model = as_model(folder, family).eval()
     monkeypatch.setattr(packing, "attend", in_turn)
     monkeypatch.setattr(packing, "_works", lambda _: True)
+    monkeypatch.setattr(inference, "fuse_layers", lambda _: None)
     classifier = inference.Classifier(folder, "tiny", tokens_a_batch=budget)
     assert classifier._packs
     found = classifier.logits(texts)
@@ -64,6 +66,18 @@ def test_packed_texts_score_as_one_at_a_time(family, budget, texts, tmp_path, mo
             expected = model(**given).logits[0].numpy()
             np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
     assert np.ptp(found) > 0.2
+
+
+def test_packed_texts_score_the_same_in_several_threads(texts, tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "attend", in_turn)
+    monkeypatch.setattr(packing, "_works", lambda _: True)
+    monkeypatch.setattr(inference, "fuse_layers", lambda _: None)
+    classifier = inference.Classifier(save(tmp_path / "tiny", LABELS), "tiny", tokens_a_batch=100)
+    whole = classifier.logits(texts)
+    parts = [texts[at : at + 3] for at in range(0, len(texts), 3)] * 5
+    with calling(4) as each:
+        found = np.concatenate(list(each(classifier.logits, parts)))
+    np.testing.assert_allclose(found, np.tile(whole, (5, 1)), rtol=0, atol=1e-5)
 
 
 def test_the_last_layer_computes_the_first_token_alone(texts, tmp_path):
