@@ -21,14 +21,14 @@ STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect
 def errors_told(
     *, verbose: bool, quiet: bool = False, places: Mapping[str, Path] | None = None
 ) -> Iterator[None]:
-    """Report an input error in one sentence, and a crash with its traceback if `verbose`.
+    """Report an input error or a failed candidate in a sentence, a crash with traceback if `verbose`.
 
     Steps are reported on standard error, unless `quiet`. `places` are the folders that are written
     to, by their purpose; an error of their disks is told in one sentence, too.
     """
     _set_up_logging(verbose=verbose, quiet=quiet)
     from biasgate.tasks.common.disks import disk_problem  # noqa: PLC0415
-    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
+    from biasgate.tasks.common.errors import CandidateError, InputError  # noqa: PLC0415
     from biasgate.tasks.common.secrets import mask_error  # noqa: PLC0415
 
     try:
@@ -42,6 +42,9 @@ def errors_told(
         if verbose:
             mask_error(error)
             raise
+        if isinstance(error, CandidateError):  # its text is our own
+            print_error(f"{error} Scores that were finished are kept: run again to go on.")
+            raise typer.Exit(CRASH) from error
         problem = disk_problem(error, places or {})
         if problem is not None:
             print_error(problem)

@@ -3,7 +3,9 @@
 import os
 
 import pytest
+import typer
 
+from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError
 from biasgate.telling import errors_told
 
 
@@ -16,3 +18,13 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
     with errors_told(verbose=verbose):
         pass
     assert environment["PREFECT_SERVER_LOGGING_LEVEL"] == level
+
+
+@pytest.mark.parametrize("kind", [CandidateError, CandidateStoppedError])
+def test_a_candidate_that_failed_is_told_in_its_own_words(capsys, kind):
+    with pytest.raises(typer.Exit) as ended, errors_told(verbose=False):
+        raise kind("candidate 'served' failed 1 time.")
+    assert ended.value.exit_code == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "error: candidate 'served' failed 1 time. Scores that were finished are kept" in told
+    assert "Error:" not in told

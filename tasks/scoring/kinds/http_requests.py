@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 from anyio.from_thread import start_blocking_portal
 
+from bias_metrics._core.counted import counted
 from biasgate.tasks.common.errors import CandidateStoppedError, InputError
 from biasgate.tasks.scoring.http.pace import Pace
 
@@ -186,7 +187,7 @@ class Requests:
             wait = max(wait, min(_asked_wait(response), self.longest_wait_s))
             if response.status_code == _TOO_MANY:
                 self.pace.pause(wait)
-        msg = f"{self.of} failed {self.tries} times, the last time {failure}."
+        msg = f"{self.of} failed {counted(self.tries, 'time')}, the last time {failure}."
         raise CandidateStoppedError(msg)
 
     def _meaning(self, response: httpx.Response, answer: bytes, most: int) -> Any:

@@ -63,7 +63,7 @@ def test_a_storm_of_429_ends_after_some_tries_without_the_text(service):
 
 def test_a_service_that_hangs_is_given_up(service):
     service.always = "hang"
-    with pytest.raises(CandidateError, match=r"failed 1 times, .* in 0.1 s"):
+    with pytest.raises(CandidateError, match=r"failed 1 time, .* in 0.1 s"):
         scores(service, ["a"], tries=1, timeout_s=0.1)
 
 
