@@ -21,7 +21,7 @@ STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect
 def errors_told(
     *, verbose: bool, quiet: bool = False, places: Mapping[str, Path] | None = None
 ) -> Iterator[None]:
-    """Report wrong input or a failed candidate in a sentence, a crash with its traceback if `verbose`.
+    """Report wrong input or a failed candidate in a sentence, a crash with traceback if `verbose`.
 
     Steps are reported on standard error, unless `quiet`. `places` are the folders that are written
     to, by their purpose; an error of their disks is told in one sentence, too.
