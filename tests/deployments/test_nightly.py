@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -79,7 +78,7 @@ def test_a_second_evaluation_leaves_the_first_ones_schedule_alone(
     )
     assert again.returncode == 2
     assert f"is already served by process {processes[1].pid} on" in again.stderr
-    processes[1].send_signal(signal.SIGINT)
+    processes[1].terminate()
     processes[1].wait(timeout=60)
     wait_for_deployment(names[1], prefect_services, paused=True)
     first = wait_for_deployment(names[0], prefect_services, paused=False)
