@@ -135,10 +135,13 @@ def evaluating(tmp_path):
             start_new_session=True,
             preexec_fn=heed_ctrl_c,  # noqa: PLW1509
         )
-    while "scoring slow" not in log.read_text():
+    children: list[psutil.Process] = []
+    # Prefect's server, and the candidate's function, which starts after the sentence.
+    while "scoring slow" not in log.read_text() or len(children) < 2:
         assert process.poll() is None, log.read_text()
         time.sleep(0.1)
-    yield process, psutil.Process(process.pid).children(recursive=True)
+        children = psutil.Process(process.pid).children(recursive=True)
+    yield process, children
     process.kill()
     process.wait()
 
@@ -148,7 +151,7 @@ def evaluating(tmp_path):
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_a_stopped_evaluation_leaves_nothing_that_runs(evaluating, tmp_path, number, send):
     process, children = evaluating
-    assert len(children) == 2  # Prefect's server, the candidate's function
+    assert len(children) == 2
     send(process.pid, number)
     code = -number if number == signal.SIGKILL else 128 + number
     assert process.wait(60) == code
