@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from prefect.server.api.server import SubprocessASGIServer
+from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 
 from biasgate.deployments.temporary_server import TemporaryServer
@@ -33,16 +34,6 @@ def work():
         time.sleep(3600)
 
 until_stopped(work, Path("store"))
-"""
-SLOW = """\
-import time
-
-def score(texts):
-    time.sleep(3600)
-"""
-CANDIDATE = """\
-  - {name: slow, kind: python, call: "slow.py:score", version: "1"}
-policy: own.yaml
 """
 
 

@@ -9,22 +9,13 @@ import pytest
 from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
 from prefect.schedules import Cron
+from support.endless import CANDIDATE, SLOW
 from support.evaluations import write_inputs
 from support.served import PATIENCE_S, ask, wait_for_deployment
 
 from biasgate.deployments.nightly import deployment_name, schedule_since
 from biasgate.flows.nightly import nightly
 
-SLOW = """\
-import time
-
-def score(texts):
-    time.sleep(3600)
-"""
-CANDIDATE = """\
-  - {name: slow, kind: python, call: "slow.py:score", version: "1"}
-policy: own.yaml
-"""
 # In the background of a shell, Ctrl-C is ignored.
 HEEDING_CTRL_C = """\
 import runpy, signal
