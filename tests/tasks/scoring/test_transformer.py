@@ -94,7 +94,7 @@ def test_on_a_cpu_onednn_computes_the_linear_layers(folder):
 
 def test_half_precision_orders_comments_almost_alike(folder, texts):
     exact, rounded = score(folder, texts), score(folder, texts, precision="bfloat16")
-    assert 0 < np.abs(exact - rounded).max() < 0.15
+    assert 0 < np.abs(exact - rounded).max() < (0.15 if torch.cuda.is_available() else 0.1)
     assert np.corrcoef(exact, rounded)[0, 1] > 0.99
 
 
