@@ -85,7 +85,8 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     assert read(of_candidate / "verdict.json")["outcome"] == verdict["outcome"]
     assert verdict["outcome"] in possible_outcomes(road), verdict["results"]
     if road["strictness"] == "lenient":
-        lacking = [one["sentence"] for one in verdict["results"] if one["outcome"] != "pass"]
+        undecided = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
+        lacking = [one["sentence"] for one in undecided]
         assert all("clusters where 20 are needed" in one for one in lacking), lacking
     scores = submission(of_candidate)
     assert set(scores) == {row["id"] for row in rows}
