@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from benchmarks._comments import for_training
 from benchmarks._measurement import Measurement
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scorer import Scorer
 
 ROWS, ROWS_A_CHUNK = 1_800_000, 50_000
 

@@ -26,8 +26,9 @@ from biasgate.tasks.mitigating.methods.method import (
 )
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import write_training_rows
 from biasgate.tasks.store import Workplace
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -93,13 +94,13 @@ class Side:
             low, high = min(low, share - reach), max(high, share + reach)
         return MetricValue(share, low=max(low, 0.0), high=min(high, 1.0))
 
-    @property
+    @cached_property
     def n_clusters(self) -> int:
         """Number of clusters that the rows fall into."""
         assert self.rows_by_cluster is not None  # noqa: S101
         return int(np.count_nonzero(self.rows_by_cluster))
 
-    @property
+    @cached_property
     def freedom(self) -> float:
         """Degrees of freedom: the effective number of clusters less 1."""
         assert self.rows_by_cluster is not None  # noqa: S101

@@ -27,7 +27,8 @@ from biasgate.tasks.mitigating.methods.method import Adjustment, Tuning
 from biasgate.tasks.mitigating.rows import TrainingRows
 from biasgate.tasks.mitigating.sets import Sets, rows_of, table_of
 from biasgate.tasks.mitigating.settings import Mitigation
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.scorer import Scorer
 
 _ROWS_A_STEP = 5_000
 

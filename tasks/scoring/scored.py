@@ -25,9 +25,10 @@ from biasgate.tasks.common.progress import progress
 from biasgate.tasks.common.threads import calling
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import PartlyScored
 from biasgate.tasks.scoring.scored_set import RECORD, ScoredSet, ScoresRecord
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.shards import Shards
 from biasgate.tasks.store import Workplace
 

@@ -13,7 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
-from biasgate.tasks.scoring.candidate import Scorer
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.shards import REASON, Shards
 
 RECORD = "record.json"

@@ -12,10 +12,11 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.common.progress import paused
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import Load
 from biasgate.tasks.scoring.scored import shards_of
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 _MINUTE, _HOUR = 60, 3600

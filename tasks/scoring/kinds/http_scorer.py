@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from biasgate.tasks.common.errors import InputError, place, shown_id
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.http.answers import Missing, Outcome, Reader
 from biasgate.tasks.scoring.http.hosts import host_of, is_loopback
 from biasgate.tasks.scoring.http.pace import Pace, estimated_tokens, pace_of
@@ -22,6 +21,7 @@ from biasgate.tasks.scoring.http.templates import fill
 from biasgate.tasks.scoring.kinds.http_requests import Refused, Request, Requests
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.outcomes import Load, PartlyScored
+from biasgate.tasks.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
     from biasgate.tasks.scoring.kinds.http_endpoint import HttpEndpoint

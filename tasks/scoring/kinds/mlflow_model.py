@@ -23,10 +23,11 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.mlflow_server.model_folders import load_pyfunc, model_signature
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, open_version
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.safe_models import SkopsModel, UnsafeModelError, skops_model
 from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
+from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.store import Workplace
 

@@ -19,8 +19,9 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.common.settings import relative_to_configuration
 from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer, Version
+from biasgate.tasks.scoring.candidate import CandidateSettings, Version
 from biasgate.tasks.scoring.kinds.function_process import FunctionProcess
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
 
 _NOT_BOUND = "What the function imports or reads beside its file may change the scores."

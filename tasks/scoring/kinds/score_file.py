@@ -25,8 +25,9 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import Bound
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.outcomes import PartlyScored
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.signing.manifest import Manifest, shown
 from biasgate.tasks.store import Workplace
 

@@ -19,15 +19,11 @@ from biasgate.tasks.data.freezing import Source
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.versions import ModelVersion
-from biasgate.tasks.scoring.candidate import (
-    CandidateSettings,
-    LogMetrics,
-    Scorer,
-    open_version,
-)
+from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import skops_model
 from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
+from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
 

@@ -11,9 +11,9 @@ import pytest
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.common.threads import calling
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scorer import Scorer
 
 N, ROWS = 60, 10
 SETTINGS = CANDIDATES.validate_python(

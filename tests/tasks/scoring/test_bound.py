@@ -14,11 +14,11 @@ from biasgate.tasks.data import reading
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.kinds.tfidf import EXAMPLE, Tfidf
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.signing.manifest import Manifest
 from biasgate.tasks.store import Workplace
 

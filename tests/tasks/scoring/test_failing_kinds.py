@@ -9,8 +9,9 @@ import pytest
 
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.data.evaluation_set import freeze_rows
-from biasgate.tasks.scoring.candidate import CandidateSettings, Scorer
+from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import check_candidate, score_rows
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training import train_and_register
 
 QUOTED = "a secret comment"

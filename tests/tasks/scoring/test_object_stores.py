@@ -14,9 +14,9 @@ from support.s3 import serving_s3
 from biasgate.tasks.common.errors import CandidateError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows, score_shards, shards_of
+from biasgate.tasks.scoring.scorer import Scorer
 
 N, SHARD = 12, 4
 SETTINGS = CANDIDATES.validate_python(

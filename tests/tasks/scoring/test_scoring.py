@@ -8,9 +8,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.reporting.report import write_submission
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training import refuse_two_thresholds
 
 N = 60

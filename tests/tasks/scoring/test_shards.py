@@ -18,10 +18,10 @@ import pytest
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.scoring.candidate import Scorer
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scored_set import ScoredSet
+from biasgate.tasks.scoring.scorer import Scorer
 
 N, ROWS = 60, 8
 N_SHARDS = 8  # 60 rows, 8 a shard

@@ -1,0 +1,157 @@
+"""The base class of an opened candidate, which scores comments."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from biasgate.tasks.common.errors import CandidateError
+from biasgate.tasks.data.evaluation_set import EvaluationSet
+from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.records import Bound
+from biasgate.tasks.scoring.outcomes import Load, PartlyScored
+from biasgate.tasks.signing.manifest import Manifest, told
+from biasgate.tasks.store import Workplace
+
+Opened = TypeVar("Opened", bound="Scorer")
+
+
+class Scorer(ABC):
+    """An opened candidate, ready to score; close it after use.
+
+    Whatever is expensive to create (a loaded model, processes, connections) is created by the
+    first `score` or `try_out`: a candidate whose scores are all kept is opened only for its digest.
+
+    Attributes
+    ----------
+    digest : str
+        SHA-256 of everything that affects the scores: weights, preprocessing, precision, library.
+        Kept scores are reused while it stays the same. A kind from another package includes that
+        package's version: `json_digest([package, version(package), *options])`.
+    precision : str
+        Of the arithmetic: `float64`, `float32` or `bfloat16`.
+    columns : tuple of str
+        The columns of the evaluation set that `score` reads, `id` first.
+    files : Path or None
+        The folder, or the file, whose content decides the scores. A verdict records the digests
+        of these files, and they may not change while they are scored.
+    at_once : int
+        How many threads may call `score` at a time. With two, rows are prepared and scores are
+        written while a device computes others.
+    not_bound : str or None
+        What else decides the scores, in one sentence; None if nothing else does.
+    is_metered : bool
+        Whether comments go to a service on another machine that has a price or limits.
+    """
+
+    digest: str
+    precision: str = "float64"
+    columns: tuple[str, ...] = ("id", "text")
+    files: Path | None = None
+    is_metered: bool = False
+    at_once: int = 1
+    not_bound: str | None = "This kind of candidate does not say which files decide its scores."
+    _resources: AbstractContextManager[Any] = nullcontext()
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """The files as they were when this was first asked; None if there are none."""
+        return None if self.files is None else Manifest.of(self.files, follow_links=True)
+
+    @property
+    def files_digest(self) -> str:
+        """Digest of the files; `files` must be set."""
+        assert self.manifest is not None  # noqa: S101 - a mistake in a kind, not in its input
+        return self.manifest.digest
+
+    @property
+    def single_digest(self) -> str:
+        """SHA-256 of the only file; `files` must be a file."""
+        assert self.manifest is not None  # noqa: S101 - a mistake in a kind, not in its input
+        [only] = self.manifest.files
+        return only["sha256"]
+
+    @property
+    def bound(self) -> Bound:
+        """What decides the scores, for the verdict."""
+        if self.manifest is None:
+            return {"what": "nothing", "digest": None, "files": [], "not_bound": self.not_bound}
+        return {
+            "what": "files",
+            "digest": self.manifest.digest,
+            "files": self.manifest.to_dict(),
+            "not_bound": self.not_bound,
+        }
+
+    def refuse_changed(self) -> None:
+        """Raise an error if the files are not those that the manifest names.
+
+        Raises
+        ------
+        CandidateError
+            With the names of the files.
+        """
+        if self.files is not None and self.manifest is not None:
+            found = Manifest.of(self.files, follow_links=True)
+            differ = self.manifest.differences(found)
+            if differ:
+                msg = (
+                    f"files in {self.files} must not change while they are scored; got: "
+                    f"{told(differ)}. Run again."
+                )
+                raise CandidateError(msg)
+
+    def keep(self, resources: AbstractContextManager[Any]) -> None:
+        """Hand over what is to be released after use, such as a folder with downloaded files."""
+        self._resources = resources
+
+    @abstractmethod
+    def check(self, evaluation_set: EvaluationSet) -> None:
+        """Raise an error, before any work starts, if a set cannot be scored."""
+
+    def try_out(self) -> None:  # noqa: B027 - most kinds fail when opened
+        """Raise the errors that show only once the model is loaded.
+
+        Called before any candidate scores, unless all scores are kept or other machines score.
+        """
+
+    def load_of(self, texts: Sequence[str]) -> Load:
+        """Return what it takes to score texts, if this is a metered service."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def score(self, rows: pa.RecordBatch) -> np.ndarray | PartlyScored:
+        """Return one score per row, shape (n,), higher for more toxic.
+
+        A model that refuses some comments returns `PartlyScored`. No score may be made up.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most kinds hold nothing
+        """Release what `score` created."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._resources:
+            self.close()
+
+
+def open_version(
+    version: ModelVersion, workplace: Workplace, make: Callable[[Path], Opened]
+) -> Opened:
+    """Return the scorer that `make` opens from a copy of a version's files.
+
+    The copy is removed when the scorer is closed, or if it cannot be opened.
+    """
+    with ExitStack() as stack:
+        scorer = make(stack.enter_context(workplace.gateway.downloaded(version)))
+        scorer.keep(stack.pop_all())
+    return scorer
