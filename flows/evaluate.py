@@ -88,7 +88,8 @@ def evaluate(
     2. find the registered versions that are candidates; train the candidates that are trained
        here; pin registered ones to a version; refuse rows
        that an earlier night had, where nights are pooled; score every candidate, champion and
-       reference on every set (kept scores are reused; on a cluster all workers score)
+       reference on every set (kept scores are reused; on a cluster all workers score); the
+       others are judged without a candidate that fails
     3. measure each identity in its own task, then the aggregates; do further analyses
     4. write report, table and figures
     5. compare all candidates with the current champion, and decide
@@ -106,7 +107,7 @@ def evaluate(
     config : str
         Path of the evaluation file.
     output : str
-        Folder for the results; nothing is written there unless all candidates were measured.
+        Folder for the results; nothing is written there unless a candidate was measured.
     store : str
         Folder of frozen sets, scores and, by default, the MLflow store.
     submission : bool, default=False
@@ -148,11 +149,13 @@ def evaluate(
         watched = champion_to_watch(rivals, candidates) if night else []
         for source, rows in zip(sources, frozen, strict=True):
             check_nights([*candidates, *watched], source, rows, rivals, policy, workplace)
-        scores = score_candidates([*candidates, *rivals.values()], frozen, workplace, yes=yes)
+        names = [one.name for one in candidates]
+        scored = score_candidates(candidates, list(rivals.values()), frozen, workplace, yes=yes)
+        candidates = scored.candidates
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
-            evaluation_run(config, evaluation, scores[: len(candidates)], key, workplace) as run,
+            evaluation_run(config, evaluation, scored.scores, key, workplace) as run,
         ):
             work = str(folder)
             measured = [
@@ -172,13 +175,13 @@ def evaluate(
             ]
             decided = judge_candidates(
                 measured[: len(candidates)], measured[len(candidates) :], evaluation, run, output
-            )
+            ).beside(scored.failed)
             summary = summarise_evaluation(
                 decided,
                 run.run_id,
                 output,
                 evaluation=evaluation.name,
-                outcome_of=evaluation.outcome_of or [one.name for one in candidates],
+                outcome_of=evaluation.outcome_of or names,
                 report_only=policy.report_only,
                 sets=count_set_uses(decided.verdicts, run),
                 store=store,

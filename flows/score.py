@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from prefect import unmapped
 
-from biasgate.tasks.common.prefect_task import asking_for
+from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.common.prefect_task import asking_for, say
+from biasgate.tasks.promoting.champion import decision
+from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.parts import score_part, share_out
 from biasgate.tasks.scoring.scored import check_candidate, score_candidate
@@ -14,29 +20,111 @@ from biasgate.tasks.scoring.sending import agree_to_send, estimate_sending
 from biasgate.tasks.store import Workplace
 
 
-def score_candidates(
-    candidates: list[CandidateSettings], frozen: list[str], workplace: Workplace, *, yes: bool
-) -> list[list[str]]:
-    """Return the folders of scores: for each candidate, one per set.
+@dataclass(frozen=True)
+class Scored:
+    """What came of scoring.
 
-    - check all candidates against all sets before anything is scored
+    Attributes
+    ----------
+    candidates : list of CandidateSettings
+        Those that have scores on every set.
+    scores : list of list of str
+        For each of them the folders of its scores, one per set.
+    failed : list of CandidateDecision
+        On each of the others: that it is not judged, and why.
+    """
+
+    candidates: list[CandidateSettings]
+    scores: list[list[str]]
+    failed: list[CandidateDecision]
+
+
+def score_candidates(
+    candidates: Sequence[CandidateSettings],
+    rivals: Sequence[CandidateSettings],
+    frozen: list[str],
+    workplace: Workplace,
+    *,
+    yes: bool,
+) -> Scored:
+    """Score candidates and their rivals; a candidate that fails does not stop the others.
+
+    - check all of them against all sets before anything is scored
     - say what is sent to paid or limited services, and ask unless `yes`
     - on a cluster: submit ranges of shards, for all candidates and sets
     - make the shards that are still missing in this process, one candidate after the other
       (kept scores are reused)
+
+    Raises
+    ------
+    InputError
+        If the check finds wrong input.
+    Exception
+        If a rival or every candidate failed, or if something else did, such as the disk.
     """
-    for candidate in candidates:
-        check_candidate(candidate, frozen, workplace)
-    agree_to_send(estimate_sending(candidates, frozen, workplace), yes=yes)
+    of_candidates, of_rivals = ([_Attempt(one) for one in some] for some in (candidates, rivals))
+    every = [*of_candidates, *of_rivals]
+    for one in every:
+        with one.noting(CandidateError):
+            check_candidate(one.candidate, frozen, workplace)
+    able = [one for one in every if one.error is None]
+    sending = estimate_sending([one.candidate for one in able], frozen, workplace)
+    agree_to_send(sending, yes=yes)
+    for one in able:
+        one.parts = _submit(one.candidate, frozen, workplace)
+    for one in able:
+        with one.noting(CandidateError, InputError):
+            for part in one.parts:
+                part.result()
+            one.scores = [score_candidate(one.candidate, rows, workplace) for rows in frozen]
+    _raise_if_none_is_left(of_candidates, of_rivals)
+    scored = [one for one in of_candidates if one.error is None]
+    return Scored(
+        [one.candidate for one in scored],
+        [one.scores for one in scored],
+        [one.decision() for one in of_candidates if one.error is not None],
+    )
+
+
+@dataclass(eq=False)
+class _Attempt:
+    """What came of scoring one candidate so far."""
+
+    candidate: CandidateSettings
+    parts: list[Any] = field(default_factory=list)
+    scores: list[str] = field(default_factory=list)
+    error: Exception | None = None
+
+    @contextmanager
+    def noting(self, *kinds: type[Exception]) -> Iterator[None]:
+        """Note an error of these kinds instead of raising it."""
+        try:
+            yield
+        except kinds as error:
+            self.error = error
+
+    def decision(self) -> CandidateDecision:
+        """Say that it is not judged, and why."""
+        say(f"{self.candidate.name} could not be scored; the others are judged without it")
+        sentence = f"Not judged, since it could not be scored: {self.error}"
+        return {"candidate": self.candidate.name, **decision("error", sentence)}
+
+
+def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplace) -> list[Any]:
+    score = score_part.with_options(tags=candidate.tags)
     submitted: list[Any] = []
-    for candidate in candidates:
-        score = score_part.with_options(tags=candidate.tags)
-        for rows in frozen:
-            parts = share_out(candidate, rows, workplace)
-            with asking_for(candidate.resources):
-                submitted.append(
-                    score.map(parts, unmapped(candidate), unmapped(rows), unmapped(workplace))
-                )
-    for parts in submitted:
-        parts.result()
-    return [[score_candidate(one, rows, workplace) for rows in frozen] for one in candidates]
+    for rows in frozen:
+        parts = share_out(candidate, rows, workplace)
+        with asking_for(candidate.resources):
+            submitted += score.map(parts, unmapped(candidate), unmapped(rows), unmapped(workplace))
+    return submitted
+
+
+def _raise_if_none_is_left(candidates: list[_Attempt], rivals: list[_Attempt]) -> None:
+    """Raise a rival's error, since nobody can be judged without it; else one of all candidates."""
+    wrong = [one.error for one in rivals if one.error is not None]
+    if not wrong:
+        errors = [one.error for one in candidates if one.error is not None]
+        wrong = errors if len(errors) == len(candidates) else []
+    if wrong:
+        raise wrong[0]

@@ -46,5 +46,9 @@ REPORTED = Word("Reported only", "Reported", "pass", 0)
 
 
 def word_of(decision: Decision | Summary) -> Word:
-    """Return the words for the outcome of a candidate, or of a whole evaluation."""
-    return REPORTED if decision.get("report_only") else WORDS[decision["outcome"]]
+    """Return the words for the outcome of a candidate, or of a whole evaluation.
+
+    Where the policy only reports, a candidate that could not be scored is still an error.
+    """
+    reported = decision.get("report_only") and decision["outcome"] != "error"
+    return REPORTED if reported else WORDS[decision["outcome"]]

@@ -92,3 +92,7 @@ class Decided:
 
     verdicts: list[LoggedVerdict]
     decisions: list[CandidateDecision]
+
+    def beside(self, failed: list[CandidateDecision]) -> Decided:
+        """Return the same with candidates that could not be judged."""
+        return Decided(self.verdicts, [*self.decisions, *failed])

@@ -1,0 +1,135 @@
+"""A candidate that cannot be scored: the others are judged without it, and it is told."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import mlflow
+import pytest
+import yaml
+from support.evaluations import COMMENT, FILE, run, write_inputs
+
+from biasgate.tasks.mlflow_server.runs import Gateway
+
+FAILS = """
+def score(texts):
+    raise RuntimeError("cannot read " + texts[0])
+"""
+ONCE = {"scoring": {"retries": 0}}
+BROKEN = {"name": "broken", "kind": "python", "call": "fails.py:score", "version": "1"}
+
+
+def evaluated(file, command="evaluate", **changes):
+    content = yaml.safe_load(FILE) | {"steps": ONCE} | changes
+    Path(f"{file}.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    return run(command, f"{file}.yaml", "--output", file, "--store", "store")
+
+
+def with_broken(**more):
+    return {"candidates": [BROKEN, *yaml.safe_load(FILE)["candidates"]], **more}
+
+
+def read(path):
+    return json.loads(Path(path).read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, prefect_server):
+    """A folder with inputs, and an evaluation of a candidate that fails and one that passes."""
+    del prefect_server
+    with pytest.MonkeyPatch.context() as patch:
+        folder = write_inputs(tmp_path_factory.mktemp("failing"))
+        patch.chdir(folder)
+        Path("fails.py").write_text(FAILS, "utf-8")
+        yield evaluated("both", **with_broken())
+
+
+def test_the_command_ends_with_an_error_that_names_the_candidate(home):
+    code, said = home
+    assert code == 1
+    assert "Passed: file; Error: broken" in said
+    assert "broken could not be scored; the others are judged without it" in said
+
+
+def test_the_other_candidate_is_judged_and_promoted(home):
+    del home
+    summary = read("both/summary.json")
+    decisions = {one["candidate"]: one for one in summary["decisions"]}
+    assert summary["outcome"] == "error"
+    assert summary["outcome_of"] == ["broken", "file"]
+    assert decisions["file"]["promoted"]
+    assert [one["candidate"]["name"] for one in summary["verdicts"]] == ["file"]
+    assert [one.name for one in Path("both/rows").iterdir()] == ["file"]
+    champion = Gateway.of_store(Path("store")).alias("toxicity", "champion")
+    assert champion.version == "1"
+
+
+def test_the_decision_says_why_and_quotes_no_comment(home):
+    _, said = home
+    [broken] = [one for one in read("both/summary.json")["decisions"] if not one["promoted"]]
+    assert broken["outcome"] == "error"
+    assert broken["sentence"].startswith("Not judged, since it could not be scored: ")
+    assert "RuntimeError" in broken["sentence"]
+    for text in (said, Path("both/summary.json").read_text(), Path("both/report.html").read_text()):
+        assert COMMENT not in text
+
+
+def test_page_junit_and_mlflow_show_the_error(home):
+    del home
+    assert "Not judged, since it could not be scored" in Path("both/report.html").read_text()
+    cases = ET.parse("both/junit.xml").findall(".//testsuite[@name='decisions']/testcase")  # noqa: S314
+    kinds = {one.get("name"): [child.tag for child in one] for one in cases}
+    assert kinds == {"broken": ["error"], "file": ["system-out"]}
+    client = mlflow.MlflowClient(Gateway.of_store(Path("store")).uri)
+    parent = client.get_run(read("both/summary.json")["run_id"])
+    assert parent.info.status == "FAILED"
+    assert parent.data.tags["biasgate.outcome"] == "error"
+
+
+def test_a_candidate_whose_outcome_does_not_count_fails_nothing(home):
+    del home
+    code, said = evaluated("uncounted", **with_broken(outcome_of=["file"]))
+    assert code == 0
+    assert "Error: broken" in said
+
+
+def test_where_the_policy_only_reports_it_is_an_error_still(home):
+    del home
+    policy = Path("own.yaml").read_text() + "report_only: true\n"
+    Path("reporting.yaml").write_text(policy)
+    code, said = evaluated("reported", **with_broken(policy="reporting.yaml"))
+    assert code == 1
+    assert "Reported only: file; Error: broken" in said
+
+
+def test_a_night_goes_on_without_it(home):
+    del home
+    assert evaluated("whole", "nightly", name="nights")[0] == 0
+    code, said = evaluated("part", "nightly", **with_broken(name="nights"))
+    assert code == 1
+    assert "broken" in said
+    [night] = Path("part").iterdir()
+    assert [len(one["models"]) for one in read(night / "trend.json")["nights"]] == [1, 1]
+
+
+def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
+    del home
+    changes = with_broken(champion=BROKEN | {"name": "old"})
+    del changes["candidates"][0]
+    changes["candidates"][0].pop("register")
+    content = yaml.safe_load(FILE) | {"steps": ONCE} | changes
+    del content["registered_model"]
+    Path("rival.yaml").write_text(yaml.safe_dump(content), "utf-8")
+    code, said = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
+    assert code == 1
+    assert "candidate 'old'" in said
+    assert not Path("rival").exists()
+
+
+def test_if_every_candidate_fails_so_does_the_evaluation(home):
+    del home
+    others = [BROKEN, BROKEN | {"name": "broken_too"}]
+    code, said = evaluated("none", candidates=others)
+    assert code == 1
+    assert "candidate 'broken'" in said
+    assert not Path("none").exists()
