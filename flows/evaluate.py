@@ -136,6 +136,7 @@ def evaluate(
         evaluation = read_evaluation_file(config, outcome_of)
         check_output(output, evaluation.name, overwrite=overwrite)
         workplace = Workplace(Path(store))
+        named = {one.name for one in evaluation.candidates}
         evaluation = find_candidates(evaluation, workplace, watch_champion=night)
         sources, policy = evaluation.evaluation_sets, evaluation.policy
         if with_texts:
@@ -150,7 +151,15 @@ def evaluate(
         for source, rows in zip(sources, frozen, strict=True):
             check_nights([*candidates, *watched], source, rows, rivals, policy, workplace)
         names = [one.name for one in candidates]
-        scored = score_candidates(candidates, list(rivals.values()), frozen, workplace, yes=yes)
+        scored = score_candidates(
+            candidates,
+            list(rivals.values()),
+            frozen,
+            workplace,
+            found=set(names) - named,
+            watched=bool(watched),
+            yes=yes,
+        )
         candidates = scored.candidates
         key = f"evaluate-{runtime.flow_run.id}"
         with (

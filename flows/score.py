@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,8 @@ def score_candidates(
     frozen: list[str],
     workplace: Workplace,
     *,
+    found: Collection[str],
+    watched: bool,
     yes: bool,
 ) -> Scored:
     """Score candidates and their rivals; a candidate that fails does not stop the others.
@@ -55,17 +57,22 @@ def score_candidates(
     - make the shards that are still missing in this process, one candidate after the other
       (kept scores are reused)
 
+    `found` names the candidates that are in the registry and not in the evaluation file. Whoever
+    may tag a version must not keep the others from being judged. `watched` says that a rival is
+    measured without being a candidate.
+
     Raises
     ------
     InputError
-        If the check finds wrong input.
+        If the check finds wrong input of a candidate that the file names.
     Exception
-        If a rival or every candidate failed, or if something else did, such as the disk.
+        If a rival failed, or every candidate and nobody else is measured, or if something else
+        did, such as the disk.
     """
-    of_candidates, of_rivals = ([_Attempt(one) for one in some] for some in (candidates, rivals))
-    every = [*of_candidates, *of_rivals]
+    of_candidates = [_Attempt(one) for one in candidates]
+    every = [*of_candidates, *(_Attempt(one, is_rival=True) for one in rivals)]
     for one in every:
-        with one.noting(CandidateError):
+        with one.noting(CandidateError, *([InputError] if one.candidate.name in found else [])):
             check_candidate(one.candidate, frozen, workplace)
     able = [one for one in every if one.error is None]
     sending = estimate_sending([one.candidate for one in able], frozen, workplace)
@@ -77,12 +84,14 @@ def score_candidates(
             for part in one.parts:
                 part.result()
             one.scores = [score_candidate(one.candidate, rows, workplace) for rows in frozen]
-    _raise_if_none_is_left(of_candidates, of_rivals)
     scored = [one for one in of_candidates if one.error is None]
+    failed = [one for one in of_candidates if one.error is not None]
+    if failed and not scored and not watched:
+        raise failed[0].error  # type: ignore[misc] # it has one
     return Scored(
         [one.candidate for one in scored],
         [one.scores for one in scored],
-        [one.decision() for one in of_candidates if one.error is not None],
+        [one.decision() for one in failed],
     )
 
 
@@ -91,16 +100,19 @@ class _Attempt:
     """What came of scoring one candidate so far."""
 
     candidate: CandidateSettings
+    is_rival: bool = False
     parts: list[Any] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     @contextmanager
     def noting(self, *kinds: type[Exception]) -> Iterator[None]:
-        """Note an error of these kinds instead of raising it."""
+        """Note an error of these kinds instead of raising it; without a rival nobody is judged."""
         try:
             yield
         except kinds as error:
+            if self.is_rival:
+                raise
             self.error = error
 
     def decision(self) -> CandidateDecision:
@@ -118,13 +130,3 @@ def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplac
         with asking_for(candidate.resources):
             submitted += score.map(parts, unmapped(candidate), unmapped(rows), unmapped(workplace))
     return submitted
-
-
-def _raise_if_none_is_left(candidates: list[_Attempt], rivals: list[_Attempt]) -> None:
-    """Raise a rival's error, since nobody can be judged without it; else one of all candidates."""
-    wrong = [one.error for one in rivals if one.error is not None]
-    if not wrong:
-        errors = [one.error for one in candidates if one.error is not None]
-        wrong = errors if len(errors) == len(candidates) else []
-    if wrong:
-        raise wrong[0]

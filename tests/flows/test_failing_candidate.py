@@ -112,6 +112,32 @@ def test_a_night_goes_on_without_it(home):
     assert [len(one["models"]) for one in read(night / "trend.json")["nights"]] == [1, 1]
 
 
+def test_a_night_measures_the_champion_if_its_only_candidate_fails(home):
+    del home
+    code, _ = evaluated("watched", "nightly", name="watching", candidates=[BROKEN])
+    [night] = Path("watched").iterdir()
+    decisions = read(night / "summary.json")["decisions"]
+    assert code == 1
+    assert {one["candidate"]: one["outcome"] for one in decisions} == {
+        "champion": "pass",
+        "broken": "error",
+    }
+
+
+def test_a_found_version_that_cannot_be_opened_keeps_nobody_from_being_judged(home):
+    del home
+    gateway = Gateway.of_store(Path("store"))
+    version = gateway.client.create_model_version("toxicity", str(Path("nothing").absolute()))
+    gateway.client.set_model_version_tag("toxicity", version.version, "judge", "yes")
+    content = {"registered_candidates": {"tags": {"judge": "yes"}}}
+    code, said = evaluated("found", **content)
+    assert code == 1
+    decisions = {one["candidate"]: one for one in read("found/summary.json")["decisions"]}
+    assert decisions["file"]["outcome"] == "pass"
+    assert decisions[f"toxicity-{version.version}"]["outcome"] == "error"
+    assert f"toxicity-{version.version}" in said
+
+
 def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
     del home
     changes = with_broken(champion=BROKEN | {"name": "old"})
