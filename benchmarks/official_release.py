@@ -227,7 +227,8 @@ def _resident(pid: int) -> int:
 def size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # removed just now
-            total += path.stat().st_size if path.is_file() else 0
+    for place, _, files in os.walk(folder):  # which passes over folders that were removed just now
+        for name in files:
+            with suppress(FileNotFoundError):  # removed just now
+                total += (Path(place) / name).lstat().st_size
     return total

@@ -67,7 +67,8 @@ def measure(rows: int | None = None) -> Measurement:
                 of_night = {"seconds": ran.seconds, "peak GiB": ran.peak, **_stages(folder, ran)}
                 figures |= {f"night {night}: {key}": value for key, value in of_night.items()}
                 figures |= _sizes(folder, f"after night {night}: GiB")
-            print({key: round(value, 2) for key, value in figures.items()}, flush=True)
+            now = {"seconds": ran.seconds, "peak GiB": ran.peak, **_sizes(folder, "GiB")}
+            print(f"night {night}:", {key: round(one, 3) for key, one in now.items()}, flush=True)
         figures |= _the_usual_way(folder)
     return Measurement(
         inputs={"rows": n_rows, "identities": len(IDENTITIES), "models": 3, "nights": NIGHTS},
