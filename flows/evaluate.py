@@ -153,7 +153,7 @@ def evaluate(
         names = [one.name for one in candidates]
         scored = score_candidates(
             candidates,
-            list(rivals.values()),
+            rivals,
             frozen,
             workplace,
             found=set(names) - named,

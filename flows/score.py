@@ -12,6 +12,8 @@ from prefect import unmapped
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.common.prefect_task import asking_for, say
 from biasgate.tasks.promoting.champion import decision
+from biasgate.tasks.promoting.ledger import CHAMPION
+from biasgate.tasks.promoting.rivals import Rivals
 from biasgate.tasks.records import CandidateDecision
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.parts import score_part, share_out
@@ -41,7 +43,7 @@ class Scored:
 
 def score_candidates(
     candidates: Sequence[CandidateSettings],
-    rivals: Sequence[CandidateSettings],
+    rivals: Rivals,
     frozen: list[str],
     workplace: Workplace,
     *,
@@ -70,7 +72,7 @@ def score_candidates(
         did, such as the disk.
     """
     of_candidates = [_Attempt(one) for one in candidates]
-    every = [*of_candidates, *(_Attempt(one, is_rival=True) for one in rivals)]
+    every = [*of_candidates, *(_Attempt(one, role) for role, one in rivals.items())]
     for one in every:
         with one.noting(CandidateError, *([InputError] if one.candidate.name in found else [])):
             check_candidate(one.candidate, frozen, workplace)
@@ -97,10 +99,10 @@ def score_candidates(
 
 @dataclass(eq=False)
 class _Attempt:
-    """What came of scoring one candidate so far."""
+    """What came of scoring one candidate so far; a rival has a role, as in `champion`."""
 
     candidate: CandidateSettings
-    is_rival: bool = False
+    role: str | None = None
     parts: list[Any] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
     error: Exception | None = None
@@ -110,10 +112,21 @@ class _Attempt:
         """Note an error of these kinds instead of raising it; without a rival nobody is judged."""
         try:
             yield
-        except kinds as error:
-            if self.is_rival:
+        except (CandidateError, InputError) as error:
+            if self.role is not None:
+                raise type(error)(self._without_rival(error)) from None
+            if not isinstance(error, kinds):
                 raise
             self.error = error
+
+    def _without_rival(self, error: Exception) -> str:
+        """Say which rival failed, and what to do about a champion that is no use any more."""
+        uri = self.candidate.uri
+        named = f"{self.role} {uri or self.candidate.name}"
+        msg = f"nobody can be judged without {named}, which could not be scored: {error}"
+        if self.role == CHAMPION and uri is not None:
+            msg += " If nobody should be compared with it any more, see `biasgate reset --help`."
+        return msg
 
     def decision(self) -> CandidateDecision:
         """Say that it is not judged, and why."""

@@ -146,7 +146,7 @@ class Registry:
         Numbering is atomic: concurrent callers get different numbers.
         """
         self.create_model(name)
-        source = "biasgate:record"
+        source = "biasgate:/record"  # a server refuses a path that does not begin with a slash
         if run_id is not None:
             source = str(self.client.get_run(run_id).info.artifact_uri)
         made = self.client.create_model_version(name, source, run_id=run_id, tags=dict(tags))

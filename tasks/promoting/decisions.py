@@ -202,6 +202,9 @@ def _passed(
 ) -> Decision:
     """Return the decision on a version that passed: promoted, not chosen, or champion already."""
     version, rule = _version(judged), succession.promote if champion else "first"
+    if version.version == champion and chosen is not None and version != chosen.version:
+        replaced = f"{version.uri} passed, and was {CHAMPION} until version {chosen.number} came."
+        return decision("pass", replaced)
     if version.version == champion:
         return decision("pass", f"{version.uri} is {CHAMPION} already.")
     if chosen is not None and version == chosen.version:

@@ -38,9 +38,10 @@ class Compared:
     measured : Measured
         Tonight.
     earlier : tuple of Remembered
-        Of the same model on the same set, the newest first; each set of rows once.
+        Of the same model on the same set, the newest first; each set of rows once. If there is
+        none, of any model: with those the data can be compared.
     why_not : str or None
-        Why there is nothing to compare.
+        Why the model cannot be compared.
     """
 
     measured: Measured
@@ -52,20 +53,31 @@ class Compared:
         """Find the nights to compare with: of the same model, with the same options."""
         if reason := _unsuitable(measured.source):
             return cls(measured, (), reason)
-        same = [
+        on_set = [
             one
             for night in reversed(before)
             for one in night["models"]
-            if all(one[key] == tonight[key] for key in ("model", "evaluation_set"))
-            and all(one["digests"][key] == tonight["digests"][key] for key in ("model", "options"))
+            if one["evaluation_set"] == tonight["evaluation_set"]
+            and one["digests"]["options"] == tonight["digests"]["options"]
         ]
-        first = {one["digests"]["data"]: one for one in reversed(same)}
-        earlier = tuple(one for one in same if first[one["digests"]["data"]] is one)
-        if not earlier:
-            return cls(measured, (), _FIRST)
-        if {*first} == {tonight["digests"]["data"]}:
-            return cls(measured, (), _SAME)
-        return cls(measured, earlier, None)
+        same = [
+            one
+            for one in on_set
+            if one["model"] == tonight["model"]
+            and one["digests"]["model"] == tonight["digests"]["model"]
+        ]
+        earlier = _each_once(same, tonight)
+        if earlier:
+            return cls(measured, earlier, None)
+        return cls(measured, _each_once(on_set, tonight), _SAME if same else _FIRST)
+
+
+def _each_once(nights: Sequence[Remembered], tonight: Remembered) -> tuple[Remembered, ...]:
+    """Return each set of rows once, as it was first; nothing if all rows are those of tonight."""
+    first = {one["digests"]["data"]: one for one in reversed(nights)}
+    if {*first} == {tonight["digests"]["data"]}:
+        return ()
+    return tuple(one for one in nights if first[one["digests"]["data"]] is one)
 
 
 def _unsuitable(source: SourceSettings) -> str | None:
@@ -80,36 +92,53 @@ def _unsuitable(source: SourceSettings) -> str | None:
 
 def find_drift(compared: Sequence[Compared], workplace: Workplace, alpha: float) -> list[Drifted]:
     """Test each model, and the data of each set once; together they err with the chance `alpha`."""
-    sets = {one.measured.source.name: one for one in reversed(compared) if one.why_not is None}
-    tests = len(sets) + sum(one.why_not is None for one in compared)
-    each = alpha / max(tests, 1)
+    models = [one for one in compared if one.why_not is None]
+    with_nights = [one for one in compared if one.why_not is not None and one.earlier]
+    sets = {one.measured.source.name: one for one in reversed([*models, *with_nights])}
+    each = alpha / max(len(sets) + len(models), 1)
     found = []
     for one in compared:
         name, candidate = one.measured.source.name, one.measured.candidate.name
         if one.why_not is not None:
             found.append(_untested(name, candidate, one.why_not))
+        if one.why_not is not None and sets.get(name) is not one:
             continue
-        before = _rows_of_nights(one, workplace)
-        if before is None:
-            found.append(_untested(name, candidate, _GONE))
+        nights = _before_and_now(one, workplace)
+        if nights is None:
+            found += [_untested(name, candidate, _GONE)] if one.why_not is None else []
             continue
-        rows = EvaluationSet.load(Path(one.measured.rows))
-        now = _night(rows, one.measured.layout)
-        shared = before["subgroups"].keys() & now["subgroups"].keys()
-        for night in (before, now):
-            night["subgroups"] = {key: night["subgroups"][key] for key in sorted(shared)}
+        before, now = nights
         if sets.get(name) is one:
             drift = data_drift(_data(before), _data(now), rng=_rng(), alpha=each)
             found.append(_told(name, None, drift))
-        drift = metric_drift(
-            _scored(before),
-            _scored(now),
-            rng=_rng(),
-            alpha=each,
-            background=one.measured.source.background,
-        )
-        found.append(_told(name, candidate, drift))
+        if one.why_not is None:
+            drift = metric_drift(
+                _scored(before),
+                _scored(now),
+                rng=_rng(),
+                alpha=each,
+                background=one.measured.source.background,
+            )
+            found.append(_told(name, candidate, drift))
     return found
+
+
+def _before_and_now(
+    one: Compared, workplace: Workplace
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return the rows of earlier nights and of tonight; None if the store has none of the former.
+
+    Only identities that both have are compared.
+    """
+    before = _rows_of_nights(one, workplace)
+    if before is None:
+        return None
+    rows = EvaluationSet.load(Path(one.measured.rows))
+    now = _night(rows, one.measured.layout)
+    shared = before["subgroups"].keys() & now["subgroups"].keys()
+    for night in (before, now):
+        night["subgroups"] = {key: night["subgroups"][key] for key in sorted(shared)}
+    return before, now
 
 
 def _rng() -> np.random.Generator:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.outcomes import REPORTED, WORDS
-from biasgate.tasks.records import Cell, Report, Result, Verdict, metric_cells
+from biasgate.tasks.common.outcomes import REPORTED, WORDS, word_of
+from biasgate.tasks.records import CandidateDecision, Cell, Report, Result, Verdict, metric_cells
 from biasgate.tasks.records.numbers import has_enough_rows
 
 _WORDS = {
@@ -83,6 +84,28 @@ def checks_not_passed(verdict: Verdict) -> list[Result]:
     """Return the checks that did not pass, the worst outcome first; skipped ones are left out."""
     kinds = WORST_FIRST[: WORST_FIRST.index("pass")]
     return [one for kind in kinds for one in verdict["results"] if one["outcome"] == kind]
+
+
+def told(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
+    """Return a candidate's outcome in a few words: the first check against it, what was decided.
+
+    Parameters
+    ----------
+    decision : CandidateDecision
+        The decision on it.
+    verdicts : sequence of Verdict
+        Those of all candidates on all sets.
+    """
+    against = [
+        check["sentence"]
+        for one in verdicts
+        if one["candidate"]["name"] == decision["candidate"]
+        for check in checks_not_passed(one)
+        if _kind(check) == decision["outcome"]
+    ]
+    more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
+    why = [f"{one}{more}" for one in against[:1]]
+    return " ".join([f"{word_of(decision).text}.", *why, decision["sentence"]])
 
 
 def counted(verdict: Verdict) -> str:

@@ -18,6 +18,7 @@ from biasgate.tasks.common.sizes import sizes_of
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Decided, LoggedVerdict, SetUse, Summary
+from biasgate.tasks.reporting.headline import told
 from biasgate.tasks.reporting.junit import write_junit
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.reporting.results import REPORT, SUMMARY
@@ -140,7 +141,7 @@ def summarise_evaluation(
         "run_id": run_id,
         "verdicts": decided.verdicts,
         "decisions": decisions,
-        "sentences": [f"{one['candidate']}: {one['sentence']}" for one in decisions],
+        "sentences": [f"{one['candidate']}: {told(one, decided.verdicts)}" for one in decisions],
         "sets": list(sets),
     }
     if store is not None:

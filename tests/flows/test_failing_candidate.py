@@ -148,8 +148,24 @@ def test_if_the_champion_cannot_be_scored_nobody_is_judged(home):
     Path("rival.yaml").write_text(yaml.safe_dump(content), "utf-8")
     code, said = run("evaluate", "rival.yaml", "--output", "rival", "--store", "store")
     assert code == 1
-    assert "candidate 'old'" in said
+    assert "nobody can be judged without champion old, which could not be scored: " in said
     assert not Path("rival").exists()
+
+
+def test_a_registered_champion_that_cannot_be_scored_is_named_with_a_cure(home):
+    del home
+    rows = Path("rows.csv").read_text()
+    Path("others.csv").write_text(rows.replace("\n1", "\n9"))
+    scores = Path("scores.csv").read_text()
+    Path("other_scores.csv").write_text(scores.replace("\n1", "\n9"))
+    content = yaml.safe_load(FILE)
+    sets = [content["evaluation_sets"][0] | {"path": "others.csv"}]
+    files = [content["candidates"][0] | {"path": "other_scores.csv"}]
+    code, said = evaluated("later", evaluation_sets=sets, candidates=files)
+    assert code == 2
+    assert "nobody can be judged without champion models:/toxicity/1, which could not be " in said
+    assert "400 of the set have no score" in said
+    assert "see `biasgate reset --help`" in said
 
 
 def test_if_every_candidate_fails_so_does_the_evaluation(home):

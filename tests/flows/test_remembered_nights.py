@@ -14,11 +14,11 @@ from .conftest import EVALUATION, MODEL, SHIFTED, _comments, _shifted_score, _wr
 pytestmark = pytest.mark.slow
 
 
-def night(world, name, **changes):
+def night(world, to, **changes):
     config = world.folder / "nights.yaml"
     settings = EVALUATION | {"name": "by night", "candidates": [SHIFTED]} | changes
     config.write_text(yaml.safe_dump(settings), "utf-8")
-    output = world.folder / "output" / name
+    output = world.folder / "output" / to
     summary = evaluate(str(config), str(output), str(world.store), night=True)
     return summary, json.loads((output / "trend.json").read_text("utf-8")), output
 
@@ -65,6 +65,26 @@ def test_an_unchanged_model_on_other_comments_is_tested_for_drift(nights):
     assert by_place["champion"]["why_not"] is None
     assert by_place[None]["evaluation_set"] == "comments"
     assert by_place["shifted"]["why_not"].startswith("no earlier night of this model")
+
+
+def test_the_data_are_tested_for_drift_where_every_model_is_new(world, first):
+    del first
+    rows = [one | {"id": f"x{one['id']}"} for one in world.rows]
+    _write_table(world.folder / "test.csv", rows)
+    scores = [{"id": one["id"], "prediction": 0.1 + 0.5 * one["label"]} for one in rows]
+    found = []
+    for to, changed in (("four", rows), ("five", [r for r in rows if r["mention"] != "gay"])):
+        _write_table(world.folder / "test.csv", changed)
+        known = {one["id"] for one in changed}
+        kept = [one for one in scores if one["id"] in known]
+        _write_table(world.folder / "shifted.csv", kept)
+        alone = SHIFTED | {"allow_two_valued": True}
+        changes = {"name": "files alone", "registered_model": None, "candidates": [alone]}
+        found.append(night(world, to, **changes))
+    by_place = {one["candidate"]: one for one in found[1][1]["drift"]}
+    assert by_place["shifted"]["why_not"].startswith("no earlier night of this model")
+    assert by_place[None]["why_not"] is None
+    assert {one["group"] for one in by_place[None]["alarms"]} >= {"gay"}
 
 
 def test_a_night_without_candidates_measures_the_champion_alone(nights):

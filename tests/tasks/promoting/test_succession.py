@@ -100,6 +100,17 @@ def test_the_first_champion_is_the_best_where_the_policy_allows_one():
     assert NEVER.choose(passed, None, nobody) is None
 
 
+def test_the_former_champion_is_not_said_to_be_champion_still():
+    policy = {"report_only": False, "name": "p", "digest": "d"}
+    passed = [judged(2), judged(3, value=0.95)]
+    for one in passed:
+        for verdict in one.verdicts:
+            verdict |= {"outcome": "pass", "policy": policy}
+    sentences = [one["sentence"] for one in tell(passed, MODEL, "2", [], NEWER)]
+    assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
+    assert sentences[1].startswith("models:/toxicity/3 is champion now.")
+
+
 def test_entries_that_name_nobody_left_aside_are_read():
     old = {"action": "promotion", "version": "2", "replaces": "1"}
     new = {"action": "promotion", "version": "4", "replaces": "2", "passed_over": ["3"]}

@@ -1,0 +1,27 @@
+"""Entries of the ledger that rest on no run, on an MLflow server, which checks more than a store.
+
+A server refuses sources of versions that a local store accepts.
+"""
+
+from typer.testing import CliRunner
+
+from biasgate.cli import app
+from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.promoting.ledger import Ledger
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, " ".join((done.output + done.stderr).split())
+
+
+def test_a_server_takes_a_policy_and_a_trial_of_rights(mlflow_server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said = run("policy", "register", "default", "--model", "toxicity")
+    assert code == 0, said
+    code, said = run("doctor")
+    assert "ok rights: a model was registered, got an alias, and was removed again" in said
+    code, said = run("history", "toxicity", "--json")
+    assert code == 0, said
+    [entry] = Ledger(Gateway(mlflow_server), "toxicity").entries()
+    assert entry.content["action"] == "policy"
