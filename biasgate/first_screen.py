@@ -140,7 +140,7 @@ def print_details(out: Console, one: Published) -> None:
 
 
 def _print_checks(out: Console, verdict: Verdict) -> None:
-    from biasgate.tasks.reporting.headline import checks_not_passed  # noqa: PLC0415
+    from biasgate.tasks.reporting.headline import checks_not_passed, counted  # noqa: PLC0415
 
     judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = checks_not_passed(verdict)
@@ -153,8 +153,7 @@ def _print_checks(out: Console, verdict: Verdict) -> None:
         every = "the only check" if len(judged) == 1 else f"all {len(judged)} checks"
         print_lines(out, [f"Policy {policy}: {every} passed{skipped}."], 0)
         return
-    counts = f"{len(against)} of {len(judged)} checks did not pass{skipped}"
-    print_lines(out, [f"Policy {policy}: {counts}:"], 0)
+    print_lines(out, [f"Policy {policy}, {counted(verdict)}{skipped}:"], 0)
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
         print_lines(out, [one["sentence"]], _INDENT, Text(kind, COLOURS[kind]) + Text(" "))

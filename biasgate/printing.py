@@ -119,8 +119,8 @@ def print_next_steps(output: Path) -> None:
     steps = {
         "look at": f"{output / 'report.html'}  (in any browser)",
         "compare": f"{command()} ui --store {output / 'store'}  (open `evaluate demo`)",
-        "remove": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
-        f"--store {output / 'store'} --output {output}-mitigated  (the bias)",
+        "retrain": f"{command()} mitigate --from {output / 'templates' / 'biased_labels'} "
+        f"--store {output / 'store'} --output {output}-mitigated  (the blocked model, unbiased)",
         "try": f"{command()} demo --strength 0  (nothing planted: both pass)",
         "measure": "your own model: README.md, section 'Your own model'",
     }

@@ -62,8 +62,8 @@ def run_flow(name: str, *places: str, store: Path, **options: Any) -> Any:
 
     Prefect is imported only here, since that takes seconds.
     """
-    say("starting Prefect")
-    with waiting("starting"):
+    say("loading Prefect")
+    with waiting("loading"):
         flow = getattr(import_module(f"biasgate.flows.{name}"), name)
     from biasgate.deployments.temporary_server import TemporaryServer  # noqa: PLC0415
 

@@ -82,6 +82,8 @@ def _set_up_logging(*, verbose: bool, quiet: bool) -> None:
         # The temporary server writes to standard error, too, for example when it is ended at work.
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING" if verbose else "CRITICAL",
         "MLFLOW_LOGGING_LEVEL": "INFO" if verbose else "CRITICAL",
+        # A server's MLflow client prints a link to each run on standard output.
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }.items():
         os.environ.setdefault(name, value)
     steps = logging.getLogger(STEPS)

@@ -28,6 +28,7 @@ from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLi
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron, Schedule
+from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
@@ -91,13 +92,28 @@ def serve(
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     assert isinstance(deployment, UUID)  # noqa: S101 - in no event loop, it is no coroutine
-    schedule_since(deployment, datetime.fromtimestamp(psutil.Process().create_time(), UTC))
+    started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
+    schedule_since(deployment, started)
+    due = f"{next_night(cron, started):%Y-%m-%d %H:%M} UTC"
     say(
-        f"waiting for the nights of nightly/{name}; to run one now: prefect deployment run "
-        f"nightly/{name}"
+        f"waiting for the nights of nightly/{name}: the next one is due at {due}. "
+        f"Each gets a folder in {output.resolve()}. "
+        f"To run one now: prefect deployment run nightly/{name}"
     )
     with suppress(KeyboardInterrupt):
         asyncio.run(runner.start())
+
+
+def next_night(cron: str, since: datetime) -> datetime:
+    """Return when a schedule, in UTC, is next due.
+
+    Raises
+    ------
+    ValueError
+        If it never is, as on the 30th of February.
+    """
+    [due] = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(1, since))
+    return due
 
 
 def schedule_since(deployment: UUID, since: datetime) -> None:
@@ -177,10 +193,11 @@ def served_by(deployment: DeploymentResponse | Any, now: datetime) -> str | None
 
 def _schedule(cron: str) -> Schedule:
     try:
+        next_night(cron, datetime.now(UTC))
         return Cron(cron, timezone="UTC")
     except ValueError as error:
         msg = (
             "`--cron` must be five fields such as '0 2 * * *', each in its range: minute, hour, "
-            f"day, month, weekday; got {cron!r}."
+            f"day, month, weekday, for a day that exists; got {cron!r}."
         )
         raise InputError(msg) from error

@@ -78,7 +78,8 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
         "warnings": [long],
     }
     results = [
-        {"outcome": outcome, "action": "block", "sentence": f"{outcome} {long}", "metric": "auc"}
+        {"action": "block", "waived_by": None, "metric": "auc"}
+        | {"outcome": outcome, "sentence": f"{outcome} {long}"}
         for outcome in ("fail", "insufficient")
     ]
     verdict = {"policy": {"name": f"p {long}"}, "results": results}
@@ -89,6 +90,7 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
     assert max(map(len, text.splitlines())) <= width
     assert " ".join(text.split()).count("[red] many words many") == 6
     assert "\n  insufficient insufficient [red] many" in text
+    assert ", 2 checks: 1 failed, 1 without enough evidence:" in " ".join(text.split())
 
 
 def test_one_candidate_of_a_set_is_shown_from_its_own_folder(output):

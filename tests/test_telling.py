@@ -8,6 +8,8 @@ import typer
 from biasgate.tasks.common.errors import CandidateError, CandidateStoppedError
 from biasgate.telling import errors_told
 
+LINKS = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+
 
 @pytest.mark.parametrize(("verbose", "level"), [(False, "CRITICAL"), (True, "WARNING")])
 def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
@@ -18,6 +20,15 @@ def test_the_temporary_server_shows_its_errors_only_where_they_are_asked_for(
     with errors_told(verbose=verbose):
         pass
     assert environment["PREFECT_SERVER_LOGGING_LEVEL"] == level
+
+
+@pytest.mark.parametrize(("own", "found"), [({}, "true"), ({LINKS: "false"}, "false")])
+def test_links_of_mlflow_do_not_stand_among_the_steps_unless_wished(monkeypatch, own, found):
+    environment = {k: v for k, v in os.environ.items() if k != LINKS} | own
+    monkeypatch.setattr(os, "environ", environment)
+    with errors_told(verbose=False):
+        pass
+    assert environment[LINKS] == found
 
 
 @pytest.mark.parametrize("kind", [CandidateError, CandidateStoppedError])

@@ -133,7 +133,9 @@ class NameMatcher:
                     f' Set `names_separator: "{found}"`; if it is one name, set a separator that '
                     "no name has."
                 )
-                rule = "a text must be one name, unless `names_separator` says what separates names"
+                rule = (
+                    "a cell must hold one name, unless `names_separator` says what separates them"
+                )
                 refuse_values(chunk, self._column, pa.array(several[codes]), rule, ids, hint=hint)
         flags = self._flags([_listed(cell, self._separator) for cell in cells])
         return np.asarray(flags[codes])

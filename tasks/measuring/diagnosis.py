@@ -217,7 +217,7 @@ def look_first(
         told += f"is {number} of {first}."
     if clear:
         named = "" if found["pattern"] == "other" else f", {found['name']}"
-        told = f"Look first at {first} ({number}{named})."
+        told = f"Look first at {first} (its lowest AUC is {number}{named})."
     told += f" {found['sentence']}"
     others = sorted({*clear} - {first}, key=lambda name: lowest[name])
     if others:

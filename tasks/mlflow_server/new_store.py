@@ -14,6 +14,7 @@ from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import locked, whole_file
+from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.mlflow_server.moved_store import ARTIFACTS, DATABASE
 
 # One of them has a row in every database that MLflow has finished, or that is used.
@@ -56,6 +57,7 @@ def make_database(store: Path) -> None:
             else:
                 time.sleep(_POLL_S)
         if not database.exists():
+            say("creating the store's MLflow database, which takes up to half a minute")
             for ending in _BESIDE:
                 database.with_name(f"{DATABASE}{ending}").unlink(missing_ok=True)
             with whole_file(database) as temporary:

@@ -41,7 +41,7 @@ from biasgate.tasks.records import (
     error_rates,
     metric_cells,
 )
-from biasgate.tasks.reporting.headline import nights_sentences
+from biasgate.tasks.reporting.headline import counted, nights_sentences
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored_set import ScoredSet, ScoresRecord
 
@@ -214,11 +214,10 @@ def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = as_text(verdict["policy"]["name"])
-    n_results = sum(one["outcome"] != "skipped" for one in verdict["results"])
-    count = f"{len(unmet)} of {n_results} checks did not pass:" if unmet else "all checks passed."
+    count = f", {counted(verdict)}:" if unmet else ": all checks passed."
     lines = _listed(map(as_text, unmet))
     word = WORDS[verdict["outcome"]].text
-    told = [f"**{word}** by policy {policy}: {count}", *nights_sentences(verdict)]
+    told = [f"**{word}** by policy {policy}{count}", *nights_sentences(verdict)]
     return "\n\n".join([*told, "\n".join(lines)]).strip()
 
 

@@ -81,10 +81,13 @@ class Signed:
         `unchecked` (no key is trusted here).
     key : TrustedKey or None
         The key, if it is trusted or revoked.
+    is_needed : bool
+        Whether a signature is asked for here.
     """
 
     standing: Standing
     key: TrustedKey | None = None
+    is_needed: bool = True
 
     @property
     def revoked_since(self) -> str:
@@ -100,9 +103,10 @@ class Signed:
             return (
                 f"signed with the trusted key {self.key.name!r} ({self.key.public.key_id[:SHORT]})"
             )
+        accepted = "" if self.is_needed else ", which is accepted where no key is trusted"
         return {
             "unknown": "not signed with a trusted key, or changed since",
-            "unsigned": "not signed",
+            "unsigned": f"not signed{accepted}",
         }.get(self.standing, "signed, not checked: no key is trusted here")
 
 
@@ -166,7 +170,7 @@ class Envelope:
 def who_signed(message: bytes, signatures: Sequence[Signature], trusted: TrustedKeys) -> Signed:
     """Return who signed a message."""
     if not signatures:
-        return Signed("unsigned")
+        return Signed("unsigned", is_needed=bool(trusted))
     if not trusted:
         return Signed("unchecked")
     keys = [

@@ -151,7 +151,7 @@ def open_evaluation_run(
 
     It is found by its key, or as the killed run of the same evaluation with the same scores.
     """
-    say("opening the evaluation's run in MLflow; creating a new store takes half a minute")
+    say("opening the evaluation's run in MLflow")
     gateway = workplace.gateway
     experiment_id = gateway.experiment(evaluation.name)
     digest = json_digest([evaluation.content(), scores])

@@ -206,6 +206,14 @@ def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
 def test_a_cron_that_is_none_is_refused(config, tmp_path):
     with pytest.raises(InputError, match=r"each in its range: minute, hour.* got 'every night'"):
         nightly.serve(config, tmp_path, tmp_path, "every night")
+    with pytest.raises(InputError, match="for a day that exists; got '0 2 30 2"):
+        nightly.serve(config, tmp_path, tmp_path, "0 2 30 2 *")
+
+
+def test_the_next_night_is_told_in_utc():
+    since = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    due = [nightly.next_night("0 2 * * *", since + timedelta(hours=n)) for n in (0, 1)]
+    assert [f"{one:%d %H:%M}" for one in due] == ["29 02:00", "30 02:00"]
 
 
 def test_prefect_yaml_names_no_machine():

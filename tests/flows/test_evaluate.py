@@ -134,7 +134,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     _, passed, look = notes["words on comments"].split("\n\n")
     assert passed == "**Passed** by policy fair: all checks passed."
     assert look == as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
-    assert "**Blocked** by policy fair: " in notes["shifted on comments"]
+    assert "**Blocked** by policy fair, " in notes["shifted on comments"]
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
     assert "| shifted | comments | blocked | " in notes["evaluate small"]
 

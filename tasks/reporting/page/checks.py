@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from biasgate.tasks.common.outcomes import REPORTED, WORDS
 from biasgate.tasks.records import Report, Result, Verdict, metric_cells
-from biasgate.tasks.reporting.headline import checks_not_passed
+from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.page.numbers import with_interval
 
 # Most checks in a table: if there are more, the first.
@@ -35,7 +35,7 @@ class Judged:
     status, word : str
         The outcome, for colours and in words.
     counted : str
-        How many checks did not pass.
+        How many checks there are, and what came of them.
     quoted : tuple of str
         The worst of those, in words.
     more : str
@@ -68,9 +68,7 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
     word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
-    counted = "The only check passed" if len(results) == 1 else f"All {len(results)} checks passed"
-    if unmet:
-        counted = f"{len(unmet)} of {len(results)} checks did not pass"
+    passed = "The only check passed" if len(results) == 1 else f"All {len(results)} checks passed"
     met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
     is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
@@ -80,7 +78,7 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     return Judged(
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word.text,
-        counted=counted,
+        counted=counted(verdict) if unmet else passed,
         quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
         more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),

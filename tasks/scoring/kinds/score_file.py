@@ -34,6 +34,11 @@ from biasgate.tasks.store import Workplace
 NO_SCORE = "no_score"
 SCORES_TAG, COLUMNS_TAG = "biasgate.scores_digest", "biasgate.scores_columns"
 
+_CURE = (
+    "The file must have one row for each comment of the set, and no other rows. If the model "
+    "refused a comment, leave its score empty and set `allow_missing: true`."
+)
+
 
 class ScoreFile(CandidateSettings):
     """Scores that were computed elsewhere.
@@ -187,7 +192,11 @@ class RegisteredScores(CandidateSettings):
             read_by = dict(zip(("id", "score", "separator"), self.read_by, strict=False))
             options = {"name": self.name, "kind": "scores", "path": folder / self.file, **read_by}
             options["allow_missing"] = self.allow_missing
-            return ScoreTable(ScoreFile.model_validate(options))
+            cure = (
+                f"{version.uri} is a file of scores, which is valid for one set only. For other "
+                "comments, register a model; if it is the champion, `biasgate reset` ends that."
+            )
+            return ScoreTable(ScoreFile.model_validate(options), cure)
 
 
 class ScoreTable(Scorer):
@@ -196,7 +205,8 @@ class ScoreTable(Scorer):
     columns = ("id",)
     not_bound = "The model that made the scores is not known here; only its scores are."
 
-    def __init__(self, settings: ScoreFile) -> None:
+    def __init__(self, settings: ScoreFile, cure: str = _CURE) -> None:
+        self._cure = cure
         self.path = self.files = settings.path
         self.digest = json_digest(["scores", self.single_digest, settings.columns])
         found = read_scores(
@@ -237,7 +247,8 @@ class ScoreTable(Scorer):
             ]
             msg = (
                 f"ids of file {self.path} must be those of evaluation set "
-                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}."
+                f"{evaluation_set.name!r} ({evaluation_set.n_rows} rows): {'; '.join(parts)}. "
+                f"{self._cure}"
             )
             raise InputError(msg)
 

@@ -111,7 +111,9 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
     look, at = explained(explain(laid_out(*rows()), bias, threshold=0.5))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
     number = f"{lowest.value:.3f} [{lowest.low:.3f}, {lowest.high:.3f}]"
-    assert look.startswith(f"Look first at gay (bpsn_auc {number}, large right shift). Harmless")
+    assert look.startswith(
+        f"Look first at gay (its lowest AUC is bpsn_auc {number}, large right shift). Harmless"
+    )
     flagged = error_rates(y_true, y_score, threshold=0.5).false_positive_rate.value
     assert at.startswith(f"At the threshold 0.5: {flagged:.1%} of harmless comments flagged")
     assert "Worst: harmless comments that mention gay" in at
@@ -129,7 +131,9 @@ def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     cells["d"]["bpsn_auc"] = {"value": None, "reason": "r"}
     found = look_first({"subgroups": cells}, said)
     assert (found["subgroup"], found["metric"]) == ("d", "bnsp_auc")
-    assert found["sentence"].startswith("Look first at d (bnsp_auc 0.700). So d. Clearly treated")
+    assert found["sentence"].startswith(
+        "Look first at d (its lowest AUC is bnsp_auc 0.700). So d. Clearly treated"
+    )
     assert found["sentence"].endswith("differently too: b.")
     unclear = {name: one | {"pattern": "no evidence"} for name, one in said.items()}
     found = look_first({"subgroups": cells}, unclear, clustered=True)

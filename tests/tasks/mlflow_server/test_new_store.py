@@ -113,6 +113,15 @@ def test_the_default_experiment_of_mlflow_keeps_its_files_in_the_store(tmp_path)
     assert place.startswith((tmp_path / "mlartifacts").as_uri())
 
 
+def test_that_a_database_is_created_is_said_only_of_a_new_store(tmp_path, caplog):
+    with caplog.at_level("INFO", "biasgate.steps"):
+        Gateway.of_store(tmp_path)
+        assert "creating the store's MLflow database" in caplog.text
+        caplog.clear()
+        Gateway.of_store(tmp_path)
+    assert caplog.text == ""
+
+
 def test_the_database_is_in_the_folder_that_was_named(tmp_path):
     name = "a#b %23 100% *.* [c] ä"
     Gateway.of_store(tmp_path / name)

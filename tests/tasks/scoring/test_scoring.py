@@ -9,9 +9,11 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.reporting.report import write_submission
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
+from biasgate.tasks.scoring.kinds.score_file import RegisteredScores, ScoreFile, register_scores
 from biasgate.tasks.scoring.scored import score_rows
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.training import refuse_two_thresholds
+from biasgate.tasks.store import Workplace
 
 N = 60
 
@@ -66,7 +68,10 @@ def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.iloc[1:], r"1 of the set has no score, such as id c\d+"),
+        (
+            lambda t: t.iloc[1:],
+            r"1 of the set has no score, such as id c\d+\. .* set `allow_missing: true`",
+        ),
         (
             lambda t: pd.concat([t, t.head(1).assign(id="other")]),
             "1 has a score but is not in the set, such as id other",
@@ -92,6 +97,16 @@ def test_scores_come_back_as_a_kaggle_submission(frame, score, tmp_path):
 def test_a_wrong_score_file_is_refused_with_its_place(frame, score, change, message):
     with pytest.raises(InputError, match=message):
         score(change(frame))
+
+
+def test_a_registered_file_of_scores_says_that_it_is_of_one_set_only(frame, rows, tmp_path):
+    frame.iloc[1:].to_csv(tmp_path / "scores.csv", index=False)
+    workplace = Workplace(tmp_path / "store")
+    settings = ScoreFile(name="file", kind="scores", path=tmp_path / "scores.csv", register="m")
+    version = register_scores(settings, "m", workplace.gateway)
+    options = settings.opened_as() | {"name": "champion", "model": version.uri}
+    with pytest.raises(InputError, match=r"such as id .* models:/m/1 is .* valid for one set only"):
+        RegisteredScores.model_validate(options).open(workplace).check(rows)
 
 
 def test_two_valued_scores_pass_when_allowed(frame, score):

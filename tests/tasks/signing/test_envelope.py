@@ -54,6 +54,17 @@ def test_an_unsigned_envelope_is_never_trusted():
     assert Envelope.sign(b"text", "kind", None).signed(trusting(MINE)).standing == "unsigned"
 
 
+@pytest.mark.parametrize(
+    ("trusted", "words"),
+    [
+        (trusting(MINE), "not signed"),
+        (TrustedKeys({}), "not signed, which is accepted where no key is trusted"),
+    ],
+)
+def test_a_missing_signature_is_told_with_whether_one_is_needed(trusted, words):
+    assert Envelope.sign(b"text", "kind", None).signed(trusted).words == words
+
+
 @pytest.mark.parametrize(("payload", "kind"), [(b"texT", "kind"), (b"text", "Kind")])
 def test_a_changed_payload_or_type_is_found(payload, kind):
     signatures = Envelope.sign(b"text", "kind", MINE).signatures
