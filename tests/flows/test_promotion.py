@@ -367,6 +367,7 @@ def test_a_champion_trained_on_the_rows_is_refused_before_any_candidate_is_score
     with pytest.raises(InputError, match="'champion' was trained on rows") as refused:
         failed.state.result()
     assert set((world.store / "scores").rglob("*")) == before
-    written = re.search("`allow_training_rows` in the evaluation file: `([^`]*)`", str(refused.value))
+    told = str(refused.value)
+    written = re.search("`allow_training_rows` in the evaluation file: `([^`]*)`", told)
     allowed = world.evaluate("allowed", **settings, **yaml.safe_load(written[1]))
     assert allowed.state.name in {"Passed", "Blocked", "Insufficient"}
