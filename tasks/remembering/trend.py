@@ -84,7 +84,7 @@ def sentences_of(
 def alarm_in_words(alarm: Alarm) -> str:
     """Return one alarm in words."""
     of = "" if alarm["group"] == "overall" else f" of {alarm['group']}"
-    digits = 0 if alarm["metric"] == "length" else 3
+    digits = 1 if alarm["metric"] == "length" else 3
     before, now, change, low, high = (
         f"{alarm[key] or 0:{'+' if key in {'change', 'low', 'high'} else ''}.{digits}f}"
         for key in ("before", "now", "change", "low", "high")

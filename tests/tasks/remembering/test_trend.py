@@ -100,7 +100,7 @@ def test_an_alarm_says_the_number_before_and_now():
         "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840 (-0.070 [-0.090, -0.050])."
     ]
     length = ALARM | {"metric": "length", "group": "overall", "before": 99.6, "now": 80.4}
-    assert alarm_in_words(length).startswith("length 100 -> 80 ")
+    assert alarm_in_words(length).startswith("length 99.6 -> 80.4 ")
 
 
 def test_many_alarms_are_counted():
