@@ -80,7 +80,8 @@ def opened(folder, **settings):
     version = SimpleNamespace(uri=MODEL, tags={})
     gateway = SimpleNamespace(resolve=lambda _: version, downloaded=lambda _: nullcontext(folder))
     settings = {"name": "words", "kind": "mlflow", "model": MODEL} | settings
-    return CANDIDATES.validate_python(settings).open(SimpleNamespace(gateway=gateway))
+    workplace = SimpleNamespace(gateway=gateway, store=folder.parent / "store")
+    return CANDIDATES.validate_python(settings).open(workplace)
 
 
 def describe(folder, change):
