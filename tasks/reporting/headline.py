@@ -99,7 +99,7 @@ def told(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     against = [
         check["sentence"]
         for one in verdicts
-        if one["candidate"]["name"] == decision["candidate"]
+        if one["candidate"]["name"] == decision["candidate"] and one["evaluation_set"]["required"]
         for check in checks_not_passed(one)
         if _kind(check) == decision["outcome"]
     ]

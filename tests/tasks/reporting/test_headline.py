@@ -9,12 +9,14 @@ def check(sentence, outcome, *, action="block", waived_by=None):
     return {"sentence": sentence, "outcome": outcome, "action": action, "waived_by": waived_by}
 
 
-def verdict(candidate, *checks):
-    return {"candidate": {"name": candidate}, "results": list(checks)}
+def verdict(candidate, *checks, required=True):
+    of_set = {"name": "s", "required": required}
+    return {"candidate": {"name": candidate}, "evaluation_set": of_set, "results": list(checks)}
 
 
 FAILED = check("bpsn_auc of gay 0.5 is below 0.8.", "fail")
 VERDICTS = [
+    verdict("a", check("On a set that decides nothing.", "fail"), required=False),
     verdict("a", check("Few rows.", "insufficient"), FAILED, FAILED, check("Fine.", "pass")),
     verdict("b", check("Warned.", "fail", action="warn"), check("Fine.", "pass")),
     verdict("c", check("Few rows.", "insufficient")),
