@@ -152,9 +152,7 @@ def standard_error(metric: str, value: float, counts: Counts) -> float:
     return _error(_moves(metric, value, counts), Guess())
 
 
-def rows_needed(
-    chance: Callable[[float], float], wanted: float, least: float = 4.0
-) -> float | None:
+def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4.0) -> float | None:
     """Return the fewest rows at which a chance is large enough; None if no number of rows is.
 
     Parameters

@@ -12,7 +12,7 @@ from bias_metrics.gate.planning import (
     chance_of_group,
     is_planned,
     lacks_support,
-    rows_needed,
+    least_rows,
 )
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import EACH, OVERALL, WORST, Rule
@@ -47,7 +47,7 @@ def plan_policy(
         By the normal approximation. Groups are treated as independent.
     """
     planner = _Planner(policy, comments)
-    total = rows_needed(planner.chance_at, power, least=100.0)
+    total = least_rows(planner.chance_at, power, least=100.0)
     wanted = power ** (1 / max(len(comments.identities), 1))
     needs = [planner.need(name, wanted) for name in comments.identities]
     return Plan(
@@ -171,7 +171,7 @@ class _Planner:
 
         more: float | None = 0.0
         if chance(0.0) < wanted:
-            more = rows_needed(chance, wanted)
+            more = least_rows(chance, wanted)
         found = None if more is None else after(more)
         return Need(
             identity=name,

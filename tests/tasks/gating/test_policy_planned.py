@@ -19,7 +19,7 @@ from bias_metrics.gate.planning import (
     Guess,
     chance_of_auc,
     chance_of_group,
-    rows_needed,
+    least_rows,
 )
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -161,10 +161,10 @@ def test_the_overall_auc_needs_rows_too():
     assert chance_of_auc(rule, 0.9, Guess(correlation=1.0), 10**9, 10**9) == pytest.approx(1)
 
 
-def test_rows_needed_is_where_the_chance_is_reached_or_none():
-    assert rows_needed(lambda n: n / 1000, 0.5) == pytest.approx(500, rel=2e-3)
-    assert rows_needed(lambda _: 1.0, 0.5) == 4
-    assert rows_needed(lambda _: 0.4, 0.5) is None
+def test_the_least_rows_are_where_the_chance_is_reached_or_none():
+    assert least_rows(lambda n: n / 1000, 0.5) == pytest.approx(500, rel=2e-3)
+    assert least_rows(lambda _: 1.0, 0.5) == 4
+    assert least_rows(lambda _: 0.4, 0.5) is None
 
 
 # ------------------------------------------------------------------ plans
