@@ -16,8 +16,9 @@ import numpy as np
 from benchmarks._operating import allowed_error
 from benchmarks._situations import gap_shift_of
 from bias_metrics import compare_bias
+from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.jointly import joint_level
-from bias_metrics.report.worsening import ALPHA, worsened
+from bias_metrics.report.worsening import ALPHA, Losses
 
 DRAWS = 2000
 Shift = tuple[float, float]
@@ -99,8 +100,9 @@ def sample(
 def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     labels, first, second, members = sample(change, rng)
     level = joint_level(labels, (first, second), members, members, alpha=ALPHA)
-    found = worsened(compare_bias(labels, first, second, members, confidence=level).to_dict())
-    return any(change.grew in {None, one["metric"]} for one in found)
+    compared = compare_bias(labels, first, second, members, confidence=level).to_dict()
+    shown = Losses.of(compared, dict.fromkeys(members, SUBGROUP_METRICS), level).cells
+    return any(change.grew in {None, loss["metric"]} for loss in shown)
 
 
 def rows(draws: int = DRAWS) -> Iterator[str]:

@@ -55,6 +55,7 @@ def joint_level(
     alpha: float = 0.05,
     clusters: npt.ArrayLike | None = None,
     background: str = "outside_subgroup",
+    metrics: Mapping[str, Iterable[str]] | None = None,
 ) -> float:
     """Return the confidence of each interval with which all of them hold on one side together.
 
@@ -67,11 +68,13 @@ def joint_level(
     subgroups : mapping of str to bool array of shape (n,)
         All subgroups.
     of : iterable of str
-        The subgroups whose five cells form the family.
+        The subgroups whose cells form the family.
     alpha : float, default=0.05
         Chance that any one-sided bound of the family is wrong.
     clusters, background
         As in `evaluate_bias`.
+    metrics : mapping of str to iterable of str, optional
+        Which of its five cells are in the family, by subgroup; default all.
 
     Returns
     -------
@@ -80,23 +83,22 @@ def joint_level(
         `1 - 2 * alpha`, nor above Bonferroni's. It is Bonferroni's where `alpha` is below .001, or
         rows times cells are more than 20 million, so that correlations would take long to compute.
     """
-    names = list(of)
-    most = bonferroni_level(len(names) * len(SUBGROUP_METRICS), alpha)
-    n_numbers = y_true.size * len(names) * len(SUBGROUP_METRICS)
-    if n_numbers > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
+    all_five = SUBGROUP_METRICS
+    cells = [(name, x) for name in of for x in (all_five if metrics is None else metrics[name])]
+    most = bonferroni_level(len(cells), alpha)
+    if y_true.size * len(cells) > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
         return most
     codes = check_clusters(clusters, y_true.size)
     moves = [_Moves(rank_rows(y_true, one), subgroups, codes, background) for one in scores]
     rows = []
-    for name in names:
-        for metric in SUBGROUP_METRICS:
-            each = [one.of(name, metric) for one in moves]
-            if any(one is None for one in each):
-                continue
-            apart = each[0] if len(each) == 1 else each[0] - each[1]
-            size = math.sqrt(float(np.dot(apart, apart)))
-            if size > 0:
-                rows.append(apart / size)
+    for name, metric in cells:
+        each = [one.of(name, metric) for one in moves]
+        if any(one is None for one in each):
+            continue
+        apart = each[0] if len(each) == 1 else each[0] - each[1]
+        size = math.sqrt(float(np.dot(apart, apart)))
+        if size > 0:
+            rows.append(apart / size)
     if not rows:
         return 1 - 2 * alpha
     stacked = np.stack(rows)

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.counted import counted
-from bias_metrics._core.packed import PackedMasks
 from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
@@ -57,15 +56,8 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
 
 
 def _with_scores(rows: Rows, scores: npt.NDArray[np.floating], shared: list[str]) -> Rows:
-    def among(masks: PackedMasks) -> PackedMasks:
-        return PackedMasks.of(((one, masks[one]) for one in shared), masks.n_rows)
-
-    return replace(
-        rows,
-        members=among(rows.members),
-        matched=None if rows.matched is None else among(rows.matched),
-        scores={CANDIDATE: rows.scores[CANDIDATE], RIVAL: scores},
-    )
+    both = {CANDIDATE: rows.scores[CANDIDATE], RIVAL: scores}
+    return replace(rows.among(shared), scores=both)
 
 
 def _ids(evidence: EvidenceFile) -> npt.NDArray[np.str_]:

@@ -27,6 +27,7 @@ from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import EQUAL_ERRORS
+from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
@@ -271,10 +272,15 @@ class EvidenceFile:
         options: dict[str, Any] = {"confidence": confidence, "clusters": within}
         return equal_error_range(labels[known], scores[known], **options)
 
-    def compare(self, rival: str, alpha: float) -> dict[str, Any]:
-        """Compare the candidate with a rival on all rows, so that all bounds hold together."""
+    def losses(
+        self,
+        rival: str,
+        alpha: float,
+        thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+    ) -> Losses:
+        """Return what is shown to be worse than a rival's on all rows, see `Measuring.losses`."""
         level = self._level(1 - 2 * alpha)
-        return self._measuring(None, {}).compare_jointly(rival, (1 - level) / 2)
+        return self._measuring(None, thresholds).losses(rival, (1 - level) / 2)
 
     def _level(self, confidence: float) -> float:
         """Return the confidence at which to measure: a higher one if nights are pooled."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,40 @@ class Rows:
     labelled: npt.NDArray[np.bool_] | None = None
 
     def within(self, kept: npt.NDArray[np.bool_]) -> Rows:
-        """Return some of the rows; none may be of a prediction-powered set."""
+        """Return some of the rows."""
         return Rows(
             labels=self.labels[kept],
             members=self.members.within(kept),
             clusters=None if self.clusters is None else self.clusters[kept],
             weights=None if self.weights is None else self.weights[kept],
             scores={name: scores[kept] for name, scores in self.scores.items()},
+            matched=None if self.matched is None else self.matched.within(kept),
+            labelled=None if self.labelled is None else self.labelled[kept],
         )
+
+    def without(self, identities: Iterable[str]) -> Rows:
+        """Return the rows that mention none of some identities, by a label or a match."""
+        masks = [one for one in (self.members, self.matched) if one is not None]
+        mentions = np.logical_or.reduce([one[name] for name in identities for one in masks])
+        return self.among([x for x in self.members if x not in identities]).within(~mentions)
+
+    def among(self, identities: Iterable[str]) -> Rows:
+        """Return the same rows with some of the identities."""
+        names = list(identities)
+        members, matched = (
+            None if one is None else PackedMasks.of(((x, one[x]) for x in names), one.n_rows)
+            for one in (self.members, self.matched)
+        )
+        assert members is not None  # noqa: S101
+        return replace(self, members=members, matched=matched)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which rows have identities that are known: all, or the labelled ones."""
+        return np.ones(self.labels.size, np.bool_) if self.labelled is None else self.labelled
+
+    @property
+    def has_both_classes(self) -> bool:
+        """Whether there are rows of both classes of which identities are known."""
+        labels = self.labels[self.known]
+        return bool(labels.any() and not labels.all())

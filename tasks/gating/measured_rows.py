@@ -21,9 +21,17 @@ from bias_metrics import (
 )
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.gate.verdict import Evidence
-from bias_metrics.metrics import SUBGROUP_METRICS, calibration_metrics, threshold_metrics
+from bias_metrics.metrics import (
+    GIVEN,
+    METRICS,
+    SUBGROUP_METRICS,
+    calibration_metrics,
+    threshold_metrics,
+)
 from bias_metrics.report.jointly import bonferroni_level, joint_level
+from bias_metrics.report.worsening import LEAST_COMPARED, Losses
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
 
@@ -127,25 +135,83 @@ class Measuring:
         """Return the same for some identities, unless their background depends on all of them."""
         if self.background != "outside_subgroup":
             return self
-        members, matched = (
-            None if one is None else PackedMasks.of(((k, one[k]) for k in identities), one.n_rows)
-            for one in (self.rows.members, self.rows.matched)
-        )
-        assert members is not None  # noqa: S101
-        few = replace(self.rows, members=members, matched=matched)
-        return replace(self, rows=few, power_mean_groups=None)
+        return replace(self, rows=self.rows.among(identities), power_mean_groups=None)
 
-    def compare_jointly(self, rival: str, alpha: float) -> dict[str, Any]:
-        """Compare the candidate with a rival so that all one-sided bounds hold together."""
-        level = self.joint_level((rival,), list(self.rows.members), alpha)
-        options = self._options(level) | {"power_mean_groups": self.power_mean_groups}
-        found = self._compare(rival, self.rows.members, self.rows.matched, options).to_dict()
-        return found if self.is_sample else without_sampling_error(found)
+    def losses(self, rival: str, alpha: float) -> Losses:
+        """Return what is shown to be worse than a rival's, with bounds that hold together.
 
-    def joint_level(self, roles: Sequence[str], of: Sequence[str], alpha: float) -> float:
+        Looked at are the five metrics of every identity, and the gaps in error rates where both
+        models have a threshold of their own. A cell needs `LEAST_COMPARED` rows of each class that
+        it takes from its identity, and `LEAST_ROWS` where nights are pooled. Where several
+        identities are worse, each cell says whose comments it comes from.
+
+        Parameters
+        ----------
+        rival : str
+            `champion` or `reference`.
+        alpha : float
+            Chance that any of the bounds is wrong.
+        """
+        given = self.thresholds.get(GIVEN, {})
+        own = {role: given[role] for role in (CANDIDATE, rival) if role in given}
+        can_have_gaps = self.rows.weights is None and self.rows.matched is None
+        thresholds = {GIVEN: own} if len(own) == len((CANDIDATE, rival)) and can_have_gaps else {}
+        scores = {role: self.rows.scores[role] for role in (CANDIDATE, rival)}
+        rows = replace(self.rows, scores=scores)
+        measuring = replace(self, rows=rows, thresholds=thresholds, calibrated=False)
+
+        def again(causes: Sequence[str]) -> Losses | None:
+            others = replace(measuring, rows=rows.without(causes), power_mean_groups=None)
+            return others.shown_losses(rival, alpha)
+
+        found = measuring.shown_losses(rival, alpha)
+        assert found is not None  # noqa: S101 - a set has both classes
+        return found.attributed(again)
+
+    def shown_losses(self, rival: str, alpha: float) -> Losses | None:
+        """Return the same, not saying whose comments; None if the rows lack a class."""
+        rows, members, _ = self._both(rival, self.rows.members, {"clusters": None})
+        if not rows.has_both_classes:
+            return None
+        looked_at = self._looked_at(rows)
+        level = self.joint_level((rival,), list(members), alpha, looked_at)
+        options = self._options(level)
+        comparison = self._compare(
+            rival,
+            self.rows.members,
+            self.rows.matched,
+            options | {"power_mean_groups": self.power_mean_groups},
+        ).to_dict()
+        for name in self.thresholds:
+            self._add_errors(name, self.rows.members, {}, {rival: comparison}, options)
+        if not self.is_sample:
+            comparison = without_sampling_error(comparison)
+        return Losses.of(comparison, looked_at, level)
+
+    def _looked_at(self, rows: Rows) -> dict[str, list[str]]:
+        """Return the metrics that are looked at of each identity: those with enough rows."""
+        least = LEAST_ROWS if self.nights else LEAST_COMPARED
+        least = least if self.is_sample else 0
+        names = [*SUBGROUP_METRICS, *(threshold_metrics() if self.thresholds else ())]
+        positive, negative = rows.known & rows.labels, rows.known & ~rows.labels
+        found = {}
+        for identity, mask in rows.members.items():
+            n = {"positive": (mask & positive).sum(), "negative": (mask & negative).sum()}
+            enough = [x for x in names if min(n[of] for of in METRICS[x].classes[0]) >= least]
+            found[identity] = enough
+        return found
+
+    def joint_level(
+        self,
+        roles: Sequence[str],
+        of: Sequence[str],
+        alpha: float,
+        looked_at: Mapping[str, Sequence[str]] | None = None,
+    ) -> float:
         """Return the confidence at which all bounds of some identities hold together.
 
-        `roles` are those that the candidate is compared with; its own for its own numbers.
+        `roles` are those that the candidate is compared with; its own for its own numbers;
+        `looked_at` are the metrics of each identity, by default all that are measured.
         Bonferroni's if error rates or calibration are among the numbers, or rows have weights or
         are matched by terms.
         """
@@ -153,9 +219,10 @@ class Measuring:
         partly = any(self._scored_by(role) is not None for role in self.rivals)
         special = self.thresholds or self.calibrated or partly
         if special or rows.weights is not None or rows.matched:
-            n = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
-            n += len(calibration_metrics()) * self.calibrated
-            return bonferroni_level(len(of) * n, alpha)
+            each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
+            each += len(calibration_metrics()) * self.calibrated
+            n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
+            return bonferroni_level(n, alpha)
         scores = self.rows.scores
         families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
         return max(
@@ -167,6 +234,7 @@ class Measuring:
                 alpha=alpha,
                 clusters=self.rows.clusters,
                 background=self.background,
+                metrics=looked_at,
             )
             for family in families
         )

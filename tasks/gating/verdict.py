@@ -15,12 +15,12 @@ from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
-from bias_metrics.report.worsening import ALPHA, worsened
+from bias_metrics.report.worsening import ALPHA
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.named_thresholds import Thresholds, find_thresholds
+from biasgate.tasks.gating.named_thresholds import find_thresholds
 from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
@@ -136,8 +136,8 @@ def build_verdict(
             "required": required,
         },
         "candidate": report["candidate"],
-        "champion": _identified(rivals.get("champion"), evidence, "champion", thresholds),
-        "reference": _identified(rivals.get("reference"), evidence, "reference", thresholds),
+        "champion": _identified(rivals.get("champion"), evidence, "champion"),
+        "reference": _identified(rivals.get("reference"), evidence, "reference"),
         "n_candidates": n_candidates,
         "report_digest": json_digest(report),
         "evidence_digest": evidence.digest,
@@ -146,7 +146,7 @@ def build_verdict(
         "outcome": _worst(decision.outcome, unscored),
         "results": cast("list[Result]", [one.to_dict() for one in (*decision.results, *unscored)]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
-        "worsened": _worsened(evidence),
+        "worsened": _worsened(evidence, _given(report, rivals)),
         "required_sets": context["required_sets"],
         "ledger": context["ledger"],
         "registered_policy": context["registered_policy"],
@@ -179,21 +179,15 @@ def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
     return {key: value for key, value in verdict.items() if key not in changed}
 
 
-def _identified(
-    rival: Compared | None, evidence: EvidenceFile, role: str, thresholds: Thresholds
-) -> Rival | None:
-    """Return a rival's name, kind, version and the digest of its scores' origin.
-
-    Also its own threshold, if a rule compares at that one.
-    """
+def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Rival | None:
+    """Return a rival's name, kind, version, own threshold and the digest of its scores' origin."""
     if rival is None:
         return None
     known: Compared = {"name": rival["name"], "kind": rival["kind"]}
     if rival.get("model"):
         known["model"] = rival["model"]
-    used = thresholds.get(GIVEN, {})
-    if role in used:
-        known["threshold"] = used[role]
+    if rival.get("threshold") is not None:
+        known["threshold"] = rival["threshold"]
     found = cast("Rival", {**known, "digest": evidence.record["scores"][role]})
     bound = evidence.record.get("bound", {})
     if role in bound:
@@ -239,8 +233,9 @@ def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
-def _worsened(evidence: EvidenceFile) -> list[Worsened]:
+def _worsened(evidence: EvidenceFile, given: Mapping[str, float | None]) -> list[Worsened]:
     """Return the numbers shown to be worse than the champion's, over all cells together."""
     if "champion" not in evidence.record["scores"]:
         return []
-    return cast("list[Worsened]", worsened(evidence.compare("champion", ALPHA)))
+    known = {role: at for role, at in given.items() if at is not None}
+    return list(evidence.losses("champion", ALPHA, {GIVEN: known}).cells)

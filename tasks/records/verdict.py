@@ -93,7 +93,7 @@ class ObjectiveRecord(TypedDict):
 
 
 class Worsened(TypedDict):
-    """A number that is shown to be worse than the champion's."""
+    """A number that is shown to be worse than the champion's: `bias_metrics.report.Loss`."""
 
     metric: str
     group: str
@@ -101,6 +101,10 @@ class Worsened(TypedDict):
     second: float
     worse_by: float
     worse_by_at_least: float
+    low: float
+    high: float
+    threshold: NotRequired[str]
+    without: list[str]
 
 
 class Head(TypedDict):

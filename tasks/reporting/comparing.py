@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.worsening import ALPHA, largest_loss_first, worsened
+from bias_metrics.report.worsening import ALPHA
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells
@@ -169,8 +169,7 @@ def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Wors
         return _unpaired(one, other, f"they did not score the same rows: {error}")
     compared = measuring.evidence(CONFIDENCE).champion
     assert compared is not None  # noqa: S101 - it has the second's scores
-    found = cast("list[Worsened]", worsened(measuring.compare_jointly(RIVAL, ALPHA)))
-    return dict(compared), largest_loss_first(found), None
+    return dict(compared), list(measuring.losses(RIVAL, ALPHA).cells), None
 
 
 def _unpaired(

@@ -36,6 +36,13 @@ def test_groups_that_are_the_same_count_once(rows):
     assert joint_level(labels, (first, second), same, list(same)) == pytest.approx(one, abs=2e-3)
 
 
+def test_cells_that_are_not_looked_at_do_not_count(rows):
+    labels, first, second, masks = rows
+    one = {"a": ["bpsn_auc"], "b": []}
+    found = joint_level(labels, (first, second), masks, ["a", "b"], metrics=one)
+    assert one_sided(found) == pytest.approx(0.05, rel=0.1)
+
+
 def test_independent_numbers_share_the_error_as_sidak_says():
     found = jointly._level(np.eye(8), 0.05)
     exact = 2 * 0.95 ** (1 / 8) - 1

@@ -3,7 +3,9 @@
 import pytest
 
 from bias_metrics import compare_bias
-from bias_metrics.report.worsening import worsened
+from bias_metrics.metrics import SUBGROUP_METRICS
+from bias_metrics.report import worsening
+from bias_metrics.report.worsening import Losses
 
 simulated = pytest.importorskip("benchmarks._worsening")
 CHANGES = {one.name: one for one in simulated.CHANGES}
@@ -23,21 +25,29 @@ def compared(**cells):
     return {"subgroups": {"gay": aucs | gaps | cells}}
 
 
+def shown(comparison, **looked_at):
+    looked_at = looked_at or dict.fromkeys(comparison["subgroups"], SUBGROUP_METRICS)
+    return Losses.of(comparison, looked_at, 0.98)
+
+
 def test_a_gap_that_only_turns_is_not_listed_however_sure_the_turn():
     turned = cell(-0.072, 0.057, -0.19, -0.07, size_low=-0.150, size_high=0.178)
-    assert worsened(compared(negative_aeg=turned)) == []
+    assert not shown(compared(negative_aeg=turned)).cells
 
 
 def test_a_gap_that_is_shown_to_grow_is_listed_with_its_growth():
     grown = cell(-0.2, 0.1, -0.4, -0.2, size_low=0.04, size_high=0.16)
-    [found] = worsened(compared(negative_aeg=grown))
-    assert found == {
+    [cell_] = shown(compared(negative_aeg=grown)).cells
+    assert cell_ == {
         "metric": "negative_aeg",
         "group": "gay",
         "first": -0.2,
         "second": 0.1,
         "worse_by": 0.1,
         "worse_by_at_least": 0.04,
+        "low": 0.04,
+        "high": 0.16,
+        "without": [],
     }
 
 
@@ -45,14 +55,93 @@ def test_a_gap_that_is_shown_to_grow_is_listed_with_its_growth():
     ("high", "listed"), [(-0.01, [0.01]), (0.01, [])], ids=["shown", "not shown"]
 )
 def test_an_auc_is_listed_where_its_whole_interval_is_below_0(high, listed):
-    found = worsened(compared(bpsn_auc=cell(0.8, 0.85, -0.09, high)))
+    found = shown(compared(bpsn_auc=cell(0.8, 0.85, -0.09, high))).cells
     assert [one["worse_by_at_least"] for one in found] == listed
 
 
 def test_what_has_no_interval_is_not_listed():
     lacking = cell(0.7, 0.9, None, None)
     undefined = dict.fromkeys(("first", "second", "value", "low", "high"))
-    assert worsened(compared(bpsn_auc=lacking, positive_aeg=undefined)) == []
+    found = shown(compared(bpsn_auc=lacking, positive_aeg=undefined))
+    assert (found.cells, found.n_bounds) == ((), 3)
+
+
+def test_the_largest_shown_loss_comes_first_not_the_largest_estimate():
+    unsure, sure = cell(0.5, 0.8, -0.59, -0.01), cell(0.7, 0.8, -0.15, -0.05)
+    found = shown(compared(bpsn_auc=unsure, bnsp_auc=sure)).cells
+    assert [(one["metric"], one["worse_by_at_least"]) for one in found] == [
+        ("bnsp_auc", 0.05),
+        ("bpsn_auc", 0.01),
+    ]
+
+
+def test_only_the_metrics_that_are_looked_at_are_counted_and_listed():
+    low = cell(0.7, 0.8, -0.15, -0.05)
+    found = shown(compared(bpsn_auc=low, bnsp_auc=low), gay=("bnsp_auc", "positive_aeg"))
+    assert [one["metric"] for one in found.cells] == ["bnsp_auc"]
+    assert (found.n_bounds, found.confidence) == (2, 0.98)
+
+
+def test_a_gap_at_the_given_thresholds_is_listed_with_its_threshold():
+    wider = cell(0.3, 0.1, 0.1, 0.3, size_low=0.1, size_high=0.3)
+    comparison = compared() | {"thresholds": {"given": {"subgroups": {"gay": {"fpr_gap": wider}}}}}
+    [found] = shown(comparison, gay=("fpr_gap",)).cells
+    assert (found["metric"], found["threshold"], found["worse_by_at_least"]) == (
+        "fpr_gap",
+        "given",
+        0.1,
+    )
+
+
+def losses(**lows):
+    """Return losses of identities in the BPSN AUC, with their lower bounds."""
+    low = {name: compared(bpsn_auc=cell(0, 0, -1, -at)) for name, at in lows.items()}
+    return shown({"subgroups": {name: one["subgroups"]["gay"] for name, one in low.items()}})
+
+
+def attributed(found, *steps):
+    """Attribute losses whose next measurements are known; return also what was left out."""
+    asked, left = [], list(steps)
+
+    def again(causes):
+        asked.append(list(causes))
+        return left.pop(0)
+
+    cells = found.attributed(again).cells
+    return {one["group"]: one["without"] for one in cells}, asked
+
+
+def test_what_is_no_longer_shown_without_the_rows_of_the_largest_comes_from_these():
+    found = attributed(losses(x=0.2, y=0.1), losses(y=-0.01))
+    assert found == ({"x": [], "y": ["x"]}, [["x"]])
+
+
+def test_what_is_still_shown_is_the_next_cause():
+    found = attributed(losses(x=0.3, y=0.2, z=0.1), losses(y=0.1, z=0.2), losses(y=-0.1))
+    # z leads once x is left out, and y is no longer shown once z is left out too.
+    assert found == ({"x": [], "y": ["x", "z"], "z": []}, [["x"], ["x", "z"]])
+
+
+def test_two_harms_of_their_own_are_both_causes_without_a_further_measurement():
+    found = attributed(losses(x=0.3, y=0.2), losses(y=0.2))
+    assert found == ({"x": [], "y": []}, [["x"]])
+
+
+def test_a_cell_that_is_shown_only_among_fewer_is_no_cause():
+    found = attributed(losses(x=0.3, y=0.2, z=-0.1), losses(y=-0.1, z=0.1))
+    assert found == ({"x": [], "y": ["x"]}, [["x"]])
+
+
+def test_one_identity_or_rows_that_cannot_be_measured_leave_each_loss_its_own():
+    assert attributed(losses(x=0.2, y=-0.1)) == ({"x": []}, [])
+    found = attributed(losses(x=0.3, y=0.2, z=0.1), None)
+    assert found == ({"x": [], "y": [], "z": []}, [["x"]])
+
+
+def test_no_more_causes_are_sought_than_can_be_measured_soon(monkeypatch):
+    monkeypatch.setattr(worsening, "MOST_CAUSES", 1)
+    found = attributed(losses(x=0.3, y=0.2, z=0.1), losses(y=0.2, z=-0.1))
+    assert found == ({"x": [], "y": [], "z": ["x"]}, [["x"]])
 
 
 def test_gaps_that_change_their_sign_differ_in_most_samples_and_are_seldom_listed():

@@ -120,12 +120,23 @@ def test_a_verdict_on_one_set_says_nothing_of_nights(tmp_path):
 
 
 def test_the_list_of_worsened_numbers_holds_at_every_night_together(tmp_path):
-    evidence = pooled(tmp_path, 2)
-    rows = joined(1, 2)
-    found = evidence.compare("champion", 0.05)
-    level = always_valid_confidence(0.9, 800, planned_rows=PLANNED)
-    assert found["confidence"] > level
-    assert found["overall"]["n"] == rows["label"].size
+    found = pooled(tmp_path, 2).losses("champion", 0.05)
+    assert found.n_bounds == 5  # of the rows of both nights
+    assert found.confidence > always_valid_confidence(0.9, 800, planned_rows=PLANNED)
+
+
+def test_where_nights_are_pooled_each_class_of_an_identity_needs_20_rows(tmp_path):
+    n_bounds = []
+    for n_toxic in (19, 20):
+        columns = columns_of(1)
+        toxic = np.flatnonzero(columns["label"])
+        columns["identity/gay"] = np.arange(400) >= 300
+        columns["identity/gay"][toxic] = np.arange(toxic.size) < n_toxic
+        folder = tmp_path / str(n_toxic)
+        folder.mkdir()
+        found = pool(night(folder, 1, columns), None, "it was new").losses("champion", 0.05)
+        n_bounds.append(found.n_bounds)
+    assert n_bounds == [2, 5]  # BPSN AUC and Negative AEG take harmless rows only
 
 
 def test_rows_that_an_earlier_night_has_are_refused(tmp_path):

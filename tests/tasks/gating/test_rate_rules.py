@@ -108,7 +108,28 @@ def test_at_equal_errors_the_threshold_is_that_of_all_rows_also_in_a_slice(tmp_p
         threshold=ceiling["at"],
     )
     assert ceiling["value"] == again.subgroups["gay"]["fnr_gap"].value
-    assert "threshold" not in verdict["champion"]
+
+
+def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_on_it(
+    tmp_path, rows
+):
+    verdict = judge(tmp_path, rows, [EQUAL])
+    [shown] = [one for one in verdict["worsened"] if one["metric"] == "fpr_gap"]
+    assert shown["threshold"] == "given"
+    masks = {"gay": rows["identity/gay"]}
+    options = {"threshold_a": 0.8, "threshold_b": 0.9}
+    # Bonferroni: five metrics without a threshold, two at one.
+    options["confidence"] = 1 - 2 * 0.05 / 7
+    scores = rows["score/candidate"], rows["score/champion"]
+    found = compare_rate_gaps(rows["label"], *scores, masks, **options).subgroups["gay"]["fpr_gap"]
+    assert shown["worse_by_at_least"] == shown["low"] == pytest.approx(found.size_low)
+    assert verdict["champion"]["threshold"] == 0.9
+
+
+def test_without_a_threshold_of_both_models_no_gap_at_one_is_looked_at(tmp_path, rows):
+    verdict = judge(tmp_path, rows, [EQUAL], rivals={"champion": {"name": "old", "kind": "scores"}})
+    assert verdict["worsened"]
+    assert "fpr_gap" not in {one["metric"] for one in verdict["worsened"]}
 
 
 def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):

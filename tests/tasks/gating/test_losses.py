@@ -1,0 +1,161 @@
+"""What is shown to be worse than a rival's, and whose comments it comes from."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import compare_bias
+from bias_metrics._core.packed import PackedMasks
+from bias_metrics.report.jointly import joint_level
+from bias_metrics.report.worsening import LEAST_COMPARED
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.measured_rows import Measuring
+
+N = 6_000
+
+
+def measuring(labels, members, candidate, champion, **more):
+    of_rows = {"matched", "labelled", "weights", "clusters"}
+    known = {"clusters": None, "weights": None} | {x: more.pop(x) for x in of_rows & more.keys()}
+    rows = Rows(
+        labels=labels,
+        members=PackedMasks.of(members.items(), labels.size),
+        scores={"candidate": candidate, "champion": champion},
+        **known,
+    )
+    options = {
+        "power_mean_groups": None,
+        "background": "outside_subgroup",
+        "is_sample": True,
+        "thresholds": {},
+        "span": lambda *_: None,
+    }
+    return Measuring(rows=rows, **(options | more))
+
+
+def made(shifts, seed=1, **more):
+    """Rows in which half of the mentions of y also mention x; z is mentioned apart.
+
+    `shifts` say by how much harmless mentions of an identity alone score higher than before.
+    """
+    rng = np.random.default_rng(seed)
+    labels = rng.random(N) < 0.3
+    x, at = rng.random(N) < 0.15, rng.random(N)
+    y = np.where(x, at < 0.4, at < 0.07)
+    members = {"x": x, "y": y, "z": ~x & ~y & (rng.random(N) < 0.2)}
+    champion = 1.5 * labels + rng.standard_normal(N)
+    candidate = champion + 0.1 * rng.standard_normal(N)
+    for name, shift in shifts.items():
+        candidate += shift * (members[name] & ~labels)
+    return measuring(labels, members, candidate, champion, **more)
+
+
+def told(found):
+    return {(one["group"], one["metric"]): one["without"] for one in found.cells}
+
+
+def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
+    rows = made({"x": 0.5}).rows
+    found = made({"x": 0.5}).losses("champion", 0.05)
+    scores = rows.scores["candidate"], rows.scores["champion"]
+    level = joint_level(rows.labels, scores, rows.members, ["x", "y", "z"], alpha=0.05)
+    assert (found.n_bounds, found.confidence) == (15, level)
+    expected = compare_bias(rows.labels, *scores, rows.members, confidence=level)
+    [bpsn] = [x for x in found.cells if (x["group"], x["metric"]) == ("x", "bpsn_auc")]
+    cell = expected.subgroups["x"].bpsn_auc
+    assert (bpsn["low"], bpsn["high"]) == (cell.low, cell.high)
+    assert (bpsn["worse_by"], bpsn["worse_by_at_least"]) == (-cell.value, -cell.high)
+    bounds = [one["worse_by_at_least"] for one in found.cells]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_a_loss_only_through_comments_that_mention_another_names_the_other():
+    found = told(made({"x": 0.6}).losses("champion", 0.05))
+    assert found["x", "bpsn_auc"] == []
+    assert found["y", "bpsn_auc"] == ["x"]
+    # So is z, which is compared with the comments that mention x.
+    assert found["z", "bnsp_auc"] == ["x"]
+    assert {tuple(causes) for (group, _), causes in found.items() if group != "x"} == {("x",)}
+
+
+def test_two_harms_apart_are_both_their_own():
+    found = told(made({"x": 0.6, "z": 0.6}).losses("champion", 0.05))
+    assert found["x", "bpsn_auc"] == found["z", "bpsn_auc"] == []
+    assert all("x" in causes for (group, _), causes in found.items() if group == "y")
+    assert found["y", "bpsn_auc"]
+
+
+def test_a_harm_of_both_that_mention_each_other_stays_that_of_both():
+    found = told(made({"x": 0.6, "y": 0.6}).losses("champion", 0.05))
+    assert found["x", "bpsn_auc"] == found["y", "bpsn_auc"] == []
+
+
+def test_with_weights_clusters_or_a_rival_that_lacks_scores_the_cause_is_found_too():
+    lacking = made({"x": 0.6})
+    lacking.rows.scores["champion"][::50] = np.nan
+    weighted = made({"x": 0.6}, weights=np.full(N, 2.0))
+    clustered = made({"x": 0.6}, clusters=np.arange(N) // 3)
+    no_identity = made({"x": 0.6}, background="no_identity")
+    for one in (lacking, weighted, clustered, no_identity):
+        found = told(one.losses("champion", 0.05))
+        assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
+
+
+def test_a_mention_of_the_cause_is_a_label_or_a_match():
+    plain = made({"x": 0.8}).rows
+    labelled = np.arange(N) % 2 == 0
+    members = {name: mask & labelled for name, mask in plain.members.items()}
+    scores = plain.scores["candidate"], plain.scores["champion"]
+    powered = measuring(plain.labels, members, *scores, matched=plain.members, labelled=labelled)
+    found = told(powered.losses("champion", 0.05))
+    assert (found["x", "bpsn_auc"], found["y", "bpsn_auc"]) == ([], ["x"])
+    kept = powered.rows.without(["x"])
+    assert list(kept.members) == list(kept.matched) == ["y", "z"]
+    assert kept.labels.size == (~plain.members["x"]).sum()
+    assert kept.labelled.sum() == (~plain.members["x"] & labelled).sum()
+
+
+def few(n_toxic, **more):
+    """Rows with an identity of a few toxic comments, and all its harmless ones far worse."""
+    labels = np.arange(400) < 100
+    gay = (np.arange(400) < n_toxic) | (np.arange(400) >= 350)
+    champion = labels + np.random.default_rng(3).random(400)
+    candidate = np.where(gay, 2 - champion, champion)
+    return measuring(labels, {"gay": gay}, candidate, champion, **more)
+
+
+@pytest.mark.parametrize(
+    ("n_toxic", "more", "n_bounds"),
+    [
+        (LEAST_COMPARED - 1, {}, 2),
+        (LEAST_COMPARED, {}, 5),
+        (19, {"nights": 2}, 2),
+        (20, {"nights": 2}, 5),
+        (1, {"is_sample": False}, 5),
+        (0, {"is_sample": False}, 2),
+    ],
+)
+def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
+    n_toxic, more, n_bounds
+):
+    found = few(n_toxic, **more).losses("champion", 0.05)
+    assert found.n_bounds == n_bounds
+    metrics = {one["metric"] for one in found.cells}
+    assert ("subgroup_auc" in metrics) == (n_bounds == 5)
+    assert "bpsn_auc" in metrics
+
+
+def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value():
+    found = few(1, is_sample=False).losses("champion", 0.05)
+    assert all(one["worse_by"] == one["worse_by_at_least"] > 0 for one in found.cells)
+
+
+def test_where_a_class_is_left_by_nobody_every_loss_stays_its_own():
+    labels = np.arange(600) < 200
+    x = (np.arange(600) < 200) | (np.arange(600) >= 500)  # every toxic comment
+    y = np.arange(600) % 2 == 0
+    champion = labels + 0.3 * np.random.default_rng(5).standard_normal(600)
+    candidate = champion + 0.8 * (x & ~labels)
+    members = {"x": x, "y": y}
+    found = told(measuring(labels, members, candidate, champion).losses("champion", 0.05))
+    assert {group for group, _ in found} == {"x", "y"}
+    assert set(map(tuple, found.values())) == {()}
