@@ -78,7 +78,7 @@ def _print_first(out: Console, results: Results) -> None:
         _print_outcome(
             out, first.status, first.word, f"{first.candidate} on {first.evaluation_set}"
         )
-        print_lines(out, [first.worst, first.counted])
+        print_lines(out, [*first.exceptions, first.worst, first.counted])
         return
     for decision in results.summary["decisions"]:
         _print_decision(out, decision, results.each)
@@ -89,7 +89,7 @@ def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Pu
     _print_outcome(out, status, word_of(decision).text, decision["candidate"])
     of_candidate = [one.headline for one in each if one.names[1] == decision["candidate"]]
     for one in of_candidate:
-        lines = [one.worst, one.counted]
+        lines = [*one.exceptions, one.worst, one.counted]
         if len(of_candidate) > 1:
             print_lines(out, [f"{one.evaluation_set}: {one.word.lower()}"])
             print_lines(out, lines, _INDENT * 2)
@@ -142,18 +142,10 @@ def print_details(out: Console, one: Published) -> None:
 def _print_checks(out: Console, verdict: Verdict) -> None:
     from biasgate.tasks.reporting.headline import checks_not_passed, counted  # noqa: PLC0415
 
-    judged = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     against = checks_not_passed(verdict)
     policy = verdict["policy"]["name"]
-    n_small = sum("judged_in" in one for one in verdict["results"] if one not in judged)
-    n_skipped = len(verdict["results"]) - len(judged) - n_small
-    skipped = f" ({n_skipped} more need a champion to compare with)" if n_skipped else ""
-    skipped += f" ({n_small} of small identities are judged in their categories)" if n_small else ""
-    if not against:
-        every = "the only check" if len(judged) == 1 else f"all {len(judged)} checks"
-        print_lines(out, [f"Policy {policy}: {every} passed{skipped}."], 0)
-        return
-    print_lines(out, [f"Policy {policy}, {counted(verdict)}{skipped}:"], 0)
+    end = ":" if against else "."
+    print_lines(out, [f"Policy {policy}, {counted(verdict)}{end}"], 0)
     for one in against[:_SENTENCES]:
         kind = "warn" if one["action"] == "warn" else one["outcome"]
         print_lines(out, [one["sentence"]], _INDENT, Text(kind, COLOURS[kind]) + Text(" "))

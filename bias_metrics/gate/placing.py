@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bias_metrics.gate.results import Check
+from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import SUBGROUP_METRICS, WORST, Rule
 from bias_metrics.gate.targets import SUBGROUP, Target, category_target, targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult
@@ -15,28 +16,32 @@ from bias_metrics.gate.verdict import Evidence, RuleResult
 class _Places:
     """What is judged, the groups that each stands for, and the small groups.
 
-    A small group comes with the category that it is judged in, and what it lacks.
+    A small group comes with what it lacks, and the category that it is judged in if there is one.
     """
 
     judged: dict[str | None, Target] = field(default_factory=dict)
     instead_of: dict[str | None, tuple[str, ...]] = field(default_factory=dict)
-    small: list[tuple[Target, str, str]] = field(default_factory=list)
+    small: list[tuple[Target, str, str | None]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, check: Check, targets: Iterable[Target], found: Evidence) -> _Places:
-        """Place every target."""
+    def of(
+        cls, check: Check, targets: Iterable[Target], found: Evidence, *, whole: bool = False
+    ) -> _Places:
+        """Place every target; for an aggregate (`whole`) the top of a hierarchy is a place too."""
         places = cls()
         for target in targets:
             lack, place, note = check.lack(target), None, ""
             if lack is not None and target.scope == SUBGROUP:
-                place, note = _place(check, target, found)
-            if lack is None or place is None:
+                place, note = _place(check, target, found, whole=whole)
+            if place is not None and lack is not None:
+                places.judged[place.group] = place
+                known = places.instead_of.get(place.group, ())
+                places.instead_of[place.group] = (*known, str(target.group))
+                places.small.append((target, lack, str(place.group)))
+            elif lack is not None and _is_judged_alone(target, found, whole=whole):
+                places.small.append((target, lack + note, None))
+            else:
                 places.judged[target.group] = replace(target, note=note)
-                continue
-            places.judged[place.group] = place
-            known = places.instead_of.get(place.group, ())
-            places.instead_of[place.group] = (*known, str(target.group))
-            places.small.append((target, str(place.group), lack))
         return places
 
 
@@ -50,25 +55,44 @@ def judge_all(
     targets = list(targets)
     worst = bool(targets) and targets[0].scope == WORST
     places = _Places.of(check, targets[0].members if worst else targets, found)
-    if worst:
+    if worst and places.judged:
         judged = replace(targets[0], members=tuple(places.judged.values()))
         yield check.judge(
             judged, tuple(name for names in places.instead_of.values() for name in names)
         )
-    else:
+    elif not worst:
         for name, target in places.judged.items():
             yield check.judge(target, places.instead_of.get(name, covered))
-    for target, place, lack in places.small:
-        content = None if found.alone is None else found.alone.content(check.kind)
-        yield check.judge_alone(target, place, lack, content)
+    for target, lack, place in places.small:
+        yield check.judge_alone(
+            target,
+            lack,
+            None if found.alone is None else found.alone.content(check.kind),
+            place=place,
+            blind=found.small.blind,
+            not_measured=found.small.not_measured.get(str(target.group)),
+        )
 
 
-def _place(check: Check, target: Target, found: Evidence) -> tuple[Target | None, str]:
+def _is_judged_alone(target: Target, found: Evidence, *, whole: bool) -> bool:
+    """Say whether a group that no category stands for is judged by its own few rows.
+
+    If it is known not to be measured or, but for an aggregate (`whole`), is in a hierarchy.
+    """
+    if target.scope != SUBGROUP or whole or found.small.hierarchy is None:
+        return target.scope == SUBGROUP and str(target.group) in found.small.not_measured
+    name = str(target.group)
+    return name in found.small.not_measured or any(True for _ in found.small.hierarchy.above(name))
+
+
+def _place(
+    check: Check, target: Target, found: Evidence, *, whole: bool
+) -> tuple[Target | None, str]:
     """Return the first category above with enough rows, or what they lack."""
     lacks = []
-    known = found.report.get("categories", {})
-    above = [] if found.hierarchy is None else found.hierarchy.above(str(target.group))
-    for name in above:
+    known, hierarchy = found.report.get("categories", {}), found.small.hierarchy or Hierarchy({})
+    group = str(target.group)
+    for name in hierarchy.above(group) if whole else hierarchy.grounds(group):
         if name in known:
             place = category_target(found.report, check.rule, name, found.background)
             lack = check.lack(place)
@@ -108,7 +132,8 @@ def small_groups(rules: Sequence[Rule], found: Evidence) -> list[str]:
 def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[str, ...]:
     """Return what an aggregate covers: groups with support, and categories of the others.
 
-    A group without any category of support stays, and so the aggregate lacks evidence.
+    A group without any category of support stays, and so the aggregate lacks evidence, unless it
+    is known not to be measured.
     """
     metric = rule.metric if rule.metric in SUBGROUP_METRICS else "subgroup_auc"
     each = Rule(
@@ -120,7 +145,8 @@ def covered_groups(rule: Rule, found: Evidence, groups: Iterable[str]) -> tuple[
         min_clusters=rule.min_clusters,
     )
     check = Check(each, "floor", 0.5, found.report)
-    places = _Places.of(check, targets_of(found.report, each, found.background), found)
+    targets = targets_of(found.report, each, found.background)
+    places = _Places.of(check, targets, found, whole=True)
     return tuple(str(name) for name in places.judged)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
+from bias_metrics.gate.power import rows_needed, visible_loss
 from bias_metrics.gate.rules import AGGREGATE, WORST, Kind, Rule
 from bias_metrics.gate.targets import Target
 from bias_metrics.gate.verdict import RuleResult
-from bias_metrics.gate.wording import alone_sentence, label, sentence
+from bias_metrics.gate.wording import Alone, alone_sentence, label, sentence
+from bias_metrics.metrics import METRICS
 
 Content = Mapping[str, Any]
 
@@ -78,35 +81,74 @@ class Check:
         )
 
     def judge_alone(
-        self, target: Target, place: str, lack: str, content: Content | None
+        self,
+        target: Target,
+        lack: str,
+        content: Content | None,
+        *,
+        place: str | None = None,
+        blind: float | None = None,
+        not_measured: str | None = None,
     ) -> RuleResult:
-        """Judge a group that is judged in a category: it fails if it is shown to be worse.
+        """Judge a group that has too few rows for the rule by what is known of it alone.
 
-        Worse than the rival at all, or on the bad side of a floor or ceiling, at the confidence
-        of `content`. Otherwise it is `skipped`: it has no evidence of its own.
+        It fails if it is shown to be worse than the rival at all, or on the bad side of a floor or
+        ceiling, at the confidence of `content`. Otherwise it is `skipped` if it is known to be
+        `not_measured`, or if a category (`place`) or the wider margin `blind` stands for it. It
+        lacks evidence if nothing does, if it has no bound of its own at the rule's confidence, or
+        if that leaves a loss of more than `blind` open.
         """
-        content = content or self.content
-        group, number, cell = self._number(target, content)
+        joint = content or self.content
+        group, number, cell = self._number(target, joint)
+        own = self._number(target, self.content)[1]
         rule = replace(self.rule, mode="proven")
+        limit = blind * (2 if rule.is_gap else 1) if blind and self.kind in RIVALS else None
         outcome: Outcome | Literal["skipped"] = "skipped"
         bound = None
         least = replace(rule, min_positives=self.least_rows, min_negatives=self.least_rows)
+        known = self._alone(target, own)
+        open_loss = known.not_excluded
+        if limit is None:
+            stands = place is not None and open_loss is not None
+        else:
+            stands = open_loss is not None and open_loss <= limit
+        if not stands and not_measured is None:
+            outcome = "insufficient"
         if number.value is not None and target.lack_of_rows(least) is None:
-            found, bound = judge(number, self.kind, rule, self.limit)
+            shown, bound = judge(number, self.kind, rule, self.limit)
             if self.kind in RIVALS and bound is not None:
                 bound = number.low if rule.is_gap else number.high
                 worse = bound is not None and (bound > 0 if rule.is_gap else bound < 0)
-                found = "fail" if worse else "insufficient"
-            outcome = found if found in {"fail", "error"} else "skipped"
+                shown = "fail" if worse else "insufficient"
+            outcome = shown if shown in {"fail", "error"} else outcome
         name = label(self.rule, target.scope, group) + self.of
+        change = None if cell["value"] is None else (own.value, cell.get("second"))
+        text = alone_sentence(
+            rule,
+            self.kind,
+            name,
+            lack,
+            self.limit,
+            outcome,
+            change,
+            place=place,
+            blind=limit,
+            not_measured=not_measured,
+            known=known,
+        )
         return self._result(
             target,
-            content,
+            joint,
             (group, number, cell),
             outcome=outcome,
             bound=bound,
-            sentence=alone_sentence(self.kind, name, lack, place, self.limit, outcome),
+            sentence=text,
             judged_in=place,
+            blind=limit,
+            not_measured=not_measured,
+            not_excluded=known.not_excluded,
+            visible=known.visible,
+            rows_needed=known.rows_needed,
         )
 
     def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:
@@ -120,6 +162,28 @@ class Check:
                 f"{label(self.rule, target.scope, target.group)}: no {self.kind} to compare with."
             ),
         )
+
+    def _alone(self, target: Target, own: Measured) -> Alone:
+        """Return what a group's own bound leaves open, and how many rows would close it."""
+        worse_is_up = self.rule.is_gap
+        end = own.high if worse_is_up else own.low
+        needed = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
+        classes = METRICS[self.rule.metric].classes[0]
+        more = {name: max(needed[name] - target.own[name], 0) for name in classes}
+        if own.value is None or end is None or not math.isfinite(own.value - end):
+            return Alone(None, None, {name: n for name, n in more.items() if n})
+        reach = max(end - own.value if worse_is_up else own.value - end, 0.0)
+        against_rival = self.kind in RIVALS
+        not_excluded = -end if against_rival and not worse_is_up else end
+        slack = own.value - self.limit if self.kind == "floor" else self.limit - own.value
+        if against_rival:
+            slack = self.limit
+        scarcer = min(classes, key=lambda name: target.own[name])
+        if slack > 0 and target.own[scarcer] > 0:
+            wanted = rows_needed(target.own[scarcer], reach, slack)
+            more[scarcer] = max(more[scarcer], wanted)
+        visible = visible_loss(reach, self.rule.confidence)
+        return Alone(not_excluded, visible, {name: n for name, n in more.items() if n})
 
     def _number(
         self, target: Target, content: Content

@@ -60,6 +60,21 @@ class Hierarchy:
         """Yield the category of an identity, the category of that one, and so on."""
         yield from self._climb(name)
 
+    def grounds(self, name: str) -> Iterator[str]:
+        """Yield the categories whose result may stand for an identity.
+
+        Those above it, but for the last one where that is a category of categories: what joins
+        everybody says nothing about somebody.
+
+        Examples
+        --------
+        >>> hierarchy = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion",)})
+        >>> list(hierarchy.grounds("hindu"))
+        ['religion']
+        """
+        above = self._climb(name)
+        yield from above[: max(len(above) - 1, 1)]
+
     def _climb(self, name: str) -> list[str]:
         parents = {name: one for one, names in self.categories.items() for name in names}
         found: list[str] = []

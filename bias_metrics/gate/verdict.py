@@ -11,6 +11,30 @@ from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Action, Kind
 
+# Keys of a result that only groups with too few rows have, and what stands for them.
+_OF_SMALL = (
+    "judged_in",
+    "blind",
+    "not_measured",
+    "not_excluded",
+    "visible",
+    "rows_needed",
+    "instead_of",
+)
+
+
+@dataclass(frozen=True)
+class SmallGroups:
+    """How groups are judged that have too few rows for a rule."""
+
+    hierarchy: Hierarchy | None = None
+    """Categories in which they are judged."""
+    blind: float | None = None
+    """The largest loss against a rival that their own bounds may leave open, of the size of a gap
+    twice as much; None for any. Only with a hierarchy."""
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """Groups that the rows are known not to measure, with the reason."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -33,9 +57,9 @@ class Evidence:
     nights : int, default=0
         How many nights' rows are pooled, with bounds that hold at every night together; 0 if the
         rows are looked at once.
-    hierarchy : Hierarchy, optional
-        Categories in which small subgroups are judged. Then `report` and comparisons have
-        `categories`, in the shape of `subgroups`.
+    small : SmallGroups
+        How subgroups are judged that have too few rows for a rule. With a hierarchy, `report` and
+        comparisons have `categories`, in the shape of `subgroups`.
     alone : Evidence, optional
         The same with the confidence at which all bounds of the small subgroups hold together.
     rolled : mapping of str to Rolled
@@ -49,7 +73,7 @@ class Evidence:
     background: Mapping[str, int] | None = None
     is_sample: bool = True
     nights: int = 0
-    hierarchy: Hierarchy | None = None
+    small: SmallGroups = field(default_factory=SmallGroups)
     alone: Evidence | None = None
     rolled: Mapping[str, Rolled] = field(default_factory=dict)
 
@@ -126,6 +150,17 @@ class RuleResult(Tabular):
     judged_in : str or None
         The category in which a subgroup is judged that has too few rows to be judged alone. Its
         own result is `skipped`, or `fail` if it is shown to be worse.
+    blind : float or None
+        The largest loss that may be left open of a subgroup with too few rows.
+    not_measured : str or None
+        Why the rows are known not to measure the subgroup.
+    not_excluded : float or None
+        Of a subgroup with too few rows, its own one-sided bound: the loss against the rival, the
+        value, or the size of a gap.
+    visible : float or None
+        The loss (below a floor, above a ceiling) that such rows show with a chance of 80 %.
+    rows_needed : dict of str to int
+        How many more rows of each class the rule would need, if the model is as good as the rival.
     instead_of : tuple of str
         The subgroups that are judged in this category; for an aggregate, what it covers.
     """
@@ -155,6 +190,11 @@ class RuleResult(Tabular):
     at: float | None = None
     rival_at: float | None = None
     judged_in: str | None = None
+    blind: float | None = None
+    not_measured: str | None = None
+    not_excluded: float | None = None
+    visible: float | None = None
+    rows_needed: Mapping[str, int] = field(default_factory=dict)
     instead_of: tuple[str, ...] = ()
 
     @property
@@ -164,15 +204,10 @@ class RuleResult(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; those of a threshold or a category only if there is one."""
-        found = asdict(self) | {"instead_of": list(self.instead_of)}
-        if self.judged_in is None:
-            del found["judged_in"]
-        if not self.instead_of:
-            del found["instead_of"]
-        if self.threshold is None:
-            for key in ("threshold", "at", "rival_at"):
-                del found[key]
-        return found
+        content = asdict(self) | {"instead_of": list(self.instead_of)}
+        optional = [key for key in _OF_SMALL if content[key] in (None, {}, [])]
+        optional += ["threshold", "at", "rival_at"] if self.threshold is None else []
+        return {key: value for key, value in content.items() if key not in optional}
 
 
 @dataclass(frozen=True)

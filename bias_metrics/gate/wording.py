@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome
 from bias_metrics.gate.rules import Kind, Rule
 from bias_metrics.metrics import METRICS, THRESHOLDS
@@ -99,10 +102,95 @@ def _range(rule: Rule, number: Measured) -> str:
     return f" ({100 * rule.confidence:g} % bounds{of} {number.low:.4f} and {number.high:.4f})"
 
 
-def alone_sentence(kind: Kind, name: str, lack: str, place: str, limit: float, outcome: str) -> str:
-    """Say in words that a small group is judged in a category, and what is shown of it alone."""
-    against = f"worse than the {kind}'s" if kind in RIVALS else f"beyond the {kind} {limit:g}"
+@dataclass(frozen=True)
+class Alone:
+    """What the rows of a group that has too few of them say alone."""
+
+    not_excluded: float | None
+    """Its one-sided bound: the loss against a rival, the value, or the size of a gap."""
+    visible: float | None
+    """The loss, or the distance beyond a limit, that is shown with a chance of 80 %."""
+    rows_needed: Mapping[str, int]
+    """How many more rows of each class the rule needs, for a model as good as the rival."""
+
+
+def alone_sentence(
+    rule: Rule,
+    kind: Kind,
+    name: str,
+    lack: str,
+    limit: float,
+    outcome: str,
+    change: tuple[float | None, float | None] | None,
+    *,
+    place: str | None,
+    blind: float | None,
+    not_measured: str | None,
+    known: Alone,
+) -> str:
+    """Say in words what stands for a group that has too few rows, and what they leave open.
+
+    `change` is what is compared with the limit, and the rival's value; None if it is undefined.
+    """
     if outcome == "error":
         return f"{name} is not a finite number."
-    shown = "it is shown" if outcome == "fail" else "it is not shown"
-    return f"{name}: {lack}, so it is judged in {place}. Alone {shown} to be {against}."
+    against = f"worse than the {kind}'s" if kind in RIVALS else f"beyond the {kind} {limit:g}"
+    parts = [f"{name}: {lack}, {_stands_for(place, blind, not_measured, outcome)}."]
+    if outcome == "fail":
+        parts.append(f"Alone it is shown to be {against}.")
+    if change is None or known.not_excluded is None:
+        return " ".join([*parts, "Its own rows give no bound.", *_needed(kind, limit, known)])
+    parts.append(_left_open(rule, kind, limit, change, known))
+    if outcome == "insufficient" and blind is not None:
+        parts.append(f"The policy lets no loss of more than {blind:g} stay open (`blind`).")
+    return " ".join([*parts, *_needed(kind, limit, known)])
+
+
+def _stands_for(
+    place: str | None, blind: float | None, not_measured: str | None, outcome: str
+) -> str:
+    if place is not None:
+        return f"so it is judged in {place}"
+    if not_measured is not None:
+        return f"and the policy says that it is not measured here ({not_measured})"
+    if outcome == "skipped" and blind is not None:
+        return f"so it is judged by its own rows, with the wider margin {blind:g}"
+    return "and no category stands for it"
+
+
+def _left_open(
+    rule: Rule,
+    kind: Kind,
+    limit: float,
+    change: tuple[float | None, float | None],
+    known: Alone,
+) -> str:
+    """Say what a group's own bound does not exclude, and what would be seen."""
+    value, rival = change
+    assert value is not None  # noqa: S101 - a bound belongs to a value
+    percent = f"{100 * rule.confidence:g} %"
+    bound, visible = known.not_excluded, known.visible
+    if kind not in RIVALS:
+        beyond = "below" if kind == "floor" else "above"
+        return (
+            f"Alone it is {value:.4f}; {bound:.4f} is not excluded ({percent} bound), and "
+            f"{visible:.2g} {beyond} the {kind} {limit:g} would be seen in 80 of 100 such sets."
+        )
+    verb = "grew" if rule.is_gap else "changed"
+    before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"
+    whose = f"{'the size of ' if rule.is_gap else ''}the {kind}'s {before}"
+    left = "no loss is left open"
+    if bound is not None and bound > 0:
+        left = f"a loss of {bound:.2g} is not excluded"
+    return (
+        f"Alone it {verb} by {value:+.4f} from {whose}; {left} ({percent} bound), and a loss of "
+        f"{visible:.2g} would be seen in 80 of 100 such sets."
+    )
+
+
+def _needed(kind: Kind, limit: float, known: Alone) -> Iterator[str]:
+    words = {"positive": "toxic", "negative": "non-toxic"}  # as readers call the classes
+    more = [f"{n:,} more {words[name]}" for name, n in known.rows_needed.items()]
+    if more:
+        what = f"the margin {limit:g}" if kind in RIVALS else f"the {kind} {limit:g}"
+        yield f"The rule needs about {' and '.join(more)} comments that mention it for {what}."

@@ -5,11 +5,12 @@ Files keep the short values (`pass`, `fail`, `insufficient`, `error`); people re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from biasgate.tasks.records import Decision, Summary
+    from biasgate.tasks.records import Decision, HoldsFor, Summary, Verdict
 
 Occasion = Literal["pass", "block", "insufficient", "error"]
 
@@ -42,6 +43,8 @@ WORDS = {
     "insufficient": Word("Not enough evidence", "Insufficient", "insufficient", 4),
     "error": Word("Error", "Error", "error", 1),
 }
+EXCEPT = "Passed with exceptions"
+MOST_EXCEPTIONS = 12
 REPORTED = Word("Reported only", "Reported", "pass", 0)
 
 
@@ -51,4 +54,56 @@ def word_of(decision: Decision | Summary) -> Word:
     Where the policy only reports, a candidate that could not be scored is still an error.
     """
     reported = decision.get("report_only") and decision["outcome"] != "error"
-    return REPORTED if reported else WORDS[decision["outcome"]]
+    if reported:
+        return REPORTED
+    word = WORDS[decision["outcome"]]
+    decisions: Sequence[Decision] = decision.get("decisions", ())  # type: ignore[assignment]
+    if any(entry.get("exceptions") for entry in decisions) and decision["outcome"] == "pass":
+        return replace(word, text=EXCEPT)
+    text = decision.get("word")
+    return word if text is None else replace(word, text=str(text))
+
+
+def word_of_verdict(*verdicts: Verdict) -> Word:
+    """Return the words for the verdicts on a candidate on one set, or on several.
+
+    A pass says for how many identities it is proven, and whether it has exceptions.
+    """
+    outcomes = {verdict["outcome"] for verdict in verdicts}
+    outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
+    if any(verdict["policy"]["report_only"] for verdict in verdicts):
+        return REPORTED
+    if outcome != "pass":
+        return WORDS[outcome]
+    fewest = min((verdict["holds_for"] for verdict in verdicts), key=_share)
+    n, of = len(fewest["identities"]), fewest["of"]
+    text = WORDS[outcome].text
+    if n < of:
+        text = f"Passed for {n:,} of {of:,} identities"
+    elif any(verdict["exceptions"] for verdict in verdicts):
+        text = EXCEPT
+    return replace(WORDS[outcome], text=text)
+
+
+def _share(holds_for: HoldsFor) -> float:
+    return len(holds_for["identities"]) / holds_for["of"] if holds_for["of"] else 1.0
+
+
+def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS) -> list[str]:
+    """Return what a pass of a candidate does not say, a line for each exception.
+
+    Parameters
+    ----------
+    verdicts : sequence of Verdict
+        Its verdicts; with several, each line names the set.
+    most : int
+        Lines; a last one says how many more there are.
+    """
+    lines = [
+        f"Except {f'on {name}, ' if len(verdicts) > 1 else ''}{entry['sentence']}"
+        for verdict in verdicts
+        for name in [verdict["evaluation_set"]["name"]]
+        for entry in verdict["exceptions"]
+    ]
+    more = len(lines) - most
+    return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines

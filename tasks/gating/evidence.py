@@ -9,7 +9,7 @@ sets and scores that it was created from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey, needs_calibration
-from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import Rule
-from bias_metrics.gate.verdict import Evidence
+from bias_metrics.gate.verdict import Evidence, SmallGroups
 from bias_metrics.metrics import EQUAL_ERRORS
 from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.arrow_arrays import as_numpy
@@ -170,8 +169,9 @@ class EvidenceFile:
         self,
         keys: Iterable[EvidenceKey],
         thresholds: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
-        hierarchy: Hierarchy | None = None,
         rules: Sequence[Rule] = (),
+        *,
+        small: SmallGroups | None = None,
         share: float = 1.0,
     ) -> dict[EvidenceKey, Evidence]:
         """Measure the numbers that rules need.
@@ -184,11 +184,10 @@ class EvidenceFile:
             Slices and two-sided confidences.
         thresholds : mapping of str to mapping of str to float
             By name and role: thresholds for rules on error rates.
-        hierarchy : Hierarchy, optional
-            Categories in which small groups are judged.
         rules : sequence of Rule
-            Which decide whether calibration is measured and, given a hierarchy, what is a small
-            group.
+            Which decide whether calibration is measured, and what is a small group.
+        small : SmallGroups, optional
+            How small groups are judged.
         share : float, default=1
             The share of alpha that the confidences have. Small groups, which block if they are
             shown to be worse, keep all of it.
@@ -208,11 +207,14 @@ class EvidenceFile:
             measuring = self._measuring(slice_, thresholds, calibrated=needs_calibration(rules))
             level = self._level(confidence)
             one = measuring.evidence(level)
-            if hierarchy is not None and self.is_sample:
+            if small is not None and not self.is_sample:
+                one = replace(one, small=replace(small, hierarchy=None))
+            elif small is not None:
+                one = replace(one, small=small)
                 own = [rule for rule in rules if (rule.slice, rule.level) == (slice_, confidence)]
                 whole = confidence if share == 1 else 1 - (1 - confidence) / share
                 alone = self._level(whole)
-                one = with_categories(measuring, one, level, hierarchy, own, alone)
+                one = with_categories(measuring, one, level, small, own, alone)
             found[slice_, confidence] = one
         return found
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, Rule
 from bias_metrics.gate.targets import targets_of
-from bias_metrics.gate.verdict import Evidence, Rolled
+from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
 from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
 
 
@@ -19,7 +18,7 @@ def with_categories(
     measuring: Measuring,
     found: Evidence,
     confidence: float,
-    hierarchy: Hierarchy,
+    small: SmallGroups,
     rules: Sequence[Rule],
     confidence_alone: float | None = None,
 ) -> Evidence:
@@ -33,8 +32,8 @@ def with_categories(
         What was measured without categories.
     confidence : float
         Two-sided, of each interval.
-    hierarchy : Hierarchy
-        The categories.
+    small : SmallGroups
+        The categories, and the groups that are not measured.
     rules : sequence of Rule
         The rules that it is for.
     confidence_alone : float, optional
@@ -46,21 +45,23 @@ def with_categories(
         `found` itself if no group is too small for a rule.
     """
     identities = list(measuring.rows.members)
-    categories = hierarchy.joined(identities)
-    if not categories or not any(_lacks(one, found) for one in rules):
+    categories = {} if small.hierarchy is None else small.hierarchy.joined(identities)
+    if not (categories or small.not_measured) or not any(_lacks(one, found) for one in rules):
         return found
-    found = replace(measuring.evidence(confidence, categories), hierarchy=hierarchy)
-    small = small_groups(rules, found)
+    found = replace(measuring.evidence(confidence, categories), small=small)
+    names = small_groups(rules, found)
     alone, rolled = None, {}
-    if small:
+    if names:
         roles = _compared_with(rules, measuring.rivals)
         of_alone = confidence if confidence_alone is None else confidence_alone
-        level = measuring.joint_level(roles, small, (1 - of_alone) / 2)
-        alone = measuring.only(small).evidence(level)
+        level = measuring.joint_level(roles, names, (1 - of_alone) / 2)
+        alone = measuring.only(names).evidence(level)
     over: dict[tuple[str, ...], Evidence] = {}
     for rule in rules:
         if rule.scope == AGGREGATE:
             groups = covered_groups(rule, found, measuring.power_mean_groups or identities)
+            if not groups:
+                continue
             if groups not in over:
                 over[groups] = measuring.evidence(confidence, categories, groups)
             rolled[rule.name] = Rolled(groups, over[groups])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from bias_metrics.gate.harm import HarmLimit
 from bias_metrics.gate.missing import MissingLimits
 from bias_metrics.gate.objective import Metric
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule, correct_for_candidates, corrected_confidence
+from bias_metrics.gate.verdict import SmallGroups
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -19,18 +22,18 @@ from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
 from biasgate.tasks.gating.policy_missing import MissingSettings
 from biasgate.tasks.gating.policy_online import OnlineSettings
-from biasgate.tasks.gating.policy_rules import Confidence, RuleSettings, Text, WaiverSettings
+from biasgate.tasks.gating.policy_rules import (
+    BlindSettings,
+    Confidence,
+    HarmSettings,
+    NotMeasuredSettings,
+    RuleSettings,
+    Text,
+    WaiverSettings,
+)
 
 SHIPPED = Path(__file__).parent / "policies"
 Promote = Literal["newer", "better", "never"]
-# Keys that were added later: at their defaults they do not change the digest.
-_ADDED = {
-    "promote": "newer",
-    "objective": "final_score",
-    "roll_up": None,
-    "max_missing": None,
-    "online": None,
-}
 
 
 class Policy(Settings):
@@ -66,6 +69,14 @@ class Policy(Settings):
         Borkan et al. (2019), or your own. Default: such identities are insufficient.
     max_missing : MissingSettings, optional
         How many comments may have no score. Default: none may.
+    shown_harm : HarmSettings, optional
+        That no identity may be shown to be worse than with the champion or the reference. Default:
+        losses that are shown are told, and do not block.
+    blind : BlindSettings, optional
+        Which loss may stay open of an identity that is too small for a rule. Needs `roll_up`.
+        Default: any, if its category passes.
+    not_measured : list of NotMeasuredSettings
+        Identities that the sets cannot measure. A pass is then for the others, and says so.
     rules : list of RuleSettings
         At least one of them blocking.
     waivers : list of WaiverSettings
@@ -75,6 +86,7 @@ class Policy(Settings):
     lists: ClassVar[Mapping[str, str]] = {
         "rules": "rules, as in [{metric: auc, scope: overall, floor: 0.8}]",
         "waivers": "waivers, each with `rule`, `group`, `reason`, `decided_by` and `expires`",
+        "not_measured": "identities, each with `identity`, `reason` and `expires`",
         "roll_up": "identities, as in `roll_up: {religion: [christian, muslim]}`",
         "scope": "identities, as in [gay, muslim]",
     }
@@ -93,6 +105,9 @@ class Policy(Settings):
         Literal["civil_comments"] | dict[Name, Annotated[list[Text], Field(min_length=1)]] | None
     ) = None
     max_missing: MissingSettings | None = None
+    shown_harm: HarmSettings | None = None
+    blind: BlindSettings | None = None
+    not_measured: Annotated[list[NotMeasuredSettings], Field(default_factory=list)]
     rules: Annotated[list[RuleSettings], Field(min_length=1)]
     waivers: Annotated[list[WaiverSettings], Field(default_factory=list)]
 
@@ -112,6 +127,18 @@ class Policy(Settings):
                 f"waivers must name rules; got {unknown[0]!r} (known: {', '.join(names)})"
                 f"{did_you_mean(unknown[0], names)}"
             )
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_ground(self) -> Self:
+        if self.blind is not None and self.roll_up is None:
+            msg = "`blind` is about identities that are judged in categories: it needs `roll_up`"
+            raise ValueError(msg)
+        names = [entry.identity for entry in self.not_measured]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            msg = f"`not_measured` must name each identity once; {twice[0]} is given twice"
             raise ValueError(msg)
         return self
 
@@ -142,9 +169,29 @@ class Policy(Settings):
     @property
     def digest(self) -> str:
         """SHA-256 of the policy's content, written into every verdict."""
-        content = self.model_dump(mode="json")
-        kept = {key: value for key, value in content.items() if _ADDED.get(key) != value}
-        return json_digest(kept)
+        return json_digest(self.model_dump(mode="json"))
+
+    def harm_limit(self, n_rivals: int) -> HarmLimit | None:
+        """Return by how much an identity may be shown to be worse than with each rival.
+
+        The rivals share alpha, whatever share of it the decision has: the rule blocks what is
+        shown, and a share would be lenient.
+        """
+        if self.shown_harm is None:
+            return None
+        return self.shown_harm.limit(corrected_confidence(self.confidence, max(n_rivals, 1)))
+
+    def small_groups(self, today: date) -> SmallGroups:
+        """Return how identities are judged that are too small for a rule."""
+        return SmallGroups(
+            self.hierarchy,
+            None if self.blind is None else self.blind.margin,
+            {
+                entry.identity: f"{entry.reason}; until {entry.expires.isoformat()}"
+                for entry in self.not_measured
+                if today <= entry.expires
+            },
+        )
 
     @property
     def spending(self) -> OnlineSettings | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
 from bias_metrics._core.intervals import MIN_CLUSTERS
+from bias_metrics.gate.harm import HarmLimit
 from bias_metrics.gate.rules import Action, Mode, Rule, Waiver
 from biasgate.tasks.common.settings import Name, Settings
 
@@ -77,14 +76,6 @@ class RuleSettings(Settings):
             raise ValueError(msg)
         return value
 
-    @model_serializer(mode="wrap")
-    def _without_threshold(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a threshold that is not set, so that digests of older policies stay the same."""
-        content: dict[str, Any] = serialise(self)
-        if content.get("threshold", "") is None:
-            del content["threshold"]
-        return content
-
     @model_validator(mode="after")
     def _is_a_rule(self) -> Self:
         self.rule(0.95)
@@ -95,6 +86,56 @@ class RuleSettings(Settings):
         options = self.model_dump(exclude={"scope", "confidence"})
         scope = tuple(self.scope) if isinstance(self.scope, list) else self.scope
         return Rule(scope=scope, confidence=self.confidence or confidence, **options)
+
+
+class HarmSettings(Settings):
+    """The rule that no identity may be shown to be worse than with the champion or reference.
+
+    Attributes
+    ----------
+    tolerance : float
+        The largest shown loss that passes; of the size of a gap, twice as much.
+    action : {"block", "warn"}
+        Whether the results affect the verdict.
+    """
+
+    tolerance: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.0
+    action: Action = "block"
+
+    def limit(self, confidence: float) -> HarmLimit:
+        """Return the limit in the gate's form."""
+        return HarmLimit(self.tolerance, self.action, confidence)
+
+
+class BlindSettings(Settings):
+    """Which loss may stay open of an identity with too few rows for a rule.
+
+    Attributes
+    ----------
+    margin : float
+        The largest loss against a rival that its own bound may leave open; of the size of a gap,
+        twice as much.
+    """
+
+    margin: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)]
+
+
+class NotMeasuredSettings(Settings):
+    """An identity that the evaluation sets are known not to measure, until a date.
+
+    Attributes
+    ----------
+    identity : str
+        The identity.
+    reason : str
+        Why, as in "no toxic comments yet"; it is written into every verdict.
+    expires : date
+        The last day, as in 2026-12-31.
+    """
+
+    identity: Text
+    reason: Text
+    expires: date
 
 
 class WaiverSettings(Settings):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.signing.statement import verdict_digest
 
 __all__ = ["FILES_DIGEST", "tags_of", "takes_verdict", "verdict_digest"]
+_LONGEST = 4_000  # characters of a tag of a version, of the 5,000 that MLflow takes
 FILES_DIGEST = "biasgate.files_digest"
 
 
@@ -28,6 +30,9 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
             tags[FILES_DIGEST] = bound["digest"]
         prefix = f"biasgate.{verdict['evaluation_set']['name']}"
         tags[f"{prefix}.verdict"] = str(verdict["outcome"])
+        tags[f"{prefix}.word"] = word_of_verdict(verdict).text
+        told = exceptions_in_words([verdict]) if verdict["outcome"] == "pass" else []
+        tags[f"{prefix}.exceptions"] = " ".join(told)[:_LONGEST]
         tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
         tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
         tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import date
 from importlib.metadata import version
 from typing import Any, cast
 
 from bias_metrics.gate.decide import decide, evidence_needed, worst
-from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate.exceptions import extent_of
+from bias_metrics.gate.harm import RULE as HARM
+from bias_metrics.gate.harm import HarmLimit, judge_harm
+from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
-from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
-from bias_metrics.report.worsening import ALPHA
+from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -25,26 +29,21 @@ from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
     Bias,
+    BoundsRecord,
     Compared,
     Context,
+    ExceptionRecord,
     ObjectiveRecord,
     Report,
     Result,
     Rival,
     Value,
     Verdict,
-    Worsened,
     metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
 
-SCHEMA_VERSION = 5
-# Keys that verdicts of earlier schemas lack, or computed in another way.
-_CHANGED_IN = {
-    3: ("objective", "worsened"),
-    4: ("schema_version", "required_sets", "ledger", "registered_policy"),
-    5: ("schema_version", "worsened"),
-}
+SCHEMA_VERSION = 1
 _ROUNDING = 1e-9
 
 
@@ -100,11 +99,14 @@ def build_verdict(
         rules = for_every_look(rules)
     try:
         all_rows = (None, rules[0].level)
-        thresholds = find_thresholds(rules, evidence, _given(report, rivals))
+        given = _given(report, rivals)
+        thresholds = find_thresholds(rules, evidence, given)
         confidence = policy.objective_confidence(share)
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
-        measured = evidence.measure(needed, thresholds, policy.hierarchy, rules, share)
+        measured = evidence.measure(
+            needed, thresholds, rules, small=policy.small_groups(today), share=share
+        )
         alone = measured[all_rows] if nights is None else evidence.measure_set(rules[0].level)
         _refuse_other_numbers(report, alone.report)
         decision = decide(
@@ -114,6 +116,8 @@ def build_verdict(
             waivers=[one.waiver() for one in policy.waivers],
             allow_first=policy.allow_first,
         )
+        losses = _losses(evidence, 1 - policy.confidence, given)
+        harm = _judge_harm(policy.harm_limit(len(losses)), losses, measured[all_rows])
         unscored = _judge_missing(evidence, policy.missing_limits(share))
         objective = measure_objective(policy.objective, measured[compared], confidence)
     except ValueError as error:
@@ -123,6 +127,8 @@ def build_verdict(
     if context is None:
         names = [evaluation_set["name"]] if required else []
         context = {"required_sets": names, "ledger": None, "registered_policy": None}
+    results = (*harm, *decision.results, *unscored)
+    extent = extent_of(results, evidence.identities)
     verdict: Verdict = {
         "schema_version": SCHEMA_VERSION,
         "policy": {
@@ -143,10 +149,16 @@ def build_verdict(
         "evidence_digest": evidence.digest,
         "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
         "decided_on": today.isoformat(),
-        "outcome": _worst(decision.outcome, unscored),
-        "results": cast("list[Result]", [one.to_dict() for one in (*decision.results, *unscored)]),
+        "outcome": _worst(decision.outcome, (*harm, *unscored)),
+        "holds_for": {"identities": list(extent.groups), "of": extent.of},
+        "exceptions": [
+            *(cast("ExceptionRecord", asdict(entry)) for entry in extent.exceptions),
+            *_unruled_harm(policy, losses),
+        ],
+        "bounds": _bounds(results, losses, policy),
+        "results": cast("list[Result]", [one.to_dict() for one in results]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
-        "worsened": _worsened(evidence, _given(report, rivals)),
+        "worsened": list(losses["champion"].cells) if "champion" in losses else [],
         "required_sets": context["required_sets"],
         "ledger": context["ledger"],
         "registered_policy": context["registered_policy"],
@@ -173,14 +185,8 @@ def _judge_missing(evidence: EvidenceFile, limits: MissingLimits | None) -> tupl
     return judge_missing(found, limits, rivals=rivals, is_sample=evidence.is_sample)
 
 
-def as_of_schema(verdict: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """Return the keys of a verdict that it shares with verdicts of an earlier schema."""
-    changed = {key for since, keys in _CHANGED_IN.items() if version < since for key in keys}
-    return {key: value for key, value in verdict.items() if key not in changed}
-
-
 def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Rival | None:
-    """Return a rival's name, kind, version, own threshold and the digest of its scores' origin."""
+    """Return a rival's name, kind, version, own threshold, and the digest of its scores' origin."""
     if rival is None:
         return None
     known: Compared = {"name": rival["name"], "kind": rival["kind"]}
@@ -233,9 +239,66 @@ def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
             yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
 
 
-def _worsened(evidence: EvidenceFile, given: Mapping[str, float | None]) -> list[Worsened]:
-    """Return the numbers shown to be worse than the champion's, over all cells together."""
-    if "champion" not in evidence.record["scores"]:
+def _losses(
+    evidence: EvidenceFile, alpha: float, given: Mapping[str, float | None]
+) -> dict[str, Losses]:
+    """Return what is shown to be worse than with each rival; the rivals share alpha."""
+    rivals = [role for role in RIVALS if role in evidence.record["scores"]]
+    at = {role: threshold for role, threshold in given.items() if threshold is not None}
+    return {role: evidence.losses(role, alpha / len(rivals), {GIVEN: at}) for role in rivals}
+
+
+def _judge_harm(
+    limit: HarmLimit | None, losses: Mapping[str, Losses], found: Evidence
+) -> tuple[RuleResult, ...]:
+    """Judge what is shown to be worse, if the policy has the rule."""
+    if limit is None:
+        return ()
+    return judge_harm(losses, limit, found)
+
+
+def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[ExceptionRecord]:
+    """Return who is shown to be worse, where no rule of the policy is about that."""
+    if policy.shown_harm is not None or "champion" not in losses:
         return []
-    known = {role: at for role, at in given.items() if at is not None}
-    return list(evidence.losses("champion", ALPHA, {GIVEN: known}).cells)
+    by_group: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in losses["champion"].cells:
+        by_group.setdefault(cell["group"], []).append(cell)
+    return [
+        {
+            "group": group,
+            "why": "shown_worse",
+            "n_checks": len(cells),
+            "sentence": (
+                f"{group}: {cells[0]['metric']} is shown to be worse than the champion's by at "
+                f"least {cells[0]['worse_by_at_least']:.4f}, and no rule of the policy says that "
+                "this blocks (`shown_harm`)."
+            ),
+        }
+        for group, cells in by_group.items()
+    ]
+
+
+def _bounds(
+    results: Sequence[RuleResult], losses: Mapping[str, Losses], policy: Policy
+) -> BoundsRecord:
+    """Count the bounds that were looked at, and how many of them may be wrong."""
+    apart = [one for one in results if one.bound is not None and one.mode == "proven"]
+    apart = [one for one in apart if one.rule != HARM]
+    expected = sum(1 - one.confidence for one in apart)
+    jointly = sum(one.n_bounds for one in losses.values())
+    text = (
+        f"{len(apart):,} bounds of rules were looked at, of which at most {expected:.2g} are wrong "
+        "on average"
+    )
+    if jointly:
+        text += (
+            f", and {jointly:,} bounds of losses, of which any is wrong in at most "
+            f"{100 * (1 - policy.confidence):g} of 100 sets"
+        )
+    return {
+        "separately": len(apart),
+        "expected_wrong": expected,
+        "jointly": jointly,
+        "sentence": f"{text}.",
+    }

@@ -19,12 +19,13 @@ from biasgate.tasks.promoting.champion import (
     move_champion,
     no_first,
 )
-from biasgate.tasks.promoting.documents import read_policy_of, read_verdict
+from biasgate.tasks.promoting.documents import logged_verdict, read_policy_of, read_verdict
 from biasgate.tasks.promoting.entries import ListedEntry, RestsOn
 from biasgate.tasks.promoting.findings import Finding
 from biasgate.tasks.promoting.ledger import CHAMPION, PREVIOUS, Ledger, is_ledger
 from biasgate.tasks.promoting.pinned import objection_to_policy
 from biasgate.tasks.promoting.sound import require_sound
+from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.promoting.verify import require_alias, verify_champion
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.promoting.verify_version import verify_version
@@ -176,7 +177,10 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
     if champion is None and not all(one.allow_first for one in policies):
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
-    return move_champion(Transition("promotion", found, replaces, verdicts, reason), gateway)
+    judged = Judged(found.uri, [logged_verdict(one["run_id"], gateway) for one in verdicts], found)
+    why = ". ".join([reason, *judged.exceptions])
+    moved = move_champion(Transition("promotion", found, replaces, verdicts, why), gateway)
+    return judged.named(moved)
 
 
 def roll_back(model: str, reason: str, gateway: Gateway) -> Decision:

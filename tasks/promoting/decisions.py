@@ -75,13 +75,10 @@ def promote(
     objection = objection_to_policies(policies, chain.policy, str(model))
     if objection is not None:
         return [
-            {
-                "candidate": one.candidate,
-                **(
-                    _without_pass(one, model, number)
-                    or decision("insufficient", f"Not promoted: {objection}.")
-                ),
-            }
+            one.named(
+                _without_pass(one, model, number)
+                or decision("insufficient", f"Not promoted: {objection}.")
+            )
             for one in judged
         ]
     chosen = succession.choose(passed, number, Past.of(chain.links, number))
@@ -135,13 +132,10 @@ def tell(
     past = Past.of(entries, champion)
     chosen = succession.choose(passed, champion, past)
     return [
-        {
-            "candidate": one.candidate,
-            **(
-                _without_pass(one, model, champion, chosen)
-                or _passed(one, chosen, champion, past, succession)
-            ),
-        }
+        one.named(
+            _without_pass(one, model, champion, chosen)
+            or _passed(one, chosen, champion, past, succession)
+        )
         for one in judged
     ]
 
@@ -151,10 +145,7 @@ def _again(
 ) -> list[CandidateDecision]:
     """Return decisions that let the passed candidates be judged again: `champion` has moved."""
     return [
-        {
-            "candidate": one.candidate,
-            **(_without_pass(one, model, champion) or moved_meanwhile(_version(one))),
-        }
+        one.named(_without_pass(one, model, champion) or moved_meanwhile(_version(one)))
         for one in judged
     ]
 
@@ -243,7 +234,7 @@ def _transition(
         _version(chosen),
         champion,
         [rests_on(verdict) for verdict in chosen.verdicts],
-        succession.reason(chosen, champion),
+        ". ".join([succession.reason(chosen, champion), *chosen.exceptions]),
         rule=succession.promote if champion else "first",
         passed_over=[str(one) for one in sorted(others)],
     )

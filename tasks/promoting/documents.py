@@ -16,10 +16,9 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import Place, check, parse_json, read_bytes, require_regular
+from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.gating.verdict import SCHEMA_VERSION
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.records import (
     Bound,
@@ -77,8 +76,6 @@ class _EvidenceRecord(TypedDict):
     nights: NotRequired[NightsRecord]
 
 
-_LATER = frozenset({"objective", "worsened", "required_sets", "ledger", "registered_policy"})
-_OF_EVERY_RESULT = frozenset({"rule", "kind", "group", "outcome", "action", "waived_by"})
 _VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(_Report)
 _EVIDENCE_RECORDS = TypeAdapter(_EvidenceRecord)
 
@@ -181,24 +178,14 @@ def _read(run_id: str, file: str, what: str, gateway: Gateway) -> Any:
 
 
 def checked_verdict(content: Any, what: str) -> Verdict:
-    """Return a verdict if it has the form of one; earlier releases wrote fewer keys.
+    """Return a verdict if it has the form of one.
 
     Raises
     ------
     InputError
         With what is wrong.
     """
-    schema = content.get("schema_version") if isinstance(content, dict) else None
-    if not isinstance(schema, int) or schema >= SCHEMA_VERSION:
-        return check(content, _VERDICTS, what)
-    return check(content, _VERDICTS, what, may_miss=_is_later)
-
-
-def _is_later(place: Place) -> bool:
-    """Whether a key of a verdict came with a later release."""
-    if place[0] == "results":
-        return place[-1] not in _OF_EVERY_RESULT
-    return place[0] in _LATER
+    return check(content, _VERDICTS, what)
 
 
 def checked_policy(content: Any, what: str) -> Policy:

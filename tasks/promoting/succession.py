@@ -14,9 +14,10 @@ from functools import cached_property
 from statistics import fmean
 
 from bias_metrics.gate.objective import Objective
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.entries import Entry
-from biasgate.tasks.records import LoggedVerdict
+from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,20 @@ class Judged:
     def number(self) -> int:
         """Its version; later ones are larger."""
         return 0 if self.version is None else int(self.version.version)
+
+    @property
+    def exceptions(self) -> list[str]:
+        """What its pass does not say; empty if it did not pass."""
+        passed = all(verdict["outcome"] == "pass" for verdict in self.verdicts)
+        return exceptions_in_words(self.verdicts) if passed else []
+
+    def named(self, decision: Decision) -> CandidateDecision:
+        """Return the decision on it with its name and, after a pass, for whom that is proven."""
+        told: CandidateDecision = {"candidate": self.candidate, **decision}
+        if decision["outcome"] == "pass" and not decision["report_only"] and self.verdicts:
+            told["word"] = word_of_verdict(*self.verdicts).text
+            told["exceptions"] = self.exceptions
+        return told
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:

@@ -15,7 +15,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.signature import tags_of
-from biasgate.tasks.gating.verdict import as_of_schema, build_verdict
+from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import VouchedVerdicts
@@ -195,8 +195,7 @@ def _decided_again(
 ) -> Iterator[Finding]:
     verdict = documents.verdict
     again = _decide(documents, evidence, verdict["decided_on"])
-    schema = verdict["schema_version"]
-    differ = sorted(_differences(as_of_schema(verdict, schema), as_of_schema(again, schema)))
+    differ = sorted(_differences(verdict, again))
     if verdict["code"]["bias_metrics"] != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
     text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."

@@ -9,6 +9,7 @@ from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.promoting.champion import decision
 from biasgate.tasks.promoting.ledger import CHAMPION
 from biasgate.tasks.promoting.rivals import Rivals
+from biasgate.tasks.promoting.succession import Judged
 from biasgate.tasks.records import CandidateDecision, LoggedVerdict
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -49,4 +50,5 @@ def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
     )
     report_only = any(one["policy"]["report_only"] for one in verdicts)
     made = decision("pass" if report_only else outcome, sentence, report_only=report_only)
-    return {"candidate": name, **made}
+    required = [verdict for verdict in verdicts if verdict["evaluation_set"]["required"]]
+    return Judged(name, required, None).named(made)

@@ -15,7 +15,8 @@ class Decision(TypedDict):
     """The decision on a version.
 
     `rule` decided on a version that passed; `champion_moved` means that it was compared with a
-    former champion, and must be judged again.
+    former champion, and must be judged again. `word` and `exceptions` are there after a pass: for
+    whom it is proven, and what it does not say.
     """
 
     outcome: Outcome
@@ -24,6 +25,8 @@ class Decision(TypedDict):
     rule: str | None
     report_only: bool
     sentence: str
+    word: NotRequired[str]
+    exceptions: NotRequired[list[str]]
 
 
 class CandidateDecision(Decision):

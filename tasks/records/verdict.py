@@ -76,7 +76,37 @@ class Result(TypedDict):
     at: NotRequired[float | None]
     rival_at: NotRequired[float | None]
     judged_in: NotRequired[str]
+    blind: NotRequired[float]
+    not_measured: NotRequired[str]
+    not_excluded: NotRequired[float]
+    visible: NotRequired[float]
+    rows_needed: NotRequired[dict[str, int]]
     instead_of: NotRequired[list[str]]
+
+
+class ExceptionRecord(TypedDict):
+    """What a pass does not say: `PassException`; `group` is null if it is about no single one."""
+
+    group: str | None
+    why: str
+    n_checks: int
+    sentence: str
+
+
+class HoldsFor(TypedDict):
+    """The identities of which each check passed on their own rows, and how many there are."""
+
+    identities: list[str]
+    of: int
+
+
+class BoundsRecord(TypedDict):
+    """How many bounds were looked at, apart and jointly, and how many are wrong on average."""
+
+    separately: int
+    expected_wrong: float
+    jointly: int
+    sentence: str
 
 
 class ObjectiveRecord(TypedDict):
@@ -164,8 +194,9 @@ class Context(TypedDict):
 
 
 class Verdict(TypedDict):
-    """`verdict.json`: the outcome of a policy for one candidate on one set (schema 5).
+    """`verdict.json`: the outcome of a policy for one candidate on one set .
 
+    `holds_for` says for whom a pass is proven, `exceptions` what it does not say.
     `required_sets` are all sets of the evaluation on which promotion requires a pass; `ledger` is
     the head of the model's ledger when it was judged, and `registered_policy` what the ledger says
     of the policy; both null without a registered model. `nights` is there if the set pools nights,
@@ -184,6 +215,9 @@ class Verdict(TypedDict):
     code: Code
     decided_on: str
     outcome: Outcome
+    holds_for: HoldsFor
+    exceptions: list[ExceptionRecord]
+    bounds: BoundsRecord
     results: list[Result]
     objective: ObjectiveRecord
     worsened: list[Worsened]

@@ -119,6 +119,10 @@ def _decisions(results: Results) -> Iterator[str]:
 
 def _checks(one: Published) -> Iterator[str]:
     against = checks_not_passed(one.verdict)
+    for text in one.headline.exceptions:
+        yield f"- {inert(text)}"
+    if one.headline.exceptions:
+        yield ""
     if not against:
         return
     what = f"{_name(one.names[1])} on {_name(one.names[0])}"

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bias_metrics.gate.decide import WORST_FIRST
+from bias_metrics.gate.harm import RULE as HARM
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.outcomes import REPORTED, WORDS, word_of
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of, word_of_verdict
 from biasgate.tasks.records import CandidateDecision, Cell, Report, Result, Verdict, metric_cells
 from biasgate.tasks.records.numbers import has_enough_rows
 
@@ -40,6 +41,8 @@ class Headline:
         Their names.
     status, word : str
         The outcome, for colours and in words.
+    exceptions : tuple of str
+        What a pass does not say.
     worst : str
         Who is treated worst, by how much, and what the checks say of it.
     counted : str
@@ -52,6 +55,7 @@ class Headline:
     evaluation_set: str
     status: str
     word: str
+    exceptions: tuple[str, ...]
     worst: str
     counted: str
     has_failed: bool
@@ -68,14 +72,15 @@ def headline(report: Report, verdict: Verdict) -> Headline:
         Its verdict.
     """
     policy = verdict["policy"]
-    word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
+    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     return Headline(
         candidate=verdict["candidate"]["name"],
         evaluation_set=verdict["evaluation_set"]["name"],
         status="reported" if policy["report_only"] else verdict["outcome"],
-        word=word.text,
+        word=word_of_verdict(verdict).text,
+        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
         worst=_worst(report, verdict),
-        counted=f"{counted(verdict)} (policy {policy['name']}).",
+        counted=f"{counted(verdict)} (policy {policy['name']}). {verdict['bounds']['sentence']}",
         has_failed=any(_kind(one) in _FAILED for one in checks_not_passed(verdict)),
     )
 
@@ -105,15 +110,18 @@ def told(decision: CandidateDecision, verdicts: Sequence[Verdict]) -> str:
     ]
     more = f" It is one of {len(against):,} such checks." if len(against) > 1 else ""
     why = [f"{one}{more}" for one in against[:1]]
-    return " ".join([f"{word_of(decision).text}.", *why, decision["sentence"]])
+    excepted = decision.get("exceptions", [])
+    return " ".join([f"{word_of(decision).text}.", *why, decision["sentence"], *excepted])
 
 
 def counted(verdict: Verdict) -> str:
     """Return in words how many checks there are, and what came of them."""
     found = Counter(_kind(one) for one in verdict["results"] if one["outcome"] != "skipped")
     known = [f"{found[kind]:,} {words}" for kind, words in _WORDS.items() if kind in found]
-    n = found.total()
-    return f"{n:,} {'check' if n == 1 else 'checks'}: {', '.join(known) or 'nothing to check'}"
+    n, n_skipped = found.total(), sum(one["outcome"] == "skipped" for one in verdict["results"])
+    skipped = f"; {n_skipped:,} skipped" if n_skipped else ""
+    checks = "check" if n == 1 else "checks"
+    return f"{n:,} {checks}: {', '.join(known) or 'nothing to check'}{skipped}"
 
 
 def analysis_sentences(report: Report) -> list[str]:
@@ -161,10 +169,14 @@ def with_interval(cell: Cell) -> str:
 def worst_check(report: Report, verdict: Verdict) -> Result | None:
     """Return the failed check of an identity that is furthest beyond its limit; None if none is.
 
-    It is one of the identity to look at first, if any of its checks failed.
+    A loss that is shown against the champion comes first; then a check of the identity to look at
+    first, if one failed.
     """
     failed = [one for one in checks_not_passed(verdict) if _kind(one) in _FAILED]
     of_groups = [one for one in failed if one["group"] is not None]
+    shown = next((one for one in of_groups if one["rule"] == HARM), None)
+    if shown is not None:
+        return shown
     first = report["look_first"]["subgroup"]
     found = [one for one in of_groups if one["group"] == first] or of_groups
     return max(found, key=_beyond, default=None)

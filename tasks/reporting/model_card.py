@@ -14,7 +14,7 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, table_row, without_html
-from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.gating.policy import Policy
@@ -42,6 +42,7 @@ MISSING = "**To be filled in by the owner** (`model_card: {}` in the evaluation 
 # Most identities, and most failed rules, in a card: if there are more, the worst.
 _LINES = 60
 _DESCRIPTION = 5000  # most characters in MLflow's registry
+_WITHOUT_EVIDENCE = frozenset({"category", "blind", "not_measured"})
 _CUT = "\n\n_Cut here; the whole card is `model_card.md` among the run's artifacts._"
 CAVEATS = (
     "A pass is not proof of fairness: the metrics agree with raters who are biased themselves.",
@@ -134,7 +135,7 @@ def _said(about: About, key: str) -> str:
 
 def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     policy = verdict["policy"]
-    word = WORDS[verdict["outcome"]].text
+    word = word_of_verdict(verdict).text
     yield f"**{word}** by policy `{_code(policy['name'])}`, on {verdict['decided_on']}."
     champion = verdict.get("champion")
     if champion:
@@ -149,9 +150,13 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
         yield f"- {as_text(one['outcome'] + warns)}: {as_text(one['sentence'] + waived)}"
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
-    if not unmet:
-        yield "All checks passed."
+    exceptions = exceptions_in_words([verdict], _LINES) if verdict["outcome"] == "pass" else []
+    for text in exceptions:
+        yield f"- {as_text(text)}"
+    if not unmet and not exceptions:
+        yield "All checks passed, of every identity on its own comments."
     yield ""
+    yield f"{as_text(verdict['bounds']['sentence'])}"
     yield f"What replaces a champion: `promote: {promote}`."
     yield f"Objective: {as_text(_objective(verdict))}."
 
@@ -205,6 +210,9 @@ def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
     for one in verdict["results"]:
         if one["outcome"] == "insufficient" and one["group"]:
             found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
+    for entry in verdict["exceptions"]:
+        if entry["group"] is not None and entry["why"] in _WITHOUT_EVIDENCE:
+            found.setdefault(entry["group"], []).append(entry["sentence"])
     for name, reasons in list(found.items())[:_LINES]:
         yield f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
     if len(found) > _LINES:

@@ -44,6 +44,8 @@ class Told(TypedDict):
     outcome: str
     promoted: bool
     sentence: str
+    word: str
+    exceptions: list[str]
 
 
 class Message(TypedDict):
@@ -170,6 +172,8 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
                 "outcome": one["outcome"],
                 "promoted": one["promoted"],
                 "sentence": one["sentence"],
+                "word": word_of(one).text,
+                "exceptions": one.get("exceptions", []),
             }
             for one in summary["decisions"]
         ],
@@ -196,7 +200,9 @@ def plain_text(message: Message, *, with_report: bool = True) -> str:
         news = message.get("changed", [])
         lines = [f"Night {message['night']}: {'' if news else 'nothing changed.'}".rstrip()]
         lines += [f"- {one}" for one in news]
-    lines += [f"{one['candidate']}: {one['sentence']}" for one in message.get("decisions", [])]
+    for one in message.get("decisions", []):
+        lines.append(f"{one['candidate']}: {one['word']}. {one['sentence']}")
+        lines += [f"- {text}" for text in one["exceptions"]]
     lines += [f"- {one}" for one in message.get("unmet", [])]
     more = message.get("n_unmet", 0) - len(message.get("unmet", []))
     lines += [f"- and {more} more"] if more else []

@@ -21,7 +21,7 @@ from bias_metrics.metrics import (
 )
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.markdown import as_text, table_row
-from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
 from biasgate.tasks.measuring.arrays import Layout
@@ -214,11 +214,19 @@ def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = as_text(verdict["policy"]["name"])
-    count = f", {counted(verdict)}:" if unmet else ": all checks passed."
-    lines = _listed(map(as_text, unmet))
-    word = WORDS[verdict["outcome"]].text
-    told = [f"**{word}** by policy {policy}{count}", *nights_sentences(verdict)]
-    return "\n\n".join([*told, "\n".join(lines)]).strip()
+    lines = [*_listed(map(as_text, unmet)), *map(_item, _exceptions(verdict))]
+    word = word_of_verdict(verdict).text
+    count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict['bounds']['sentence']}"
+    return "\n\n".join([count, *nights_sentences(verdict), "\n".join(lines)]).strip()
+
+
+def _exceptions(verdict: Verdict) -> list[str]:
+    """Return what a pass does not say; nothing if it is none."""
+    return exceptions_in_words([verdict]) if verdict["outcome"] == "pass" else []
+
+
+def _item(sentence: str) -> str:
+    return f"- {as_text(sentence)}"
 
 
 def summary_markdown(summary: Summary) -> str:
@@ -228,7 +236,7 @@ def summary_markdown(summary: Summary) -> str:
     for verdict in summary["verdicts"]:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-        word = WORDS[verdict["outcome"]].text.lower()
+        word = word_of_verdict(verdict).text.lower()
         lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
         missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
     spent = [one["sentence"] for one in summary.get("sets", ()) if one["spent_by"] is not None]

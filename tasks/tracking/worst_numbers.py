@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bias_metrics.report.worsening import largest_loss_first
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict, Worsened
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
+EXCEPTIONS = "biasgate.exceptions"
 WORSENED = "biasgate.worse_than_champion"
 FAILED, INSUFFICIENT = "checks/failed", "checks/insufficient"
 # Most numbers in a tag: its column in a list of runs is narrow.
 _TOLD = 2
+_LONGEST = 4_000  # characters of a tag
 
 
 def headline_metrics(report: Report, verdict: Verdict) -> dict[str, float]:
@@ -45,6 +48,9 @@ def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
         if one["subgroup"] is not None
     }
     known = {VERDICT: verdict["outcome"], WORSENED: _worsened(verdict)}
+    if verdict["outcome"] == "pass":
+        excepted = [word_of_verdict(verdict).text, *exceptions_in_words([verdict])]
+        known[EXCEPTIONS] = printable(". ".join(excepted))[:_LONGEST]
     return known | worst
 
 

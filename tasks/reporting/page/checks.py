@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
-from biasgate.tasks.common.outcomes import REPORTED, WORDS
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Result, Verdict, metric_cells
 from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.page.numbers import with_interval
@@ -36,6 +36,10 @@ class Judged:
         The outcome, for colours and in words.
     counted : str
         How many checks there are, and what came of them.
+    bounds : str
+        How many bounds were looked at, and how many may be wrong.
+    exceptions : tuple of str
+        What a pass does not say.
     quoted : tuple of str
         The worst of those, in words.
     more : str
@@ -53,6 +57,8 @@ class Judged:
     status: str
     word: str
     counted: str
+    bounds: str
+    exceptions: tuple[str, ...]
     quoted: tuple[str, ...]
     more: str
     unmet: tuple[Check, ...]
@@ -64,11 +70,9 @@ class Judged:
 
 def judge(report: Report, verdict: Verdict) -> Judged:
     """Return what the checks came to."""
-    results = [one for one in verdict["results"] if one["outcome"] != "skipped"]
     unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
-    word = REPORTED if policy["report_only"] else WORDS[verdict["outcome"]]
-    passed = "The only check passed" if len(results) == 1 else f"All {len(results)} checks passed"
+    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
     is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
@@ -77,8 +81,10 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
     return Judged(
         status="reported" if policy["report_only"] else verdict["outcome"],
-        word=word.text,
-        counted=counted(verdict) if unmet else passed,
+        word=word_of_verdict(verdict).text,
+        counted=counted(verdict),
+        bounds=verdict["bounds"]["sentence"],
+        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
         quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
         more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),

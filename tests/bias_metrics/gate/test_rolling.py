@@ -9,7 +9,7 @@ from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule, Waiver
-from bias_metrics.gate.verdict import Evidence, Rolled
+from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
 FLOOR = Rule("bpsn_auc", "each", floor=0.8, min_negatives=25)
@@ -31,7 +31,8 @@ def report(categories=(), **subgroups):
 
 def judged(found, rule=FLOOR, **options):
     key = evidence_needed([rule])[0]
-    return decide({key: replace(found, hierarchy=RELIGIONS)}, [rule], today=TODAY, **options)
+    small = replace(found.small, hierarchy=RELIGIONS)
+    return decide({key: replace(found, small=small)}, [rule], today=TODAY, **options)
 
 
 def by_group(verdict):
@@ -54,7 +55,9 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
     assert found["hindu"].judged_in == "religion"
     assert found["hindu"].sentence == (
         "bpsn_auc of hindu: 5 negatives where 25 are needed, so it is judged in religion. "
-        "Alone it is not shown to be beyond the floor 0.8."
+        "Alone it is 0.6000; 0.3000 is not excluded (95 % bound), and 0.45 below the floor 0.8 "
+        "would be seen in 80 of 100 such sets. The rule needs about 20 more non-toxic comments "
+        "that mention it for the floor 0.8."
     )
     assert found["hindu"].to_dict()["judged_in"] == "religion"
     assert found["religion"].to_dict()["instead_of"] == ["hindu"]
@@ -77,7 +80,7 @@ def test_a_small_group_that_is_shown_to_be_worse_fails_though_its_category_passe
     verdict = judged(Evidence(report(CATEGORIES, hindu=(BAD, 5))))
     hindu = by_group(verdict)["hindu"]
     assert (verdict.outcome, hindu.outcome, hindu.judged_in) == ("fail", "fail", "religion")
-    assert hindu.sentence.endswith("Alone it is shown to be beyond the floor 0.8.")
+    assert "Alone it is shown to be beyond the floor 0.8." in hindu.sentence
 
 
 def test_the_value_of_a_small_group_never_decides():
@@ -105,14 +108,116 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
     found = Evidence(report({"religion": (GOOD, 100)}, hindu=(GOOD, 5)), champion)
     hindu = by_group(judged(found, rule))["hindu"]
     assert hindu.outcome == outcome
-    assert ("Alone it is shown" in hindu.sentence) == (outcome == "fail")
-    assert "worse than the champion's" in hindu.sentence
+    shown = "Alone it is shown to be worse than the champion's." in hindu.sentence
+    assert shown == (outcome == "fail")
+    assert hindu.not_excluded == (ends[1] if gap else -ends[0])
+    assert f"a loss of {hindu.not_excluded:.2g} is not excluded (95 % bound)" in hindu.sentence
 
 
-def test_a_group_without_rows_is_judged_in_its_category():
+def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_category_passes():
     verdict = judged(Evidence(report(CATEGORIES, hindu=(UNDEFINED, 0))))
-    assert verdict.outcome == "pass"
-    assert by_group(verdict)["hindu"].outcome == "skipped"
+    hindu = by_group(verdict)["hindu"]
+    assert (verdict.outcome, hindu.outcome, hindu.judged_in) == (
+        "insufficient",
+        "insufficient",
+        "religion",
+    )
+    assert "Its own rows give no bound." in hindu.sentence
+    assert hindu.rows_needed == {"negative": 25}
+    assert "not_excluded" not in hindu.to_dict()
+
+
+def named(*names):
+    return SmallGroups(not_measured=dict.fromkeys(names, "no such comments; until 2026-12-31"))
+
+
+@pytest.mark.parametrize("small", [(UNDEFINED, 0), (UNCLEAR, 5)])
+def test_a_group_that_is_known_not_to_be_measured_does_not_block(small):
+    found = Evidence(report(hindu=small, muslim=(GOOD, 95)), small=named("hindu"))
+    verdict = decide({evidence_needed([FLOOR])[0]: found}, [FLOOR], today=TODAY)
+    hindu = by_group(verdict)["hindu"]
+    assert (verdict.outcome, hindu.outcome) == ("pass", "skipped")
+    assert hindu.not_measured == "no such comments; until 2026-12-31"
+    assert "the policy says that it is not measured here (no such comments" in hindu.sentence
+
+
+def test_a_group_on_that_list_that_has_enough_rows_is_judged_all_the_same():
+    found = Evidence(report(CATEGORIES, muslim=(BAD, 95)), small=named("muslim"))
+    assert judged(found).outcome == "fail"
+
+
+def test_a_group_on_that_list_is_neither_the_worst_nor_in_an_aggregate():
+    rule = replace(FLOOR, scope="worst")
+    found = Evidence(report(hindu=(UNDEFINED, 0), muslim=(GOOD, 95)), small=named("hindu"))
+    worst, hindu = decide({evidence_needed([rule])[0]: found}, [rule], today=TODAY).results
+    assert (worst.group, worst.outcome, hindu.outcome) == ("muslim", "pass", "skipped")
+    assert covered_groups(rule, found, ["hindu", "muslim"]) == ("muslim",)
+
+
+def test_where_everybody_is_on_that_list_nothing_passes():
+    rule = replace(FLOOR, scope="worst")
+    found = Evidence(report(hindu=(UNDEFINED, 0)), small=named("hindu"))
+    verdict = decide({evidence_needed([rule])[0]: found}, [rule], today=TODAY)
+    assert verdict.outcome == "insufficient"
+
+
+def against_champion(low, high, *, n=5, metric="bpsn_auc", categories=("religion",), **small):
+    """A small group beside its categories: its change against the champion, and the outcome."""
+    gap = metric in GAPS
+    equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
+    own = change(0.3, 0.2, low, high, gap=gap) if gap else change(0.8, 0.8, low, high)
+    champion = report(dict.fromkeys(categories, (equal, 100)), hindu=(own, n), gay=(equal, 99))
+    known = Evidence(
+        report(dict.fromkeys(categories, (GOOD, 100)), hindu=(GOOD, n), gay=(GOOD, 99)),
+        champion,
+        small=SmallGroups(**small),
+    )
+    verdict = judged(known, Rule(metric, "each", margin=0.05, min_negatives=25))
+    return verdict.outcome, by_group(verdict)["hindu"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends", "outcome"),
+    [
+        ("bpsn_auc", (-0.15, 0.1), "skipped"),
+        ("bpsn_auc", (-0.151, 0.1), "insufficient"),
+        ("negative_aeg", (-0.1, 0.3), "skipped"),
+        ("negative_aeg", (-0.1, 0.301), "insufficient"),
+    ],
+)
+def test_a_loss_that_stays_open_beyond_the_blind_margin_is_missing_evidence(metric, ends, outcome):
+    whole, hindu = against_champion(*ends, metric=metric, blind=0.15)
+    assert hindu.outcome == outcome
+    assert whole == ("pass" if outcome == "skipped" else outcome)
+    assert ("(`blind`)" in hindu.sentence) == (outcome == "insufficient")
+    assert hindu.blind == (0.3 if metric in GAPS else 0.15)
+
+
+def test_a_category_of_categories_passes_nobody():
+    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",))
+    assert (outcome, hindu.outcome, hindu.judged_in) == ("insufficient", "insufficient", None)
+    assert "and no category stands for it" in hindu.sentence
+
+
+def test_without_a_category_the_blind_margin_judges_by_the_few_rows():
+    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",), blind=0.15)
+    assert (outcome, hindu.outcome, hindu.judged_in) == ("pass", "skipped", None)
+    assert "so it is judged by its own rows, with the wider margin 0.15" in hindu.sentence
+    outcome, hindu = against_champion(-0.2, 0.1, categories=("any",), blind=0.15)
+    assert (outcome, hindu.outcome) == ("insufficient", "insufficient")
+
+
+def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
+    _, hindu = against_champion(-0.1, 0.1, n=20)
+    # A bound .10 away: 80 % see .10 (1 + .8416 / 1.6449), and .05 needs four times the rows.
+    assert hindu.not_excluded == pytest.approx(0.1)
+    assert hindu.visible == pytest.approx(0.1 * (1 + 0.8416212 / 1.6448536))
+    assert hindu.rows_needed == {"negative": 60}
+
+
+def test_of_a_better_group_no_loss_is_left_open():
+    _, hindu = against_champion(0.02, 0.1)
+    assert "no loss is left open (95 % bound)" in hindu.sentence
 
 
 def test_a_number_that_is_not_finite_is_an_error_alone_too():
@@ -122,21 +227,25 @@ def test_a_number_that_is_not_finite_is_an_error_alone_too():
     assert "not a finite number" in by_group(verdict)["hindu"].sentence
 
 
-def test_a_category_without_support_leads_to_the_one_above():
-    few = {"religion": (GOOD, 10), "any": (GOOD, 400)}
-    found = by_group(judged(Evidence(report(few, hindu=(GOOD, 5)))))
-    assert found["hindu"].judged_in == "any"
-    assert set(found) == {"hindu", "any"}
+def test_a_category_without_support_leads_to_the_one_above_but_not_to_the_top():
+    tree = Hierarchy({"religion": ("hindu",), "belief": ("religion",), "any": ("belief",)})
+    rule, found = FLOOR, report({"religion": (GOOD, 10), "belief": (GOOD, 40)}, hindu=(GOOD, 5))
+    key = evidence_needed([rule])[0]
+    verdict = decide({key: Evidence(found, small=SmallGroups(tree))}, [rule], today=TODAY)
+    assert by_group(verdict)["hindu"].judged_in == "belief"
+    assert list(tree.above("hindu")) == ["religion", "belief", "any"]
+    assert list(tree.grounds("hindu")) == ["religion", "belief"]
+    assert list(RELIGIONS.grounds("gay")) == ["any"]  # its own category, though it is the top
 
 
 def test_where_no_category_has_support_the_group_is_insufficient_and_says_so():
-    few = {"religion": (GOOD, 10)}
+    few = {"religion": (GOOD, 10), "any": (GOOD, 400)}
     verdict = judged(Evidence(report(few, hindu=(GOOD, 5), other=(GOOD, 5))))
     found = by_group(verdict)
     assert verdict.outcome == "insufficient"
-    assert found["hindu"].sentence.endswith(
-        "5 negatives where 25 are needed; nor in a category: "
-        "religion has 10 negatives where 25 are needed."
+    assert found["hindu"].sentence.startswith(
+        "bpsn_auc of hindu: 5 negatives where 25 are needed; nor in a category: religion has 10 "
+        "negatives where 25 are needed, and no category stands for it."
     )
     assert found["other"].sentence.endswith("not enough evidence: 5 negatives where 25 are needed.")
 
@@ -153,7 +262,7 @@ def test_the_worst_is_sought_among_large_groups_and_categories():
 def test_an_aggregate_covers_categories_instead_of_small_groups():
     rule = Rule("final_score", "aggregate", floor=0.8, min_positives=25, min_negatives=25)
     plain = report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 95))
-    found = Evidence(plain, hierarchy=RELIGIONS)
+    found = Evidence(plain, small=SmallGroups(RELIGIONS))
     assert covered_groups(rule, found, ["hindu", "muslim"]) == ("religion", "muslim")
     plain["power_mean"] = plain["power_mean"] | {"groups": ["hindu", "muslim"]}
     assert (
@@ -169,7 +278,8 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
 
 def test_small_groups_are_those_of_any_rule_and_limit():
     found = Evidence(
-        report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)), hierarchy=RELIGIONS
+        report(CATEGORIES, hindu=(GOOD, 5), muslim=(GOOD, 30), gay=(GOOD, 95)),
+        small=SmallGroups(RELIGIONS),
     )
     more = Rule("bpsn_auc", "worst", floor=0.8, margin=0.1, min_negatives=50)
     assert small_groups([FLOOR], found) == ["hindu"]

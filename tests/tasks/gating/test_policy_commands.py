@@ -17,7 +17,6 @@ from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
@@ -161,21 +160,49 @@ def test_an_unknown_way_to_replace_a_champion_is_refused_with_those_known(tmp_pa
     assert "; got 'best'." in result.stderr
 
 
-def test_the_defaults_leave_the_digests_of_policies_as_they_were():
+def test_every_choice_of_a_policy_changes_its_digest():
     plain = policy(RULE)
-    content = plain.model_dump(mode="json")
-    added = {"promote", "objective", "roll_up", "max_missing", "online"}
-    assert plain.digest == json_digest(
-        {key: value for key, value in content.items() if key not in added}
-    )
+    unmeasured = {"identity": "hindu", "reason": "none", "expires": "2026-12-31"}
     others = [
         policy(RULE, promote="better"),
         policy(RULE, objective="auc"),
         policy(RULE, roll_up="civil_comments"),
+        policy(RULE, roll_up="civil_comments", blind={"margin": 0.15}),
         policy(RULE, max_missing=0.02),
+        policy(RULE, shown_harm={}),
+        policy(RULE, shown_harm={"tolerance": 0.01}),
+        policy(RULE, not_measured=[unmeasured]),
         plain,
     ]
-    assert len({one.digest for one in others}) == 5
+    assert len({one.digest for one in others}) == len(others)
+    assert policy(RULE).digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"blind": {"margin": 0.15}}, "it needs `roll_up`"),
+        ({"shown_harm": {"tolerance": 0.5}}, "less than 0.5"),
+        ({"shown_harm": {"tolerence": 0.1}}, "tolerence"),
+        ({"not_measured": [{"identity": "hindu", "reason": "none"}]}, "expires"),
+        (
+            {"not_measured": [{"identity": "a", "reason": "b", "expires": "2026-12-31"}] * 2},
+            "must name each identity once; a is given twice",
+        ),
+    ],
+)
+def test_a_key_about_small_identities_that_means_nothing_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        policy(RULE, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_included_policy_blocks_harm_that_is_shown(name):
+    found = read_policy(name, SHIPPED)
+    assert found.harm_limit(1).action == "block"
+    assert found.harm_limit(2).confidence == pytest.approx(1 - (1 - found.confidence) / 2)
+    margins = {rule.margin for rule in found.decision_rules() if rule.scope == "each"} - {None}
+    assert (found.blind is not None) == (bool(margins) and found.roll_up is not None)
 
 
 def test_where_small_identities_are_judged_is_told_in_words():

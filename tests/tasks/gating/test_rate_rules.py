@@ -14,7 +14,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
-from biasgate.tasks.gating.policy import SHIPPED, Policy
+from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.rivals import find_rivals
@@ -167,22 +167,6 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
 
 
 # ------------------------------------------------------------------ policies
-
-
-@pytest.mark.parametrize(
-    ("name", "digest"),
-    [
-        ("default", "e6eaadb60ebd20899870bc1b38930059de50c1b5bec16c56cc3cff818971ea26"),
-        ("no-worse", "9e3c141513e03177cfdeafb6a80128ef2cca289eb6a3d9de3bbd9f3178ac4b41"),
-        ("report-only", "d8093feefd4f90a803802173925f67d0feff4746acf1f6a4b522ff9a8dc79131"),
-        ("strict", "f708f3cf90ee71197ebac21d3b63a548f22ecfc641d3a5ab4ccb8c082b4be24a"),
-    ],
-)
-def test_a_policy_without_a_threshold_keeps_the_digest_that_it_had(name, digest):
-    content = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text("utf-8"))
-    dumped = Policy.model_validate(content).model_dump(mode="json")
-    assert all("threshold" not in rule for rule in dumped["rules"])
-    assert Policy.model_validate(dumped).digest == digest
 
 
 def test_a_policy_with_a_threshold_is_kept_with_it():

@@ -20,6 +20,7 @@ FINAL = {
     "min_negatives": 40,
 }
 ROLL_UP = {"religion": ["hindu", "muslim", "other_religion"]}
+NOT_MEASURED = [{"identity": "other_religion", "reason": "no rows", "expires": "2099-12-31"}]
 
 
 def made(shift=0.0, **more):
@@ -70,8 +71,14 @@ def by_group(verdict, metric="bpsn_auc"):
 
 def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(tmp_path):
     rows = made()
-    verdict = verdict_of(tmp_path, rows, policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP))
+    policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=NOT_MEASURED)
+    verdict = verdict_of(tmp_path, rows, policy)
     assert verdict["outcome"] == "pass"
+    assert verdict["holds_for"] == {"identities": ["muslim"], "of": 3}
+    assert [(one["group"], one["why"]) for one in verdict["exceptions"]] == [
+        ("hindu", "category"),
+        ("other_religion", "not_measured"),
+    ]
     found = by_group(verdict)
     assert found["religion"]["instead_of"] == ["hindu", "other_religion"]
     assert found["hindu"]["judged_in"] == found["other_religion"]["judged_in"] == "religion"

@@ -46,6 +46,13 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
     result = {"outcome": "fail", "sentence": sentence, "action": "block", "waived_by": None}
-    shown = verdict_markdown({"policy": {"name": "own"}, "results": [result], "outcome": "fail"})
+    shown = verdict_markdown(
+        {
+            "policy": {"name": "own", "report_only": False},
+            "results": [result],
+            "outcome": "fail",
+            "bounds": {"sentence": "1 bound was looked at."},
+        }
+    )
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

@@ -33,7 +33,10 @@ REPORT = {
 }
 VERDICT = {
     "outcome": "insufficient",
-    "policy": {"name": "fair"},
+    "policy": {"name": "fair", "report_only": False},
+    "holds_for": {"identities": [], "of": 2},
+    "exceptions": [],
+    "bounds": {"sentence": "3 bounds of rules were looked at."},
     "decided_on": "2026-11-21",
     "champion": {"name": "old", "model": "models:/toxicity/2"},
     "objective": {

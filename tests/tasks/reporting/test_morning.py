@@ -50,7 +50,7 @@ def test_the_message_of_a_night_has_verdicts_changes_and_a_link():
         "biasgate production: passed",
         "Night 12:",
         f"- {NEWS}",
-        "toxicity-7: models:/toxicity/7 is champion now.",
+        "toxicity-7: Passed. models:/toxicity/7 is champion now.",
         f"Report: {REPORT}",
     ]
     assert "Night 12: nothing changed." in plain_text(told())

@@ -38,6 +38,8 @@ SUMMARY = {
             "outcome": "fail",
             "promoted": False,
             "sentence": "champion stays.",
+            "word": "Blocked",
+            "exceptions": [],
             "champion_moved": False,
         }
     ],
@@ -61,6 +63,8 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
                     "outcome": "fail",
                     "promoted": False,
                     "sentence": "champion stays.",
+                    "word": "Blocked",
+                    "exceptions": [],
                 }
             ],
             "n_unmet": 1,
@@ -75,7 +79,7 @@ def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
         assert notify([SLACK], message_of(SUMMARY)) == []
     [payload] = arrived
     assert payload == {
-        "text": "biasgate small: blocked\nwords: champion stays.\n"
+        "text": "biasgate small: blocked\nwords: Blocked. champion stays.\n"
         "- words on comments: 0.6 &lt; 0.8 &amp; far."
     }
 

@@ -1,0 +1,188 @@
+"""What a pass does not say: checks that were skipped, judged in a category, or waived.
+
+A pass is proven for the identities of which every check passed on their own rows. The others are
+its exceptions, and whoever reads of a pass reads of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.rules import WORST
+from bias_metrics.gate.targets import SUBGROUP
+from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.metrics import METRICS
+
+_CLASS = {"positive": "toxic", "negative": "non-toxic"}
+Why = Literal["category", "blind", "not_measured", "waived", "no_rival", "no_rule", "shown_worse"]
+
+
+@dataclass(frozen=True)
+class PassException:
+    """What a pass does not say of a group, or of all."""
+
+    group: str | None
+    """The group; None if it is about no single one."""
+    why: Why
+    """What stands for the checks: a category, the margin `blind`, somebody's word, or nothing."""
+    n_checks: int
+    """How many checks it is about."""
+    sentence: str
+    """The check that leaves most open, in words."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """For whom a pass is proven, and its exceptions."""
+
+    groups: tuple[str, ...]
+    """The groups of which each check passed on their own rows."""
+    of: int
+    """How many groups there are."""
+    exceptions: tuple[PassException, ...]
+    """What a pass does not say: about single groups first."""
+
+
+def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
+    """Return for whom a pass by these results is proven.
+
+    Parameters
+    ----------
+    results : sequence of RuleResult
+        Every result of a verdict.
+    groups : sequence of str
+        All groups of the evaluation set.
+
+    Returns
+    -------
+    Extent
+        Results that only warn count like the others where they were skipped.
+    """
+    excepted = tuple(_of_groups(results, groups))
+    names = {entry.group for entry in excepted}
+    judged = _judged(results, groups)
+    ruled = _ruled(results, groups)
+    without_rule = [name for name in groups if name not in ruled]
+    others = [*_of_all(results, groups), *_unruled(without_rule, groups)]
+    proven = tuple(name for name in groups if name in judged and name not in names)
+    return Extent(proven, len(groups), (*excepted, *others))
+
+
+def _judged(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str]:
+    """Return the groups that a blocking check has passed for, on their own rows."""
+    passed = [result for result in results if result.outcome == "pass" and result.counts]
+    judged = {result.group for result in passed if result.scope == SUBGROUP}
+    for result in passed:
+        if result.scope == WORST:
+            judged |= set(groups) - set(result.instead_of)
+    return {name for name in judged if name is not None}
+
+
+def _ruled(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
+    """Return the groups that a blocking rule is about."""
+    blocking = [result for result in results if result.action == "block"]
+    if any(result.scope == WORST for result in blocking):
+        return set(groups)
+    return {result.group for result in blocking if result.scope == SUBGROUP}
+
+
+def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
+    for name in groups:
+        own = [result for result in results if result.group == name and _why(result) is not None]
+        own = [result for result in own if result.scope == SUBGROUP]
+        if own:
+            worst = max(own, key=_open)
+            why = _why(worst)
+            assert why is not None  # noqa: S101 - chosen above
+            yield PassException(name, why, len(own), _words(worst, len(own)))
+
+
+def _of_all(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
+    for result in results:
+        if result.waived_by is not None and (
+            result.scope != SUBGROUP or result.group not in groups
+        ):
+            yield PassException(None, "waived", 1, _words(result, 1))
+    for kind in RIVALS:
+        lacking = [one for one in results if one.outcome == "skipped" and one.kind == kind]
+        lacking = [one for one in lacking if _why(one) is None]
+        if lacking:
+            n = len(lacking)
+            checks = "1 check was" if n == 1 else f"{n:,} checks were"
+            text = f"no {kind} to compare with: {checks} skipped."
+            yield PassException(None, "no_rival", n, text)
+
+
+def _unruled(names: Sequence[str], groups: Sequence[str]) -> Iterator[PassException]:
+    if not names:
+        return
+    listed = "any identity" if len(names) == len(groups) else ", ".join(names)
+    yield PassException(None, "no_rule", 0, f"no rule of the policy that blocks is about {listed}.")
+
+
+def _why(result: RuleResult) -> Why | None:
+    """Return what stands for a check of a group with too few rows; None if nothing needs to."""
+    if result.waived_by is not None:
+        return "waived"
+    if result.outcome != "skipped":
+        return None
+    if result.not_measured is not None:
+        return "not_measured"
+    if result.judged_in is not None:
+        return "category"
+    return None if result.blind is None else "blind"
+
+
+def _open(result: RuleResult) -> float:
+    """Return how much a check leaves open, in units of its limit; most if it has no bound."""
+    if result.not_excluded is None:
+        return math.inf
+    if result.kind in RIVALS:
+        return result.not_excluded / result.limit
+    distance = result.limit - result.not_excluded
+    return distance if result.kind == "floor" else -distance
+
+
+def _words(result: RuleResult, n_checks: int) -> str:
+    """Say what stands for the checks of a group, what the worst leaves open, what is missing."""
+    checks = "1 check" if n_checks == 1 else f"{n_checks:,} checks"
+    if result.waived_by is not None:
+        who = result.group or f"{result.scope} {result.metric}"
+        return f"{who}: {checks} waived by {result.waived_by}."
+    stands = f"judged in {result.judged_in}"
+    if result.not_measured is not None:
+        stands = f"not measured ({result.not_measured})"
+    elif result.judged_in is None:
+        stands = f"judged by few rows, with the wider margin {result.blind:g}"
+    parts = [f"{result.group}: {stands} ({checks})", *_left_open(result)]
+    more = [f"{n:,} more {_CLASS[name]}" for name, n in result.rows_needed.items()]
+    if more:
+        parts.append(f"{' and '.join(more)} comments needed")
+    return f"{'; '.join(parts)}."
+
+
+def _left_open(result: RuleResult) -> Iterator[str]:
+    """Say what a group's own rows say, and what they do not exclude."""
+    if result.value is None or result.not_excluded is None or result.visible is None:
+        yield f"no bound of {result.metric}"
+        return
+    if result.kind not in RIVALS:
+        beyond = "below" if result.kind == "floor" else "above"
+        size = abs(result.value) if result.kind == "ceiling" else result.value
+        yield (
+            f"{result.metric} {size:.2f}, {result.not_excluded:.2f} not excluded, "
+            f"{result.visible:.2f} {beyond} the {result.kind} {result.limit:g} would be seen"
+        )
+        return
+    is_gap = METRICS[result.metric].is_gap
+    rival = result.rival or 0.0
+    change = abs(result.value) - abs(rival) if is_gap else result.value - rival
+    of = f"size of {result.metric}" if is_gap else result.metric
+    left = f"a loss of {result.not_excluded:.2g} not excluded"
+    if result.not_excluded <= 0:
+        left = "no loss left open"
+    yield f"{of} {change:+.2g}, {left}, a loss of {result.visible:.2g} would be seen"

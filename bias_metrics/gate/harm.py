@@ -1,0 +1,152 @@
+"""The rule that shown harm blocks: no group may be shown to be worse than with a rival.
+
+Bounds that hold together over all groups and metrics are looked at. A group needs no minimum of
+rows: missing evidence neither passes nor blocks here, since the other rules see to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.rules import Action, Kind
+from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics.metrics import METRICS, THRESHOLDS
+from bias_metrics.report.worsening import Losses
+
+RULE = "shown_harm"
+ANY_METRIC = "any"
+
+
+@dataclass(frozen=True)
+class HarmLimit:
+    """By how much a group may be shown to be worse."""
+
+    tolerance: float = 0.0
+    """The largest shown loss that passes, in an AUC; in the size of a gap twice as much."""
+    action: Action = "block"
+    confidence: float = 0.95
+    """With which all bounds against one rival hold together, on one side."""
+
+    def __post_init__(self) -> None:
+        """Refuse a tolerance that allows anything."""
+        if not 0 <= self.tolerance < 0.5:
+            msg = f"`tolerance` of `{RULE}` must be at least 0 and below 0.5; got {self.tolerance}."
+            raise ValueError(msg)
+
+    def of(self, metric: str) -> float:
+        """Return the tolerance of a metric: twice as much for the size of a gap."""
+        return self.tolerance * (2 if METRICS[metric].is_gap else 1)
+
+
+def judge_harm(
+    losses: Mapping[str, Losses],
+    limit: HarmLimit,
+    found: Evidence,
+) -> tuple[RuleResult, ...]:
+    """Judge what is shown to be worse than with each rival.
+
+    Parameters
+    ----------
+    losses : mapping of str to Losses
+        By rival (`champion`, `reference`): what is shown, and how many bounds were looked at.
+    limit : HarmLimit
+        The tolerance.
+    found : Evidence
+        Of all rows: which they are, and how many each group has.
+
+    Returns
+    -------
+    tuple of RuleResult
+        For each rival the shown losses beyond the tolerance, the largest first, as failures; one
+        pass if there are none. Without any rival a single result that is `skipped`.
+    """
+    results = [
+        result
+        for kind in RIVALS
+        if kind in losses
+        for result in _of_rival(kind, losses[kind], limit, found)
+    ]
+    return tuple(results) or (_nobody(limit, found),)
+
+
+def _of_rival(
+    kind: Kind,
+    losses: Losses,
+    limit: HarmLimit,
+    found: Evidence,
+) -> Iterator[RuleResult]:
+    beyond = [cell for cell in losses.cells if cell["worse_by_at_least"] > limit.of(cell["metric"])]
+    looked_at = f"{losses.n_bounds:,} bounds that hold together at {100 * limit.confidence:g} %"
+    if not beyond:
+        more = "" if not limit.tolerance else f" by more than {limit.tolerance:g} (gaps: twice)"
+        yield RuleResult(
+            rule=RULE,
+            kind=kind,
+            metric=ANY_METRIC,
+            scope="overall",
+            group=None,
+            outcome="pass",
+            sentence=f"Nobody is shown to be worse than with the {kind}{more}: {looked_at}.",
+            **_fixed(limit, limit.tolerance, found.report["overall"]),
+        )
+    for cell in beyond:
+        metric, group = METRICS[cell["metric"]], cell["group"]
+        threshold = cell.get("threshold")
+        at = "" if threshold is None else f" at {THRESHOLDS[threshold]}"
+        sign = "+" if metric.is_gap else ""
+        noun = "the gap is wider by" if metric.is_gap else "it is lower by"
+        yield RuleResult(
+            rule=RULE,
+            kind=kind,
+            metric=cell["metric"],
+            scope="subgroup",
+            group=group,
+            outcome="fail",
+            sentence=(
+                f"{cell['metric']} of {group}{at}{found.of} is {cell['first']:{sign}.4f}, the "
+                f"{kind}'s {cell['second']:{sign}.4f}: {noun} {cell['worse_by']:.4f}, shown to be "
+                f"worse by at least {cell['worse_by_at_least']:.4f} ({looked_at})."
+                f"{_without(cell['without'])}"
+            ),
+            value=cell["first"],
+            rival=cell["second"],
+            low=cell["low"],
+            high=cell["high"],
+            bound=cell["low"] if metric.is_gap else cell["high"],
+            threshold=threshold,
+            **_fixed(limit, limit.of(cell["metric"]), found.report["subgroups"][group]),
+        )
+
+
+def _without(causes: Sequence[str]) -> str:
+    """Say whose comments a loss comes from, if it is not shown without them."""
+    names = " or ".join(causes)
+    return f" Without comments that also mention {names} it is not shown." if causes else ""
+
+
+def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
+    return RuleResult(
+        rule=RULE,
+        kind="champion",
+        metric=ANY_METRIC,
+        scope="overall",
+        group=None,
+        outcome="skipped",
+        sentence="Nobody can be shown to be worse: no champion to compare with.",
+        **_fixed(limit, limit.tolerance, found.report["overall"]),
+    )
+
+
+def _fixed(limit: HarmLimit, of_metric: float, rows: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "n_positive": rows["n_positive"],
+        "n_negative": rows["n"] - rows["n_positive"],
+        "slice": None,
+        "mode": "proven",
+        "confidence": limit.confidence,
+        "limit": of_metric,
+        "action": limit.action,
+    }

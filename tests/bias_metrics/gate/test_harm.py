@@ -1,0 +1,224 @@
+"""The rule that nobody may be shown to be worse, and what a pass does not say."""
+
+from dataclasses import replace
+
+import pytest
+from support.gate_cells import content
+
+from bias_metrics.gate.exceptions import extent_of
+from bias_metrics.gate.harm import HarmLimit, judge_harm
+from bias_metrics.gate.verdict import Evidence, RuleResult
+from bias_metrics.report.worsening import Losses
+
+CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
+FOUND = Evidence(content(CELL, groups=("gay", "jewish", "muslim")))
+
+
+def loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more):
+    sign = 1 if metric.endswith(("_aeg", "_gap")) else -1
+    first, second = (0.3, 0.3 - by) if sign > 0 else (0.9 - by, 0.9)
+    low, high = sorted((sign * at_least, sign * (2 * by - at_least)))
+    return {
+        "group": group,
+        "metric": metric,
+        "first": first,
+        "second": second,
+        "worse_by": by,
+        "worse_by_at_least": at_least,
+        "low": low,
+        "high": high,
+        "without": list(without),
+        **more,
+    }
+
+
+def judged(*cells, limit=HarmLimit(), rival="champion", found=FOUND):  # noqa: B008 - frozen
+    return judge_harm({rival: Losses(tuple(cells), 15, 0.99)}, limit, found)
+
+
+def test_where_nothing_is_shown_the_rule_passes_and_says_how_much_was_looked_at():
+    [result] = judged()
+    assert (result.outcome, result.group, result.rule) == ("pass", None, "shown_harm")
+    assert result.sentence == (
+        "Nobody is shown to be worse than with the champion: 15 bounds that hold together at 95 %."
+    )
+
+
+def test_each_shown_loss_fails_the_largest_first_and_names_its_numbers():
+    first, second = judged(loss("muslim"), loss("gay", at_least=0.01))
+    assert [(one.group, one.outcome, one.action) for one in (first, second)] == [
+        ("muslim", "fail", "block"),
+        ("gay", "fail", "block"),
+    ]
+    assert first.sentence == (
+        "bpsn_auc of muslim is 0.8000, the champion's 0.9000: it is lower by 0.1000, shown to be "
+        "worse by at least 0.0500 (15 bounds that hold together at 95 %)."
+    )
+    assert (first.value, first.rival, first.bound) == (pytest.approx(0.8), 0.9, -0.05)
+    assert first.counts
+
+
+@pytest.mark.parametrize("metric", ["positive_aeg", "negative_aeg", "fpr_gap", "fnr_gap"])
+def test_of_a_gap_the_growth_of_its_size_counts_and_twice_the_tolerance(metric):
+    at = {"threshold": "given"} if metric.endswith("_gap") else {}
+    cell = loss("gay", metric, at_least=0.05, **at)
+    [result] = judged(cell, limit=HarmLimit(0.024))
+    assert (result.outcome, result.limit, result.bound) == ("fail", 0.048, 0.05)
+    assert "the gap is wider by 0.1000, shown to be worse by at least 0.0500" in result.sentence
+    assert [one.outcome for one in judged(cell, limit=HarmLimit(0.025))] == ["pass"]
+
+
+def test_a_loss_within_the_tolerance_passes_and_the_sentence_names_it():
+    [result] = judged(loss("gay", at_least=0.02), limit=HarmLimit(0.02))
+    assert result.outcome == "pass"
+    assert "worse than with the champion by more than 0.02 (gaps: twice)" in result.sentence
+
+
+def test_the_words_point_at_the_cause():
+    [result] = judged(loss("jewish", without=["muslim", "gay"]))
+    assert result.outcome == "fail"
+    assert result.sentence.endswith(
+        "Without comments that also mention muslim or gay it is not shown."
+    )
+
+
+def test_a_rule_that_warns_does_not_count_and_each_rival_is_named():
+    [result] = judged(loss("gay"), limit=HarmLimit(action="warn"), rival="reference")
+    assert not result.counts
+    assert "the reference's 0.9000" in result.sentence
+
+
+def test_without_a_rival_it_is_skipped():
+    [result] = judge_harm({}, HarmLimit(), FOUND)
+    assert (result.outcome, result.counts) == ("skipped", False)
+
+
+@pytest.mark.parametrize("tolerance", [-0.01, 0.5])
+def test_a_tolerance_that_means_nothing_is_refused(tolerance):
+    with pytest.raises(ValueError, match="`tolerance` of `shown_harm` must be at least 0"):
+        HarmLimit(tolerance)
+
+
+GROUPS = ("gay", "hindu", "muslim")
+
+
+def result(group, outcome="pass", **more):
+    known = {
+        "rule": "bpsn_auc/each",
+        "kind": "champion",
+        "metric": "bpsn_auc",
+        "scope": "subgroup" if group else "overall",
+        "slice": None,
+        "mode": "proven",
+        "confidence": 0.95,
+        "limit": 0.05,
+        "n_positive": 5,
+        "n_negative": 5,
+        "action": "block",
+        "sentence": "said.",
+    }
+    return RuleResult(group=group, outcome=outcome, **known | more)
+
+
+SMALL = {
+    "judged_in": "religion",
+    "value": 0.79,
+    "rival": 0.8,
+    "not_excluded": 0.13,
+    "visible": 0.16,
+    "rows_needed": {"positive": 140},
+}
+
+
+def extent(*results, groups=GROUPS):
+    return extent_of(results, groups)
+
+
+def test_a_pass_of_every_identity_on_its_own_rows_has_no_exception():
+    found = extent(*map(result, GROUPS))
+    assert (found.groups, found.of, found.exceptions) == (GROUPS, 3, ())
+
+
+def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
+    known = result("hindu", "skipped", **SMALL)
+    less = replace(known, metric="bnsp_auc", not_excluded=0.06)
+    found = extent(result("gay"), result("hindu"), known, less, result("muslim"))
+    assert found.groups == ("gay", "muslim")
+    [entry] = found.exceptions
+    assert (entry.group, entry.why, entry.n_checks) == ("hindu", "category", 2)
+    assert entry.sentence == (
+        "hindu: judged in religion (2 checks); bpsn_auc -0.01, a loss of 0.13 not excluded, a loss "
+        "of 0.16 would be seen; 140 more toxic comments needed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "why", "words"),
+    [
+        ({"judged_in": None, "blind": 0.15}, "blind", "by few rows, with the wider margin 0.15"),
+        ({"not_measured": "none; until 2027-01-31"}, "not_measured", "not measured (none; until"),
+        ({"metric": "negative_aeg", "value": -0.3, "rival": 0.2}, "category", "size of negative"),
+        ({"kind": "floor", "not_excluded": 0.6}, "category", "0.60 not excluded, 0.16 below the"),
+        ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.20, 0.13 not excluded"),
+        ({"not_excluded": -0.01}, "category", "no loss left open"),
+        ({"not_excluded": None}, "category", "no bound of bpsn_auc"),
+    ],
+)
+def test_what_stands_for_a_small_group_is_said(more, why, words):
+    if more.get("kind") == "ceiling":
+        more = more | {"metric": "negative_aeg"}
+    found = extent(result("gay"), result("hindu", "skipped", **SMALL | more), result("muslim"))
+    [entry] = found.exceptions
+    assert (entry.why, entry.group) == (why, "hindu")
+    assert words in entry.sentence
+
+
+def test_the_check_that_leaves_most_open_is_the_one_that_is_said():
+    wide = result("hindu", "skipped", **SMALL | {"metric": "bnsp_auc", "not_excluded": 0.2})
+    no_bound = replace(wide, metric="subgroup_auc", not_excluded=None)
+    known = result("hindu", "skipped", **SMALL)
+    assert "bnsp_auc" in extent(known, wide).exceptions[0].sentence
+    assert "no bound of subgroup_auc" in extent(known, no_bound, wide).exceptions[0].sentence
+
+
+def test_what_was_waived_is_an_exception_of_its_group_or_of_all():
+    excuse = "Ada until 2026-12-31: few"
+    own = result("gay", "insufficient", waived_by=excuse)
+    whole = result(None, "insufficient", waived_by=excuse, metric="auc")
+    found = extent(own, whole, result("hindu"), result("muslim"))
+    assert found.groups == ("hindu", "muslim")
+    assert [(entry.group, entry.why, entry.sentence) for entry in found.exceptions] == [
+        ("gay", "waived", f"gay: 1 check waived by {excuse}."),
+        (None, "waived", f"overall auc: 1 check waived by {excuse}."),
+    ]
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "1 check was"), (2, "2 checks were")])
+def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n, words):
+    floors = [result(name, kind="floor") for name in GROUPS]
+    found = extent(*floors, *[result(name, "skipped") for name in GROUPS[:n]])
+    assert found.groups == GROUPS
+    [entry] = found.exceptions
+    assert (entry.group, entry.why) == (None, "no_rival")
+    assert entry.sentence == f"no champion to compare with: {words} skipped."
+
+
+def test_identities_that_no_blocking_rule_is_about_are_named():
+    warned = result("muslim", action="warn")
+    assert extent(result("gay"), warned).exceptions[0].sentence == (
+        "no rule of the policy that blocks is about hindu, muslim."
+    )
+    nobody = extent(result(None))
+    assert (nobody.groups, nobody.of) == ((), 3)
+    assert nobody.exceptions[0].sentence.endswith("is about any identity.")
+
+
+def test_the_worst_of_all_speaks_for_everybody_but_the_small():
+    worst = result("gay", scope="worst", instead_of=("hindu",))
+    found = extent(worst, result("hindu", "skipped", **SMALL))
+    assert found.groups == ("gay", "muslim")
+
+
+def test_a_group_that_failed_is_neither_proven_nor_an_exception():
+    found = extent(result("hindu", "fail", **SMALL), groups=("hindu",))
+    assert (found.groups, found.exceptions) == ((), ())
