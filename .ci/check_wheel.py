@@ -75,7 +75,7 @@ def numpy_only(programs: Path, folder: Path) -> None:
         ),
     )
     said = run(folder, programs / "biasgate", "--version", expected=2)
-    assert 'pip install "biasgate[app]"' in said, said
+    assert 'pip install ".[app]"' in said, said
 
 
 def app(programs: Path, folder: Path) -> None:

@@ -50,7 +50,8 @@ def missing_extra() -> str | None:
         return None
     return (
         f"the command needs the extra `app` ({', '.join(missing)} not installed). Run: "
-        'pip install "biasgate[app]". The library bias_metrics works without it.'
+        'pip install ".[app]" in a checkout of biasgate, or with the path of its wheel in place of '
+        "the dot. The library bias_metrics works without it."
     )
 
 

@@ -106,10 +106,18 @@ def mitigate(
             "balanced, and costs are compared with it.",
         ),
     ] = None,
+    promote: Annotated[
+        bool,
+        typer.Option(
+            "--promote", help="Let the policy promote what passes. Without it no alias moves."
+        ),
+    ] = False,
     as_json: AsJson = False,  # noqa: FBT002
     verbose: Verbose = False,  # noqa: FBT002
 ) -> None:
     """Train a candidate again with every method, and let the gate judge the results.
+
+    It is an experiment: `champion` does not move, unless you give --promote.
 
     Exits with 0 if one of them passes, else with 3.
     """
@@ -128,6 +136,7 @@ def mitigate(
             store=store,
             candidate=candidate,
             blocked=None if blocked is None else str(blocked),
+            promote=promote,
         )
         if as_json:
             print_json(found)

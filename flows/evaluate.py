@@ -77,6 +77,7 @@ def evaluate(
     overwrite: bool = False,
     yes: bool = False,
     night: bool = False,
+    withheld: str | None = None,
 ) -> Any:
     """Measure every candidate of an evaluation file on every set, judge and promote.
 
@@ -124,6 +125,8 @@ def evaluate(
     night : bool, default=False
         Measure the champion, too, if it is no candidate (it keeps the verdict of its promotion);
         compare with the nights before, and remember this one.
+    withheld : str, optional
+        Why `champion` does not move, whatever passes. Default: the policy decides.
 
     Returns
     -------
@@ -183,7 +186,12 @@ def evaluate(
                 for candidate in (*candidates, *watched)
             ]
             decided = judge_candidates(
-                measured[: len(candidates)], measured[len(candidates) :], evaluation, run, output
+                measured[: len(candidates)],
+                measured[len(candidates) :],
+                evaluation,
+                run,
+                output,
+                withheld,
             ).beside(scored.failed)
             summary = summarise_evaluation(
                 decided,

@@ -32,6 +32,7 @@ def judge_candidates(
     evaluation: Evaluation,
     run: EvaluationRun,
     output: str,
+    withheld: str | None = None,
 ) -> Decided:
     """Return every candidate's verdict on every set, and the decision on each candidate.
 
@@ -45,7 +46,7 @@ def judge_candidates(
     - steps 5 and 6 of the pipeline: judge each candidate against them, describe its version,
       publish its results
     - step 7: move `champion` to the best one that passed, if the policy lets it replace the
-      champion; if another process moved `champion` meanwhile, start again
+      champion and nothing is `withheld`; if another process moved `champion` meanwhile, start again
     """
     model, policy = evaluation.registered_model, evaluation.policy
     candidates = [on_sets[0].candidate for on_sets in measured]
@@ -72,7 +73,7 @@ def judge_candidates(
             for on_sets in watched
         ]
         publish_results([*measured, *watched], output)
-        decisions = promote_best(candidates, verdicts, model, policy, run.workplace)
+        decisions = promote_best(candidates, verdicts, model, policy, run.workplace, withheld)
         if not any(one["champion_moved"] for one in decisions):
             break
     decisions += [decision_on_watched(one) for one in beside]

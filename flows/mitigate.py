@@ -25,6 +25,8 @@ from biasgate.tasks.reporting.publish import check_places
 from biasgate.tasks.scoring.training import train_candidate
 from biasgate.tasks.store import Workplace
 
+WITHHELD = "`biasgate mitigate` is an experiment, and promotes only with `--promote`"
+
 
 @flow(name="mitigate", flow_run_name="mitigate {config}", on_running=[own_run])
 def mitigate(
@@ -34,8 +36,11 @@ def mitigate(
     *,
     candidate: str | None = None,
     blocked: str | None = None,
+    promote: bool = False,
 ) -> dict[str, Any]:
     """Train a candidate again with every method, and let the gate judge the results.
+
+    It is an experiment: no alias moves, unless that is asked for.
 
     - read the verdict of a blocked candidate: the identities that failed are balanced
     - choose thresholds and calibrations on `tune_on`, and freeze the training set that each method
@@ -56,6 +61,8 @@ def mitigate(
         The candidate to mitigate. Default: that of `blocked`, or the only one that is trained here.
     blocked : str, optional
         Folder of results of a candidate that did not pass, OUTPUT/SET/CANDIDATE.
+    promote : bool, default=False
+        Let the policy promote what passes.
 
     Returns
     -------
@@ -87,5 +94,9 @@ def mitigate(
             source, rows, mitigation, f"{output}/diagnosis", workplace, evaluation.name
         )
         written = write_evaluation_file(evaluation, candidates, config, output)
-        summary = evaluate(written, output, store) if candidates else None
+        summary = (
+            evaluate(written, output, store, withheld=None if promote else WITHHELD)
+            if candidates
+            else None
+        )
         return report_mitigation(chosen.name, proposals, frozen, verdict, summary, output)

@@ -412,7 +412,7 @@ def test_a_name_in_the_way_is_told_before_anything_is_imported(tmp_path):
 
 def test_a_missing_extra_is_told_with_the_command_that_mends_it(monkeypatch):
     monkeypatch.setattr(start.importlib.util, "find_spec", lambda _name: None)
-    assert 'pip install "biasgate[app]"' in start.missing_extra()
+    assert 'pip install ".[app]" in a checkout of biasgate' in start.missing_extra()
 
 
 def test_a_crash_exits_1_and_names_the_way_to_its_traceback(

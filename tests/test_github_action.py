@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / ".github/actions/biasgate/action.yml").read_text("utf-8"))
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/gate.yml").read_text("utf-8"))
 STEPS = {one["name"]: one for one in ACTION["runs"]["steps"]}
+KEY = "BIASGATE_PRIVATE_KEY"
 CONFIG = "a file; with $(touch gotcha) in it.yaml"
 
 
@@ -195,3 +196,48 @@ def test_the_workflow_gives_the_action_inputs_that_it_has():
     assert set(step["with"]) <= set(ACTION["inputs"])
     [default] = WORKFLOW[True]["workflow_dispatch"]["inputs"].values()  # YAML reads `on` as true
     assert (ROOT / default["default"]).is_file()
+
+
+@pytest.fixture
+def pip_is_given(tmp_path):
+    """Run the step that installs, with a stand-in for Python; return what it was called with."""
+
+    def pip_is_given(install):
+        python = tmp_path / "bin" / "python"
+        python.parent.mkdir()
+        python.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "key:$BIASGATE_PRIVATE_KEY" > called\n')
+        python.chmod(0o755)
+        step = STEPS["Install biasgate"]
+        environment = os.environ | {KEY: "of the job"} | step["env"]
+        environment |= {"INSTALL": install, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+        environment |= {"GITHUB_ACTION_PATH": str(ROOT / ".github/actions/biasgate")}
+        done = bash(step["run"], environment, tmp_path)
+        called = tmp_path / "called"
+        return done, called.read_text().splitlines() if called.exists() else None
+
+    return pip_is_given
+
+
+def test_the_action_installs_its_own_commit_in_tested_versions(pip_is_given):
+    assert STEPS["Install biasgate"]["if"] == "inputs.install != ''"
+    done, given = pip_is_given(ACTION["inputs"]["install"]["default"])
+    assert done.returncode == 0, done.stderr
+    tested = ["--constraint", f"{ROOT}/constraints.txt"]
+    assert given == ["-m", "pip", "install", "--quiet", *tested, f"{ROOT}[app]", "key:"]
+
+
+@pytest.mark.parametrize("install", ["./biasgate[app]", "w/biasgate-0.1.0-py3-none-any.whl[app]"])
+def test_another_wheel_or_checkout_is_installed_as_named(pip_is_given, install):
+    assert pip_is_given(install)[1] == ["-m", "pip", "install", "--quiet", install, "key:"]
+
+
+@pytest.mark.parametrize("extra", ["", "[app]", " [app]", "==0.1.0", ">=0.1", "[app]~=0.1", "; a"])
+def test_a_name_that_nobody_owns_is_not_installed(pip_is_given, extra):
+    done, given = pip_is_given("Biasgate" + extra)
+    assert done.returncode == 2
+    assert "nobody owns the name" in done.stdout
+    assert given is None
+
+
+def test_only_the_evaluation_sees_the_key_that_signs():
+    assert [name for name, step in STEPS.items() if step["env"].get(KEY) != ""] == ["Evaluate"]

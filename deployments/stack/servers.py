@@ -21,12 +21,12 @@ import psutil
 
 from biasgate.deployments.stack.compose import Compose, Service
 from biasgate.deployments.stack.postgresql import Postgresql, as_user, programs
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, to_install
 
 MARK = "BIASGATE_STACK"  # in the environment of every process of a stack: its folder
 DATABASE = "postgres"
 _PACKAGES = {"s3": ("boto3",), "mlflow": ("psycopg2",), "prefect": ("asyncpg",)}
-_INSTALL = 'Run `pip install "biasgate[stack]"` (in a checkout: `pip install -e ".[stack]"`).'
+_INSTALL = f"Run {to_install('stack')}."
 _STOP_S = 30.0
 _TAIL = 1500
 

@@ -1,6 +1,6 @@
 """Compare candidates of every kind on real comments, as Markdown.
 
-pip install "biasgate[app,text]" alt-profanity-check
+pip install ".[text]" alt-profanity-check
 BIASGATE_REAL_DATA=FOLDER BIASGATE_ENCODER=FOLDER python docs/reproduce/compared.py STORE \
     > docs/evidence/compared.md
 

@@ -34,6 +34,14 @@ class CandidateError(RuntimeError):
     """
 
 
+def to_install(extra: str) -> str:
+    """Say how to install an extra of biasgate; no package index has it, so never by its name."""
+    return (
+        f'pip install ".[{extra}]" in a checkout of biasgate, '
+        "or with the path of its wheel in place of the dot"
+    )
+
+
 def shown_id(value: object) -> str:
     """Return an id for a message; one with spaces or other letters may be a comment: left out."""
     text = str(value)

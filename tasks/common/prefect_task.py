@@ -28,6 +28,7 @@ from biasgate.tasks.common.errors import (
     CandidateStoppedError,
     InputError,
     SourceError,
+    to_install,
 )
 from biasgate.tasks.common.run_names import named_by, refuse_unknown_parameters
 from biasgate.tasks.common.secrets import masked, masking
@@ -225,8 +226,8 @@ def task_runner() -> TaskRunner[Any] | None:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         msg = (
             f"BIASGATE_TASK_RUNNER must be `module:class` of a Prefect task runner that is "
-            f"installed; got {named!r} with options {options} ({error}). For Dask: "
-            'pip install "biasgate[dask]".'
+            f"installed; got {named!r} with options {options} ({error}). "
+            f"For Dask: {to_install('dask')}."
         )
         raise InputError(msg) from error
     return found

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError, shown_names
+from biasgate.tasks.common.errors import InputError, shown_names, to_install
 from biasgate.tasks.common.files import file_digest, json_digest, locked, whole_file, write_json
 from biasgate.tasks.common.progress import progress
 
@@ -68,7 +68,7 @@ def require_datasets() -> None:
     if find_spec("datasets") is None:
         msg = (
             "`source: huggingface` with `dataset` or `folder` needs the library `datasets`: "
-            'pip install "biasgate[huggingface]". `parquet:` reads Parquet files without it.'
+            f"{to_install('huggingface')}. `parquet:` reads Parquet files without it."
         )
         raise InputError(msg)
 

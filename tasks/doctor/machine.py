@@ -14,6 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from biasgate.tasks.common.errors import to_install
 from biasgate.tasks.doctor.check import Check
 
 GIB = 2**30
@@ -81,7 +82,7 @@ def check_gpu() -> Iterator[Check]:
         if driver:
             status = "warning"
             found = f"{driver}; torch is not installed, so nothing uses it"
-            do = 'For candidates of kind `transformer`: pip install "biasgate[text]"'
+            do = f"For candidates of kind `transformer`: {to_install('text')}"
         yield Check("GPU", status, found, do)  # type: ignore[arg-type] # one of two words
         return
     import torch  # noqa: PLC0415 - takes seconds, and may be missing

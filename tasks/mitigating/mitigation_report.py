@@ -75,6 +75,7 @@ def _method(one: Proposal, training_sets: dict[str, str], decisions: dict[str, A
         "candidate": name,
         "outcome": None,
         "promoted": False,
+        "decision": None,
         "training_set_digest": None,
         "sentences": list(one.sentences),
     }
@@ -86,7 +87,9 @@ def _method(one: Proposal, training_sets: dict[str, str], decisions: dict[str, A
         found["sentences"] = record.get("mitigation", {}).get("sentences", found["sentences"])
         found["report"] = record.get("mitigation", {}).get("report")
     if name in decisions:
-        found |= {key: decisions[name][key] for key in ("outcome", "promoted")}
+        decided = decisions[name]
+        found |= {key: decided[key] for key in ("outcome", "promoted")}
+        found["decision"] = decided["sentence"]
     return found
 
 
@@ -106,8 +109,7 @@ def _sentences(content: dict[str, Any]) -> list[str]:
     names = ", ".join(f"{one['candidate']} ({one['method']})" for one in passed)
     first = f"Passed: {names}." if passed else "No method made the candidate pass."
     told = [f"{_worse_overall(content['costs'])}{first}"]
-    if content["promoted"]:
-        told.append(f"Champion now: {', '.join(content['promoted'])}.")
+    told += [str(one["decision"]) for one in passed]
     if len(tried) > 1:
         told.append(
             f"{len(tried)} candidates were judged on the same comments: with each one more, chance "

@@ -247,10 +247,12 @@ def promote_best(
     registered_model: str | None,
     policy: Policy,
     workplace: Workplace,
+    withheld: str | None = None,
 ) -> list[CandidateDecision]:
     """Write the verdicts to the model versions, then move the alias to the best if allowed.
 
-    Without `registered_model` nothing is decided about a version: it keeps its verdict.
+    Without `registered_model` nothing is decided about a version: it keeps its verdict. `withheld`
+    says why no alias moves, whatever passes.
 
     Safe to retry: nothing changes for a version that is already champion.
     """
@@ -261,7 +263,7 @@ def promote_best(
             write_verdicts(one.version, of_candidate, gateway)
     if registered_model is not None and not policy.report_only:
         record_blocked(judged, registered_model, gateway)
-    decisions = promote(judged, registered_model, gateway, succession_of(policy))
+    decisions = promote(judged, registered_model, gateway, succession_of(policy, withheld))
     for found in decisions:
         say(f"{found['candidate']}: {found['sentence']}", aside=True)
     return decisions
@@ -283,6 +285,6 @@ def judged_versions(
     ]
 
 
-def succession_of(policy: Policy) -> Succession:
+def succession_of(policy: Policy, withheld: str | None = None) -> Succession:
     """Return a policy's rule for replacing the champion."""
-    return Succession(policy.promote, allow_first=policy.allow_first)
+    return Succession(policy.promote, allow_first=policy.allow_first, withheld=withheld)

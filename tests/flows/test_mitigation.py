@@ -8,6 +8,7 @@ from support.evaluations import run
 
 from biasgate.tasks.evaluation_file import EvaluationFile
 from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.store import Workplace
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 
@@ -79,6 +80,10 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert code == 0, text
     found = json.loads((mitigated / "mitigation.json").read_text("utf-8"))
     assert found["passed"]
+    assert found["promoted"] == []
+    assert champion_of_planted(folder) is None
+    assert "planted has no champion yet: `biasgate mitigate` is an experiment" in joined(text)
+    assert "promotes only with `--promote`" in joined(text)
     assert found["from"]["failed"] == ["gay"]
     written = read_evaluation(mitigated / "mitigation" / "evaluation.yaml")
     assert isinstance(written, EvaluationFile)
@@ -93,6 +98,36 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
         assert worse["low"] < worse["value"] < worse["high"]
     values = [one["worse_by"]["value"] for one in found["costs"]]
     assert values == sorted(values, reverse=True)
+
+
+def test_the_alias_moves_if_that_is_asked_for(folder, config):
+    blocked = folder / "out" / "phrases" / "mine"
+    before = outcomes(folder / "mitigated")
+    options = ("--from", blocked, "--output", folder / "promoted", "--promote")
+    code, text = biasgate(folder, "mitigate", *options)
+    assert code == 0, text
+    found = json.loads((folder / "promoted" / "mitigation.json").read_text("utf-8"))
+    champion = champion_of_planted(folder)
+    assert f"{champion.uri} is champion now" in joined(text)
+    assert len(found["promoted"]) == 1
+    assert outcomes(folder / "promoted") == before
+
+
+def outcomes(output):
+    """Of each candidate: the outcome, and of each check the same."""
+    return {
+        path.parent.name: (verdict["outcome"], [one["outcome"] for one in verdict["results"]])
+        for path in output.glob("phrases/*/verdict.json")
+        for verdict in [json.loads(path.read_text("utf-8"))]
+    }
+
+
+def champion_of_planted(folder):
+    return Workplace(folder / "store").gateway.alias("planted", "champion")
+
+
+def joined(text):
+    return " ".join(text.split())
 
 
 def test_results_of_the_blocked_candidate_are_not_replaced(folder, config):

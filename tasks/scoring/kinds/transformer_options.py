@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import InputError, to_install
 from biasgate.tasks.common.settings import Settings
 
-NEEDS_TORCH = 'candidates of kind transformer need torch: pip install "biasgate[app,text]".'
+NEEDS_TORCH = f"candidates of kind transformer need torch: {to_install('text')}."
 _PACKAGES = ("torch", "transformers", "safetensors")
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 

@@ -122,7 +122,7 @@ def test_a_missing_column_is_refused_by_the_check(files):
 
 def test_without_the_library_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(hub, "find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r'pip install "biasgate\[huggingface\]"'):
+    with pytest.raises(InputError, match=r'pip install "\.\[huggingface\]"'):
         check_source(source(**HUB))
 
 

@@ -17,7 +17,9 @@ from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.succession import Judged, Past, Succession
 
 NEWER, BETTER, NEVER = (Succession(one, allow_first=True) for one in ("newer", "better", "never"))
+WITHHELD = Succession("newer", allow_first=True, withheld="not tonight")
 NOTHING = Past(frozenset({1}), {})
+NOBODY = Past(frozenset(), {})
 
 
 def judged(number, *changes, value=0.9, half=0.005):
@@ -49,11 +51,18 @@ def judged(number, *changes, value=0.9, half=0.005):
         (BETTER, (0.01, 0.004), "final_score is higher by 0.0040"),
         (BETTER, (None,), "final_score has no difference"),
         (NEVER, (0.3,), "the policy says `promote: never`"),
+        (WITHHELD, (0.3,), "not tonight"),
     ],
 )
 def test_a_later_version_replaces_the_champion_if_the_rule_allows(rule, changes, words):
     objection = rule.objection(judged(2, *changes), "1", NOTHING)
     assert objection is None if words is None else words in objection
+
+
+def test_what_is_withheld_does_not_become_the_first_champion_either():
+    passed = [judged(2, 0.3)]
+    assert WITHHELD.choose(passed, None, NOBODY) is None
+    assert NEWER.choose(passed, None, NOBODY) == passed[0]
 
 
 def test_better_needs_bounds():

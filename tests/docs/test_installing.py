@@ -1,0 +1,87 @@
+"""Nobody is told to install biasgate by its bare name: whoever registers it runs code there."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS, LIBRARY = "biasgate", "bias-metrics"
+# `PATH/biasgate-0.1.0-py3-none-any.whl`, `biasgate @ file:///...` and `biasgate/` are not bare.
+BARE = rf"(?:{OURS}|bias[-_]metrics)(?![\w/:@-]|\.\w|\s*@)"
+PROSE = r"(?!(?:a|and|at|by|for|from|in|is|of|on|or|the|to|with)\b)"
+TAKES_NAMES = (
+    r"\b(?:(?:pip3?|pipx|conda|mamba)\s+(?:install|download|wheel|run)"
+    r"|uv\s+(?:pip\s+install|tool\s+(?:install|run)|add|run\s+--with)|uvx|(?:poetry|pdm)\s+add)"
+)
+FROM_AN_INDEX = re.compile(
+    rf"{TAKES_NAMES}(?:[ \t]+{PROSE}[^\s`;|&]+)*?[ \t]+['\"]?{BARE}"  # a command
+    rf"|\binstall:\s*['\"]?{BARE}"  # an input of the action
+    rf"|(?<![\w/.-]){OURS}\[\w[\w, ]*\]"  # the name with extras, wherever it stands
+    rf"|['\"]{OURS}\s*[=<>~!]=",  # a requirement with a version
+)
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".txt", ".sh", ".html", ""}
+NOT_OURS = {".git", ".venv", ".hypothesis", ".mypy_cache", ".ruff_cache", "build", "dist"}
+NOT_OURS |= {"__pycache__", "demo-output", "node_modules"}
+
+
+def written_files():
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in NOT_OURS]
+        for path in (Path(folder, name) for name in names):
+            if path.suffix in SUFFIXES and not path.is_symlink() and path.is_file():
+                yield path
+
+
+def named_in(text):
+    """Where something is installed by our bare name; a command may go on in the next line."""
+    return [match[0] for match in FROM_AN_INDEX.finditer(text.replace("\\\n", " "))]
+
+
+def test_no_page_action_or_message_installs_us_from_an_index():
+    files = list(written_files())
+    assert {".github/actions/biasgate/action.yml", "README.md", "docs/extending.md"} <= {
+        str(path.relative_to(ROOT)) for path in files
+    }
+    named = {str(path.relative_to(ROOT)): named_in(path.read_text("utf-8")) for path in files}
+    # An extra that names another one is the same project to pip and uv: they ask no index for it.
+    assert set(named.pop("pyproject.toml")) == {f"{OURS}[app]"}
+    assert {path: found for path, found in named.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"pip install {OURS}",
+        f"`python -m pip install --quiet '{OURS}>=0.1'` before",
+        f'run `pip install "{OURS}[app,text]"`',
+        f"pip install --upgrade \\\n    {OURS}\n",
+        f"pip install numpy {OURS}.",
+        f"uvx {OURS} demo",
+        f"pipx run {OURS}",
+        f"uv run --with {OURS} demo",
+        f"pip install {LIBRARY}",
+        f"with: {{install: {OURS}, comment: true}}",
+        f"          install: '{OURS}==0.1.0'",
+        f'dependencies = ["numpy", "{OURS}[app]"]',
+        f'dependencies = ["{OURS}>=1"]',
+    ],
+)
+def test_the_bare_name_is_found(text):
+    assert named_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'pip install ".[app]" in a checkout of biasgate, or its wheel',
+        'pip install "PATH/biasgate-0.1.0-py3-none-any.whl[app]"',
+        "pip install -c constraints.txt ./biasgate",
+        '"biasgate @ file:///wheels/biasgate-0.1.0-py3-none-any.whl"',
+        "uv run biasgate demo",
+        "install: ./biasgate",
+    ],
+)
+def test_a_wheel_and_a_checkout_are_not(text):
+    assert not named_in(text)
