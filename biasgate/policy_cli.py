@@ -201,7 +201,7 @@ def plan(
             if evidence is not None:
                 losses = losses_of_evidence(evidence, asked, correlation)
             else:
-                losses = losses_of_comments(comments, found.comments or 0, asked)
+                losses = losses_of_comments(comments, found.comments, asked)
         if as_json:
             print_json(found.to_dict() | {"losses": [one.to_dict() for one in losses]})
         else:

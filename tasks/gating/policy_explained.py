@@ -59,15 +59,13 @@ def bounds_in_words(policy: Policy, path: Path | None = None) -> str:
         has_threshold = bool(given_threshold(evidence.path))
         each = n + at_threshold * has_threshold
         identities = len(evidence.identities)
-        how_many = (
-            f"{identities * each:,} bounds: {each} of each of "
-            f"{counted(identities, 'identity', 'identities')}"
-        )
+        of = counted(identities, "identity", "identities")
+        how_many = f"up to {identities * each:,} bounds: {each} of each of {of}"
     alpha = 100 * (1 - policy.confidence)
     return (
         f"Whether any identity is shown to be worse than with the champion is looked for in "
-        f"{how_many}. They hold together: expect a false one in at most {alpha:g} of 100 sets, "
-        "not in each so many bounds."
+        f"{how_many}. They hold together: in at most {alpha:g} of 100 sets is any of them false, "
+        "however many there are."
     )
 
 

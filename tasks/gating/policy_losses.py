@@ -141,13 +141,13 @@ def losses_of_evidence(
         own = found.report["subgroups"][name]
         change = (found.champion or {"subgroups": {}})["subgroups"].get(name, {}).get(metric)
         paired = None if change is None else _ends(change)
-        reaches = None
-        assumed: float | None = correlation
+        reaches = assumed = None
         if (ends := _ends(own[metric])) is not None:
-            reach = paired_reach(metric, *ends, correlation)
             if paired is not None and (max(paired) > 0 or max(ends) == 0):
                 reach = max(paired) if METRICS[metric].is_gap else paired[0]
-                assumed = None
+            else:
+                assumed = correlation
+                reach = paired_reach(metric, *ends, assumed)
             reaches = reach, max(ends)
         counts = own["n_positive"], own["n"] - own["n_positive"]
         result = open_loss(
@@ -165,8 +165,10 @@ def losses_of_evidence(
     return [loss(*key, how) for key, how in wanted.items()]
 
 
-def losses_of_comments(comments: Comments, n: int, asked: Asking) -> list[IdentityLoss]:
+def losses_of_comments(comments: Comments, n: int | None, asked: Asking) -> list[IdentityLoss]:
     """Return what a pass leaves open with `n` comments drawn at random, at each assumed AUC."""
+    if n is None:
+        return []
     everyone = round(n * comments.toxic), round(n * (1 - comments.toxic))
     return [
         _assumed(
@@ -255,7 +257,8 @@ def _notes(shown: Iterable[IdentityLoss]) -> Iterator[str]:
         yield "Only counts are known. Assumed: each AUC, with normal scores, and a correlation"
         yield f"{assumed}."
     elif correlations:
-        some = "" if all(one.correlation is not None for one in shown) else ", in some lines"
+        bounded = [one for one in shown if one.loss.not_excluded is not None]
+        some = "" if all(one.correlation is not None for one in bounded) else ", in some lines"
         yield f"Measured: the AUCs and their errors. Assumed{some}: a correlation"
         yield f"{assumed}."
     else:
