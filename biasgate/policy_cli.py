@@ -23,6 +23,10 @@ File = Annotated[
         metavar="FILE",
     ),
 ]
+Results = Annotated[
+    Path | None,
+    typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
+]
 
 
 @app.command()
@@ -46,18 +50,37 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
 
 
 @app.command()
-def explain(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
-    """Explain in words which rules a policy has."""
+def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Explain in words which rules a policy has, and what a pass leaves open.
+
+    With the folder of an evaluation, at its counts and AUCs; otherwise, for identities with just
+    as many comments as the rules need.
+    """
     with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
-        from biasgate.tasks.gating.policy_explained import explain_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_explained import (  # noqa: PLC0415
+            bounds_in_words,
+            explain_policy,
+        )
+        from biasgate.tasks.gating.policy_losses import (  # noqa: PLC0415
+            asked_by,
+            losses_in_words,
+            losses_of_evidence,
+            losses_of_fewest,
+        )
 
         policy = read_policy(file, Path())
-        lines = explain_policy(policy)
-        if as_json:
-            print_json({"policy": policy.name, "digest": policy.digest, "lines": list(lines)})
+        if evidence is None:
+            losses = losses_of_fewest(policy)
         else:
-            typer.echo("\n".join(lines))
+            with waiting("measuring"):
+                losses = losses_of_evidence(evidence, asked_by(policy))
+        lines = [*explain_policy(policy), bounds_in_words(policy, evidence)]
+        if as_json:
+            known = {"policy": policy.name, "digest": policy.digest, "lines": lines}
+            print_json(known | {"losses": [one.to_dict() for one in losses]})
+        else:
+            typer.echo("\n".join([*lines, "", *losses_in_words(losses)]).rstrip())
 
 
 @app.command()
@@ -101,23 +124,25 @@ def suggest(
         Path, typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet.")
     ],
     name: Annotated[str, typer.Option(help="Name of the policy.")] = "suggested",
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Print a policy made from a model's own numbers, with the power that the set allows."""
-    with errors_told(verbose=False):
+    with errors_told(verbose=False, quiet=as_json):
         from biasgate.tasks.gating.policy_suggested import advise, suggested_policy  # noqa: PLC0415
 
         with waiting("measuring"):
-            text = suggested_policy(advise(evidence), name)
-        typer.echo(text, nl=False)
+            advice = advise(evidence)
+        text = suggested_policy(advice, name)
+        if as_json:
+            print_json({"policy": text} | advice.to_dict())
+        else:
+            typer.echo(text, nl=False)
 
 
 @app.command()
 def plan(
     file: File,
-    evidence: Annotated[
-        Path | None,
-        typer.Argument(help="Folder out/<set>/<candidate>, or its evidence.parquet."),
-    ] = None,
+    evidence: Results = None,
     shares: Annotated[
         Path | None,
         typer.Option(
@@ -152,6 +177,12 @@ def plan(
             comments_of_shares,
         )
         from biasgate.tasks.gating.policy import read_policy  # noqa: PLC0415
+        from biasgate.tasks.gating.policy_losses import (  # noqa: PLC0415
+            asked_by,
+            losses_in_words,
+            losses_of_comments,
+            losses_of_evidence,
+        )
         from biasgate.tasks.gating.policy_planned import plan_policy  # noqa: PLC0415
 
         policy = read_policy(file, Path())
@@ -166,7 +197,12 @@ def plan(
             )
         with waiting("planning"):
             found = plan_policy(policy, comments, power=power, per_night=per_night)
+            asked = asked_by(policy)
+            if evidence is not None:
+                losses = losses_of_evidence(evidence, asked, correlation)
+            else:
+                losses = losses_of_comments(comments, found.comments, asked)
         if as_json:
-            print_json(found.to_dict())
+            print_json(found.to_dict() | {"losses": [one.to_dict() for one in losses]})
         else:
-            typer.echo("\n".join(told(found)))
+            typer.echo("\n".join([*told(found), "", *losses_in_words(losses)]).rstrip())

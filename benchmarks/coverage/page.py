@@ -44,6 +44,9 @@ template see [clustered-coverage.md](clustered-coverage.md).
 
 What to know before relying on them:
 
+- **The width goes with the AUC.** With 50 positives and 4,200 negatives an interval is .146 wide
+  at an AUC of .7, .096 at .9 and .075 at .95 (first table). What the numbers of one model can
+  prove, those of a weaker one cannot. `biasgate policy explain` says it for a set.
 - **If the smaller class has few errors, intervals are too wide rather than too narrow.** The
   price is power, as the last table shows. Only more data helps: shorter intervals miss the truth
   where toxic comments are spread more widely than harmless ones.

@@ -17,7 +17,7 @@ _ROUNDING = 1e-12
 # false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this one, in 5.
 _CAUTION = 1.5
 # The sign of a gap is taken as certain if it is more than this many standard errors from 0.
-_SURE = 3.0
+SURE = 3.0
 
 
 def less(a: MetricValue, b: MetricValue) -> float | None:
@@ -181,7 +181,7 @@ def sized(
         return difference
     assert second.value is not None  # noqa: S101
     assert second.std_error is not None  # noqa: S101
-    sure = abs(second.value) > _SURE * second.std_error
+    sure = abs(second.value) > SURE * second.std_error
     wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
     turned = second.value < 0
     apart, against = (_ends(one, wider, turned=turned) for one in (difference, total))

@@ -152,6 +152,39 @@ def standard_error(metric: str, value: float, counts: Counts) -> float:
     return _error(_moves(metric, value, counts), Guess())
 
 
+def paired_reach(metric: str, down: float, up: float, correlation: float) -> float:
+    """Return how far the one-sided bound of an equal model's difference reaches.
+
+    Parameters
+    ----------
+    metric : str
+        The metric of both models.
+    down, up : float
+        How far the interval of each of them reaches down and up.
+    correlation : float
+        Of the two models' estimates of AUCs; those of gaps agree more closely.
+
+    Returns
+    -------
+    float
+        With normal errors, the quantile times the standard error of the difference.
+    """
+    reach = math.sqrt(1 - correlation) * math.hypot(down, up)
+    return _GAPS_AGREE * reach if METRICS[metric].is_gap else reach
+
+
+def expected_reaches(
+    metric: str, level: float, guess: Guess, counts: Counts
+) -> tuple[float, float]:
+    """Return how far the interval of a cell is expected to reach down and up.
+
+    `level` is its confidence; `counts` has at least 2 rows of each class.
+    """
+    value = guess.value(metric)
+    error = _error(_moves(metric, value, counts), guess)
+    return _reaches(metric, level, value, error, counts)
+
+
 def least_rows(chance: Callable[[float], float], wanted: float, least: float = 4.0) -> float | None:
     """Return the fewest rows at which a chance is large enough; None if no number of rows is.
 
@@ -235,9 +268,9 @@ def _against_rival(
         apart *= _GAPS_AGREE
         wider = quantile((1 + rule.level) / 2)
         return np.asarray(apart * (np.abs(z) + wider * error) < limit)
-    down, up = _reaches(rule, value, error, counts)
-    reach = math.sqrt(1 - guess.correlation) * math.hypot(down, up)
-    if few_errors(value, *_sizes(rule, counts)):
+    down, up = _reaches(rule.metric, rule.level, value, error, counts)
+    reach = paired_reach(rule.metric, down, up, guess.correlation)
+    if few_errors(value, *_sizes(rule.metric, counts)):
         reach *= _FEW
     return np.asarray(apart * z - reach > -limit)
 
@@ -252,7 +285,8 @@ def _against_limit(
     least = value  # the smallest estimate whose lower bound is not below the limit
     for _ in range(_STEPS):
         own = error * math.sqrt(_spread(round(least, 4)) / _spread(value))
-        least = min(limit + _reaches(rule, least, own, counts)[0], 1 - 1e-6)
+        reach, _ = _reaches(rule.metric, rule.level, least, own, counts)
+        least = min(limit + reach, 1 - 1e-6)
     return np.asarray(_logit(value) + z / (value * (1 - value)) >= _logit(least))
 
 
@@ -260,19 +294,21 @@ def _logit(value: float) -> float:
     return math.log(value / (1 - value))
 
 
-def _reaches(rule: Rule, value: float, error: float, counts: Counts) -> tuple[float, float]:
-    """Return how far the interval of an AUC reaches down and up."""
-    n_x, n_y = _sizes(rule, counts)
-    if not few_errors(value, n_x, n_y):
-        reach = quantile(rule.level) * error
+def _reaches(
+    metric: str, level: float, value: float, error: float, counts: Counts
+) -> tuple[float, float]:
+    """Return how far the interval of a cell reaches down and up."""
+    n_x, n_y = _sizes(metric, counts)
+    if METRICS[metric].is_gap or not few_errors(value, n_x, n_y):
+        reach = quantile(level) * error
         return reach, reach
-    low, high = auc_interval(value, error, n_y, n_x, quantile(rule.level))
+    low, high = auc_interval(value, error, n_y, n_x, quantile(level))
     return value - low, high - value
 
 
-def _sizes(rule: Rule, counts: Counts) -> tuple[float, float]:
+def _sizes(metric: str, counts: Counts) -> tuple[float, float]:
     """Return the rows of the two classes that a metric compares."""
-    pair = PAIRS[rule.metric]
+    pair = PAIRS[metric]
     own = {"positive": counts.positive, "negative": counts.negative}
     outside = {"positive": counts.outside_positive, "negative": counts.outside_negative}
     return own[pair.x], (own if pair.inside else outside)[pair.y]

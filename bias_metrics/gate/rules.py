@@ -43,6 +43,9 @@ Kind = Literal["floor", "ceiling", "champion", "reference"]
 # With fewer rows of a compared class, no bound holds at every one of many looks: it would have to
 # err in a few of 1,000 samples at each, and so few rows do not show what happens so rarely.
 LEAST_ROWS = 20
+LEAST_COMPARED = 4
+"""Rows of each class that a cell needs of its subgroup. In samples with 2 or 3 rows of a class its
+difference is shown to be lower in 10 % where 5 % are asked for: too few to estimate its error."""
 
 OVERALL, EACH, WORST, AGGREGATE = "overall", "each", "worst", "aggregate"
 SCOPES = (OVERALL, EACH, WORST, AGGREGATE)

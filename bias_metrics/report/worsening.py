@@ -10,9 +10,6 @@ from bias_metrics.gate.judging import measured
 from bias_metrics.metrics import GIVEN, METRICS
 
 ALPHA = 0.05
-LEAST_COMPARED = 4
-"""Rows of each class that a cell needs of its subgroup. In samples with 2 or 3 rows of a class its
-difference is shown to be lower in 10 % where 5 % are asked for: too few to estimate its error."""
 MOST_CAUSES = 8
 """Subgroups whose rows are left out at most. Each takes a joint comparison of all others."""
 

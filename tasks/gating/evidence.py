@@ -8,6 +8,7 @@ sets and scores that it was created from.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence, SmallGroups
-from bias_metrics.metrics import EQUAL_ERRORS
+from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
@@ -346,3 +347,32 @@ class EvidenceFile:
             msg = f"slice {slice_!r} must have rows of both classes; it has {labels.size} rows."
             raise InputError(msg)
         return rows
+
+
+def evidence_at(path: Path) -> EvidenceFile:
+    """Return the evidence of an evaluation.
+
+    Parameters
+    ----------
+    path : Path
+        An `evidence.parquet`, or the folder of results that holds it.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    """
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
+        raise InputError(msg)
+    return EvidenceFile(file)
+
+
+def given_threshold(file: Path) -> dict[str, dict[str, float]]:
+    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
+    report = file.with_name("report.json")
+    if not report.is_file():
+        return {}
+    thresholds = json.loads(report.read_text("utf-8")).get("thresholds", {})
+    return {GIVEN: {"candidate": thresholds[GIVEN]["threshold"]}} if GIVEN in thresholds else {}

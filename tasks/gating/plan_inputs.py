@@ -16,7 +16,7 @@ from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence import evidence_at
 from biasgate.tasks.gating.plan import Comments, Mentions
 from biasgate.tasks.gating.policy import Policy
 
@@ -128,11 +128,7 @@ def comments_of_evidence(path: Path, policy: Policy, *, correlation: float, auc:
     InputError
         If there is no such file.
     """
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
-        raise InputError(msg)
-    evidence = EvidenceFile(file)
+    evidence = evidence_at(path)
     identities = evidence.identities
     joined = _joined(policy.hierarchy, identities)
     found = evidence.measure_with(_CONFIDENCE, joined)

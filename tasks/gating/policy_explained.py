@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, timedelta
+from pathlib import Path
 
+from bias_metrics._core.counted import counted
 from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
-from bias_metrics.metrics import CLASSES, METRICS, THRESHOLDS
+from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.gating.evidence import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_online import OnlineSettings
 
@@ -29,8 +32,7 @@ def explain_policy(policy: Policy) -> list[str]:
         Purpose, rules, insufficient evidence, waivers, consequences.
     """
     lines = [f"Policy {policy.name}. {policy.description}".strip(), ""]
-    lines += [f"{at}. {_rule(rule)}" for at, rule in enumerate(policy.decision_rules(), 1)]
-    lines += ["", *_unscored(policy), *_consequences(policy)]
+    lines += [*_rules_in_words(policy), "", *_unscored(policy), *_consequences(policy)]
     for waiver in policy.waivers:
         of = f" for {waiver.group}" if waiver.group else ""
         lines.append(
@@ -38,6 +40,39 @@ def explain_policy(policy: Policy) -> list[str]:
             f"under {waiver.rule}{of} ({waiver.reason}). A failure is never waived."
         )
     return lines
+
+
+def bounds_in_words(policy: Policy, path: Path | None = None) -> str:
+    """Say in how many bounds a harm is looked for, and how often a false one is found.
+
+    Parameters
+    ----------
+    policy : Policy
+        Its confidence counts.
+    path : Path, optional
+        The folder of an evaluation, which says how many identities and thresholds there are.
+    """
+    n, at_threshold = len(SUBGROUP_METRICS), len(threshold_metrics())
+    how_many = f"{n} bounds of each identity, and {at_threshold} more where a threshold is given"
+    if path is not None:
+        evidence = evidence_at(path)
+        has_threshold = bool(given_threshold(evidence.path))
+        each = n + at_threshold * has_threshold
+        identities = len(evidence.identities)
+        of = counted(identities, "identity", "identities")
+        how_many = f"up to {identities * each:,} bounds: {each} of each of {of}"
+    alpha = 100 * (1 - policy.confidence)
+    return (
+        f"Whether any identity is shown to be worse than with the champion is looked for in "
+        f"{how_many}. They hold together: in at most {alpha:g} of 100 sets is any of them false, "
+        "however many there are."
+    )
+
+
+def _rules_in_words(policy: Policy) -> Iterator[str]:
+    """Say what must be met, line by line."""
+    for at, rule in enumerate(policy.decision_rules(), 1):
+        yield f"{at}. {_rule(rule)}"
 
 
 def _unscored(policy: Policy) -> list[str]:

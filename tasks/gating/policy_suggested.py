@@ -5,7 +5,6 @@ If the model was evaluated at a threshold, its gaps in error rates there get cei
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,12 +14,16 @@ from typing import Any
 
 from bias_metrics.gate.power import chance_of_all, chance_of_proof, difference_error
 from bias_metrics.metrics import AUCS, GIVEN, METRICS, metrics_of
-from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.gating.evidence import evidence_at, given_threshold
+from biasgate.tasks.gating.policy_losses import (
+    CORRELATION,
+    Asked,
+    IdentityLoss,
+    losses_in_words,
+    losses_of_evidence,
+)
 
 CONFIDENCE = 0.95
-# Between two models over repeated samples of rows; models of one task agree on hard rows.
-CORRELATION = 0.8
 CHANCE = 0.9
 MARGINS = (0.01, 0.02, 0.03, 0.05, 0.1)
 _STEP = 0.01
@@ -42,17 +45,33 @@ class Advice:
         Groups with too few rows to judge.
     n_rules : int
         Relative rules behind `power`: groups x metrics.
+    losses : list of IdentityLoss
+        What a pass leaves open, with the suggested margin of AUCs.
     """
 
     limits: dict[str, float]
     power: dict[float, tuple[float, float]]
     weak: list[str]
     n_rules: int
+    losses: list[IdentityLoss]
 
     @property
     def margin(self) -> float | None:
         """The smallest margin at which an equal model passes all rules with `CHANCE`, or None."""
-        return next((one for one, (_, both) in self.power.items() if both >= CHANCE), None)
+        return _enough(self.power)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; lists, where numbers would be keys."""
+        power = [
+            {"margin": margin, "worst_rule": least, "all_rules": both}
+            for margin, (least, both) in self.power.items()
+        ]
+        losses = [one.to_dict() for one in self.losses]
+        return {"limits": self.limits, "margin": self.margin, "power": power} | {
+            "weak": self.weak,
+            "n_rules": self.n_rules,
+            "losses": losses,
+        }
 
 
 def advise(path: Path, correlation: float = CORRELATION) -> Advice:
@@ -76,12 +95,9 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     InputError
         If there is no such file.
     """
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."
-        raise InputError(msg)
+    evidence = evidence_at(path)
     key = (None, 2 * CONFIDENCE - 1)
-    report = EvidenceFile(file).measure([key], _threshold(file))[key].report
+    report = evidence.measure([key], given_threshold(evidence.path))[key].report
     gaps = report.get("thresholds", {}).get(GIVEN, {}).get("subgroups", {})
     subgroups = {
         name: {**cells, **gaps.get(name, {})} for name, cells in report["subgroups"].items()
@@ -94,7 +110,13 @@ def advise(path: Path, correlation: float = CORRELATION) -> Advice:
     for margin in MARGINS:
         chances = [chance_of_proof(margin, error, CONFIDENCE) for error in errors]
         power[margin] = (min(chances, default=0.0), chance_of_all(chances) if chances else 0.0)
-    return Advice(dict(_limits(strong)), power, weak, len(errors))
+    enough = _enough(power)
+
+    def asked(_: str, metric: str) -> Asked:
+        return Asked(CONFIDENCE, enough if metric in AUCS else None)
+
+    losses = losses_of_evidence(path, asked, correlation)
+    return Advice(dict(_limits(strong)), power, weak, len(errors), losses)
 
 
 def suggested_policy(advice: Advice, name: str) -> str:
@@ -118,6 +140,7 @@ def suggested_policy(advice: Advice, name: str) -> str:
     if advice.weak:
         lines.append(f"# Too few rows to judge: {', '.join(advice.weak)}. They block as")
         lines.append("# insufficient; find more rows, or waive them by name and for a time.")
+    lines += ["#", *(f"# {line}".rstrip() for line in losses_in_words(advice.losses))]
     lines += ["version: 1", f"name: {name}", "allow_first: true", "rules:"]
     for metric, limit in advice.limits.items():
         kind = "ceiling" if METRICS[metric].is_gap else "floor"
@@ -130,13 +153,8 @@ def suggested_policy(advice: Advice, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _threshold(file: Path) -> dict[str, dict[str, float]]:
-    """Return the threshold that the candidate was evaluated with, by name and role, if any."""
-    report = file.with_name("report.json")
-    if not report.is_file():
-        return {}
-    thresholds = json.loads(report.read_text("utf-8")).get("thresholds", {})
-    return {GIVEN: {"candidate": thresholds[GIVEN]["threshold"]}} if GIVEN in thresholds else {}
+def _enough(power: Mapping[float, tuple[float, float]]) -> float | None:
+    return next((margin for margin, (_, both) in power.items() if both >= CHANCE), None)
 
 
 def _is_supported(cells: Mapping[str, Any]) -> bool:

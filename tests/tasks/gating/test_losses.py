@@ -5,8 +5,8 @@ import pytest
 
 from bias_metrics import compare_bias
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.rules import LEAST_COMPARED
 from bias_metrics.report.jointly import joint_level
-from bias_metrics.report.worsening import LEAST_COMPARED
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_rows import Measuring
 
