@@ -13,7 +13,7 @@ from biasgate.tables import ROWS, Mark, Row, print_rows
 from biasgate.tables import shown as shown_number
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.reporting.comparing import Compared
-from biasgate.tasks.reporting.several_worse import said_of_several
+from biasgate.tasks.reporting.losses import summary
 
 _WORSE, _DIFFERENT = Mark("!", "red"), Mark("*", "bold")
 _TOLD = 5
@@ -31,8 +31,7 @@ def print_compared(compared: Sequence[Compared]) -> None:
 def _print(out: Console, one: Compared) -> None:
     first, second = printable(one.first), printable(one.second)
     out.print(f"[bold]{shown(first)} minus {shown(second)}[/]", soft_wrap=True)
-    several = said_of_several(one.worsened)
-    lines = [_worse(one), *([several] if several else []), _differs(one)] if one.paired else []
+    lines = [_worse(one), _differs(one)] if one.paired else []
     if one.reason is not None:
         lines = [f"No intervals, so nothing is shown to differ: {one.reason}."]
     if one.left_out:
@@ -57,15 +56,8 @@ def _print(out: Console, one: Compared) -> None:
 
 
 def _worse(one: Compared) -> str:
-    if not one.worsened:
-        return f"No number of an identity is shown to be worse than with {one.second}."
-    told = [
-        f"{cell['metric']} of {cell['group']} ({cell['second']:.3f} to {cell['first']:.3f}, worse "
-        f"by at least {cell['worse_by_at_least']:.3f})"
-        for cell in one.worsened[:_TOLD]
-    ]
-    more = len(one.worsened) - len(told)
-    return f"Worse: {'; '.join(told)}{f'; and {more:,} more' if more else ''}."
+    nothing = f"No number of an identity is shown to be worse than with {one.second}."
+    return summary(one.worsened, one.second) or nothing
 
 
 def _differs(one: Compared) -> str:

@@ -12,10 +12,8 @@ from typer.testing import CliRunner
 
 from bias_metrics import compare_bias
 from biasgate.cli import app
-from biasgate.comparing import print_compared
-from biasgate.tasks.reporting.comparing import Compared, no_candidate
+from biasgate.tasks.reporting.comparing import no_candidate
 from biasgate.tasks.reporting.results import Published
-from biasgate.tasks.reporting.several_worse import SEVERAL, said_of_several
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +45,8 @@ def test_differences_are_those_of_the_library_paired_by_row(output):
 def test_what_got_worse_comes_first_and_its_identity_before_others(output):
     lines = compare(output / "s/biased", output / "s/fair", width=1000).stdout.splitlines()
     assert lines[0] == "biased minus fair"
-    assert lines[1].startswith("  Worse: negative_aeg of gay (")
-    assert lines[2].strip() == SEVERAL
-    assert "of 3 identities differ: gay" in lines[3]
+    assert lines[1].startswith("  Shown to be worse than fair: gay (negative_aeg by at least 0.")
+    assert "of 3 identities differ: gay" in lines[2]
     table = [line for line in lines if line.startswith("│")]
     assert table[0].startswith("│ gay")
     assert " ! " in table[0]
@@ -103,23 +100,6 @@ def test_without_a_registered_champion_the_report_or_nothing_is_named():
     assert "report.html has the differences under *Beside the champion*." in told
     told = no_candidate("old", "worse one", Path("out"), judged_against(None))
     assert told == "'old' must be a candidate in out; it has worse one."
-
-
-def test_only_several_identities_that_are_worse_may_share_their_comments():
-    one, same, other = ({"group": name} for name in ("gay", "gay", "black"))
-    assert not said_of_several([one, same])
-    assert "comments that also mention another" in said_of_several([one, other])
-
-
-def test_what_several_identities_share_is_told_after_what_got_worse(capsys):
-    cell = {"metric": "bpsn_auc", "first": 0.7, "second": 0.8, "worse_by_at_least": 0.05}
-    worse = [{**cell, "group": name} for name in ("gay", "black")]
-    number = {"value": -0.1, "low": None, "high": None}
-    comparison = {"overall": {"n": 9, "auc": number}, "subgroups": {}, "final_score": number}
-    for known in (worse, worse[:1]):
-        print_compared([Compared("s", "a", "b", True, None, comparison, known, [])])  # noqa: FBT003
-        told = " ".join(capsys.readouterr().out.split())
-        assert (SEVERAL in told) == (len(known) > 1)
 
 
 def test_two_folders_are_compared_candidate_by_candidate(output, tmp_path):

@@ -133,7 +133,9 @@ def test_the_tab_of_models_lists_each_candidate_and_its_registered_version(page,
 def test_a_candidates_note_begins_with_what_got_worse_and_leads_to_its_page(page, links):
     opened(page, links["candidates"])
     page.get_by_role("link", name="shifted on news").click()
-    expect(page.get_by_text(re.compile("Worse than the champion: (gay|old): "))).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("Shown to be worse than the champion: (gay|old) "))
+    ).to_be_visible()
     with page.expect_popup() as opened_page:
         page.get_by_role("link", name="Report", exact=True).click()
     shown = opened_page.value.frame_locator("iframe").first

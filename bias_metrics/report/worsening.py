@@ -80,7 +80,9 @@ class Losses:
         """
         bounds = list(_bounds(comparison, looked_at))
         shown = (one for one in bounds if one["worse_by_at_least"] > 0)
-        return cls(tuple(largest_loss_first(shown)), len(bounds), level)
+        # By the bound, so that a few unlucky rows do not come before evidence.
+        ordered = sorted(shown, key=lambda one: -one["worse_by_at_least"])
+        return cls(tuple(ordered), len(bounds), level)
 
     @property
     def groups(self) -> list[str]:
@@ -159,28 +161,3 @@ def _bounds(
 
 def _key(cell: Loss) -> tuple[str, str]:
     return cell["group"], cell["metric"]
-
-
-def largest_loss_first(cells: Iterable[Loss]) -> list[Loss]:
-    """Order cells by how large a loss is shown, the largest first.
-
-    They are ordered by the lower bound of the loss, so that an identity with a few unlucky rows
-    does not come before one with evidence.
-
-    Parameters
-    ----------
-    cells : iterable of Loss
-        Of which `worse_by_at_least` counts.
-
-    Returns
-    -------
-    list of Loss
-        The same cells.
-
-    Examples
-    --------
-    >>> small, large = {"worse_by_at_least": 0.1}, {"worse_by_at_least": 0.3}
-    >>> largest_loss_first([small, large]) == [large, small]
-    True
-    """
-    return sorted(cells, key=lambda cell: -cell["worse_by_at_least"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import analysis_sentences
+from biasgate.tasks.reporting.losses import summary
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
 from biasgate.tasks.tracking.addresses import (
@@ -16,7 +17,6 @@ from biasgate.tasks.tracking.addresses import (
 )
 from biasgate.tasks.tracking.resume import TABLE
 from biasgate.tasks.tracking.view import LATEST
-from biasgate.tasks.tracking.worst_numbers import worsened_in_words
 
 LONGEST = 8000
 """Characters of a tag that MLflow keeps; it cuts the rest, also in the middle of a link."""
@@ -37,7 +37,8 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
     # First, since MLflow's page shows the beginning of a note.
     worse = []
     if verdict["champion"] is not None:
-        worse = [f"Worse than the champion: {as_text(worsened_in_words(verdict['worsened']))}."]
+        nothing = "Nothing is shown to be worse than the champion."
+        worse = [as_text(summary(verdict["worsened"]) or nothing)]
     told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
     return shortened("\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told]))
 

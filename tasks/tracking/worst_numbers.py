@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bias_metrics.report.worsening import largest_loss_first
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.records import Report, Verdict, Worsened
+from biasgate.tasks.reporting.losses import in_words
 
 WORST_TAG = "biasgate.worst"
 VERDICT = "biasgate.verdict"
@@ -57,17 +57,14 @@ def headline_tags(report: Report, verdict: Verdict) -> dict[str, str]:
 def _worsened(verdict: Verdict) -> str:
     if verdict["champion"] is None:
         return "no champion"
-    return worsened_in_words(verdict["worsened"])
+    return _in_words(verdict["worsened"])
 
 
-def worsened_in_words(worsened: Sequence[Worsened]) -> str:
-    """Return what is shown to be worse than the champion's, the largest shown loss first."""
+def _in_words(worsened: Sequence[Worsened]) -> str:
+    """Return what is shown to be worse, an identity's own losses first."""
     if not worsened:
         return "nothing shown"
-    largest = largest_loss_first(worsened)
-    told = [
-        f"{printable(one['group'])}: {one['metric']} {one['first']:.3f}, was {one['second']:.3f}"
-        for one in largest[:_TOLD]
-    ]
-    more = len(largest) - len(told)
+    own_first = sorted(worsened, key=lambda cell: bool(cell["without"]))
+    told = [in_words(cell) for cell in own_first[:_TOLD]]
+    more = len(worsened) - len(told)
     return "; ".join([*told, *([f"{more} more"] if more else [])])

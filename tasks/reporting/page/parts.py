@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from bias_metrics.gate.objective import Objective
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.worsening import largest_loss_first
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.headline import headline, year_sentences
+from biasgate.tasks.reporting.losses import shared_with, summary
 from biasgate.tasks.reporting.page.checks import Judged, judge
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
 from biasgate.tasks.reporting.page.focus import Focus, focus_of
@@ -20,7 +20,6 @@ from biasgate.tasks.reporting.page.grids import Grid, difference_grid, metric_gr
 from biasgate.tasks.reporting.page.numbers import interval, number
 from biasgate.tasks.reporting.page.panels import Panel, describe_scores, short
 from biasgate.tasks.reporting.page.texts import Quoted
-from biasgate.tasks.reporting.several_worse import said_of_several
 
 # Most numbers that got worse: if there are more, the first.
 _WORSENED = 60
@@ -47,6 +46,7 @@ class Worsened:
     candidate: str
     worse_by: str
     at_least: str
+    shared_with: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Compared:
     champion: str
     worsened: tuple[Worsened, ...]
     left_out: str
-    several: str
+    summary: str
     objective: str
     grid: Grid
 
@@ -158,23 +158,24 @@ def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None
     champion = verdict["champion"]
     if champion is None or "champion" not in details:
         return None
-    worsened, largest = [], largest_loss_first(verdict["worsened"])
-    for one in largest[:_WORSENED]:
+    worsened, shown = [], verdict["worsened"]
+    for one in shown[:_WORSENED]:
         signed = METRICS[one["metric"]].is_gap
         before, now = (number(one[key], signed=signed) for key in ("second", "first"))
         by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
         title = METRICS[one["metric"]].title
-        worsened.append(Worsened(one["group"], title, before, now, by, at_least))
-    more = len(largest) - len(worsened)
+        of = one["group"], title, before, now, by, at_least, shared_with(one)
+        worsened.append(Worsened(*of))
+    more = len(shown) - len(worsened)
     # What got worse comes first; the others in the order of the other tables.
-    names = dict.fromkeys([*(one["group"] for one in largest), *(row.name for row in grid.rows)])
+    names = dict.fromkeys([*(one["group"] for one in shown), *(row.name for row in grid.rows)])
     objective = Objective(**verdict["objective"])
     undefined = f"{objective.name} has no difference, because it is undefined"
     return Compared(
         champion=champion.get("model") or champion["name"],
         worsened=tuple(worsened),
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
-        several=said_of_several(verdict["worsened"]),
+        summary=summary(shown),
         objective=objective.comparison if objective.change is not None else undefined,
         grid=difference_grid(details["champion"], verdict, list(names)[:ROWS]),
     )

@@ -20,16 +20,18 @@ UNDEFINED = {"value": None, "low": None, "subgroup": None}
 REPORT = {
     "bias": {"worst": {"bpsn_auc": BPSN, "negative_aeg": AEG, "subgroup_auc": UNDEFINED}},
 }
+THROUGH_B = " (not without comments that mention b)"
 
 
-def worse(group, first, by, metric="bpsn_auc"):
+def worse(group, first, by, without=()):
     return {
-        "metric": metric,
+        "metric": "bpsn_auc",
         "group": group,
         "first": first,
         "second": first + by,
         "worse_by": by,
         "worse_by_at_least": by / 2,
+        "without": list(without),
     }
 
 
@@ -68,12 +70,17 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
         ({"name": "old"}, [], "nothing shown"),
         (
             {"name": "old"},
-            [worse("a", 0.8, 0.1), worse("b", 0.5, 0.3), worse("c", 0.7, 0.2), worse("d", 0.9, 0)],
-            "b: bpsn_auc 0.500, was 0.800; c: bpsn_auc 0.700, was 0.900; 2 more",
+            [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
+            "b: bpsn_auc 0.500, was 0.800; a: bpsn_auc 0.800, was 0.900; 1 more",
+        ),
+        (
+            {"name": "old"},
+            [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b")],
+            "b: bpsn_auc 0.500, was 0.800; c: bpsn_auc 0.700, was 0.900" + THROUGH_B,
         ),
     ],
 )
-def test_a_tag_says_what_got_worse_the_largest_loss_first(champion, worsened, words):
+def test_a_tag_says_what_got_worse_an_identity_s_own_loss_first(champion, worsened, words):
     tags = headline_tags(REPORT, verdict("fail", champion=champion, worsened=worsened))
     assert tags["biasgate.worse_than_champion"] == words
 

@@ -1,0 +1,66 @@
+"""The words for what is shown to be worse, and for whose comments it comes from."""
+
+from biasgate.tasks.reporting.losses import in_words, shared_with, summary
+
+
+def cell(group, *without, metric="bpsn_auc", at_least=0.0764):
+    known = {"first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.12, "high": -at_least}
+    return known | {
+        "metric": metric,
+        "group": group,
+        "worse_by_at_least": at_least,
+        "without": list(without),
+    }
+
+
+def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():
+    shown = [
+        cell("muslim"),
+        *(cell("muslim", metric=x, at_least=0.05) for x in ("subgroup_auc", "negative_aeg")),
+        cell("jewish", "muslim", at_least=0.04),
+        cell("christian", "muslim", at_least=0.03),
+    ]
+    assert summary(shown) == (
+        "Shown to be worse than the champion: muslim (bpsn_auc by at least 0.076, 2 more numbers). "
+        "Also jewish and christian, but not without comments that mention muslim."
+    )
+
+
+def test_several_causes_are_named_and_who_shares_the_comments_of_which():
+    shown = [
+        cell("muslim"),
+        cell("black", "muslim", "white"),
+        cell("black", "muslim", metric="bnsp_auc"),
+        cell("white"),
+        cell("jewish", "muslim"),
+    ]
+    assert summary(shown, "old") == (
+        "Shown to be worse than old: muslim (bpsn_auc by at least 0.076); white (bpsn_auc by at "
+        "least 0.076). Also black, but not without comments that mention muslim or white. Also "
+        "jewish, but not without comments that mention muslim."
+    )
+
+
+def test_of_many_the_first_are_named_and_the_others_counted():
+    causes = [cell(name) for name in "abcde"]
+    others = [cell(name, "a") for name in "vwxyz"]
+    told = summary([*causes, *others])
+    assert "c (bpsn_auc by at least 0.076); and 2 more." in told
+    assert "Also v, w, x and 2 more, but not without comments that mention a." in told
+
+
+def test_an_identity_with_a_loss_of_its_own_is_not_named_again():
+    assert summary([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")]).count("b (") == 1
+    assert "Also" not in summary([cell("a"), cell("b", metric="bnsp_auc"), cell("b", "a")])
+
+
+def test_nothing_shown_has_no_words():
+    assert summary([]) == ""
+
+
+def test_one_number_says_without_whose_comments_it_is_not_shown():
+    shared = cell("jewish", "muslim", "white")
+    text = "not without comments that mention muslim or white"
+    assert shared_with(shared) == text
+    assert in_words(shared) == f"jewish: bpsn_auc 0.700, was 0.800 ({text})"
+    assert in_words(cell("a\u202e")) == "a\\u202e: bpsn_auc 0.700, was 0.800"
