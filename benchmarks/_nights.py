@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._gate_sizes import SITUATIONS as EQUAL
-from benchmarks._gate_sizes import TODAY, sample
+from benchmarks.gate_sizes.judging import TODAY
+from benchmarks.gate_sizes.populations import EQUAL, Line, sample
 from bias_metrics import always_valid_confidence, compare_bias, pool_nights
 from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.decide import decide, evidence_needed
@@ -202,7 +202,7 @@ def nights_to_pass(
     [key] = evidence_needed(rules)
     found = []
     for _ in range(draws):
-        rows, first = sample(EQUAL[0], NIGHTS * n_rows, 9, rng), math.inf
+        rows, first = sample(Line("0.93", "no-worse", EQUAL, 9, NIGHTS * n_rows), rng), math.inf
         for night in range(1, NIGHTS + 1):
             n = night * n_rows
             measuring = _measuring(_first(rows, n), night)

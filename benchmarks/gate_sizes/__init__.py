@@ -1,0 +1,1 @@
+"""What policies decide on sets of the sizes that teams have, by simulation."""

@@ -1,0 +1,150 @@
+"""One sample judged as an evaluation judges it, and what is kept of the verdict."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import date
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.gate_sizes.populations import Line, sample
+from bias_metrics import compare_bias, evaluate_bias
+from bias_metrics.gate.judging import measured
+from bias_metrics.metrics import METRICS
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.verdict import build_verdict
+from biasgate.tasks.records import Report
+
+TODAY = date(2026, 1, 1)
+Draw = dict[str, Any]
+# Which rows of the identity a number compares.
+_COMPARED = {
+    "subgroup_auc": ("positive", "negative"),
+    "bpsn_auc": ("negative",),
+    "bnsp_auc": ("positive",),
+    "positive_aeg": ("positive",),
+    "negative_aeg": ("negative",),
+}
+
+
+def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
+    """Draw one sample and judge it.
+
+    Parameters
+    ----------
+    line : Line
+        The population and the situation.
+    number : int
+        Of the sample; with the line's name it is the seed.
+    policy : Policy
+        The rules.
+    folder : Path
+        Where the evidence is written.
+
+    Returns
+    -------
+    dict
+        `outcome`; `excepted`, whether a pass has exceptions; `against`, the results that block;
+        `alone`, the checks of identities that are judged in a category, each with the loss that is
+        not excluded (None if there is no bound); `worse`, the cells shown to be worse by bounds
+        that hold together. Both come with the fewest rows of the identity in a compared class.
+    """
+    name = " ".join([line.scores, line.situation.name, str(line.n_identities), str(line.n_rows)])
+    rows = sample(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
+    verdict = judge(rows, policy, folder)
+    results = verdict["results"]
+    alone = [one for one in results if one.get("judged_in") is not None]
+    skipped = any(one["outcome"] == "skipped" for one in alone)
+    return {
+        "outcome": verdict["outcome"],
+        "excepted": bool(verdict.get("exceptions", skipped)),
+        "against": [
+            [one["rule"], one["group"], one["outcome"]]
+            for one in results
+            if one["outcome"] not in {"pass", "skipped"}
+            and one["action"] == "block"
+            and one["waived_by"] is None
+        ],
+        "alone": _losses(rows, alone, policy),
+        "worse": [
+            [
+                cell["metric"],
+                cell["group"],
+                _rounded(cell["worse_by_at_least"]),
+                _fewest(rows, cell),
+            ]
+            for cell in verdict["worsened"]
+        ],
+    }
+
+
+def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:
+    """Return the verdict of an evaluation on some rows."""
+    members = dict(rows.members.items())
+    columns: dict[str, Any] = {"id": np.arange(rows.labels.size), "label": rows.labels}
+    columns |= {f"identity/{name}": pa.array(mask) for name, mask in members.items()}
+    columns |= {f"score/{role}": scores for role, scores in rows.scores.items()}
+    if rows.clusters is not None:
+        columns["cluster"] = rows.clusters
+    choices = {"background": "outside_subgroup"}
+    record = {
+        "set_digest": "set",
+        "choices": choices,
+        "power_mean_groups": None,
+        "scores": {role: role for role in rows.scores},
+    }
+    path = folder / FILE
+    pq.write_table(evidence_table(columns, cast("EvidenceRecord", record)), path)
+    candidate = rows.scores["candidate"]
+    report = {
+        "evaluation_set": {"name": "simulated", "digest": "set", "choices": choices},
+        "candidate": {"name": "candidate", "digest": "candidate"},
+        "bias": evaluate_bias(rows.labels, candidate, members, intervals=False).to_dict(),
+    }
+    rivals: Any = {"champion": {"name": "champion", "kind": "scores"}}
+    verdict = build_verdict(
+        cast("Report", report), policy, EvidenceFile(path), rivals, n_candidates=1, today=TODAY
+    )
+    return cast("dict[str, Any]", verdict)
+
+
+def _losses(rows: Rows, alone: list[dict[str, Any]], policy: Policy) -> list[list[Any]]:
+    """Return each check's metric, group, category, loss that is not excluded, and fewest rows."""
+    against = [one for one in alone if one["kind"] == "champion"]
+    if not against:
+        return []
+    names = {one["group"]: rows.members[one["group"]] for one in against}
+    scores = rows.scores["candidate"], rows.scores["champion"]
+    level = policy.decision_rules()[0].level
+    compared = compare_bias(
+        rows.labels, *scores, names, clusters=rows.clusters, confidence=level
+    ).to_dict()
+    found = []
+    for one in against:
+        is_gap = METRICS[one["metric"]].is_gap
+        cell = compared["subgroups"][one["group"]][one["metric"]]
+        change = measured(cell, "champion", is_gap=is_gap)
+        bound = change.high if is_gap else change.low
+        loss = bound if is_gap or bound is None else -bound
+        found.append(
+            [one["metric"], one["group"], one["judged_in"], _rounded(loss), _fewest(rows, one)]
+        )
+    return found
+
+
+def _fewest(rows: Rows, cell: Any) -> int:
+    """Return the fewest rows of the identity in a class that a number compares."""
+    inside = rows.members[cell["group"]]
+    of_class = {"positive": inside & rows.labels, "negative": inside & ~rows.labels}
+    return min(int(of_class[name].sum()) for name in _COMPARED[cell["metric"]])
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 5)

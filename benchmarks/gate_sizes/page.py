@@ -1,0 +1,250 @@
+"""What the kept draws say: counts by line, and the tables of docs/evidence/gate-sizes.md."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.gate_sizes.judging import Draw
+from benchmarks.gate_sizes.populations import EQUAL, REAL, Line
+from bias_metrics.gate.rolling import ANY
+
+Key = tuple[str, str, str, int, int]
+Draws = Mapping[Key, Sequence[Draw]]
+# Margins of the loss that need not be excluded for a check that is judged in a category:
+# of an AUC, and of a gap.
+BLIND = {".15 / .30": (0.15, 0.30), ".15 / .20": (0.15, 0.20), ".10 / .20": (0.10, 0.20)}
+LEAST = 4  # rows of each compared class
+_LISTED = 0.05  # an identity is not measured if it blocks more equal models than that
+
+
+def key_of(line: Line) -> Key:
+    """Return what a line is known by."""
+    return (line.scores, line.policy, line.situation.name, line.n_identities, line.n_rows)
+
+
+def summary(line: Line, draws: Draws) -> dict[str, Any]:
+    """Return the counts of one line.
+
+    Parameters
+    ----------
+    line : Line
+        The line.
+    draws : mapping
+        All draws, by line: identities that cannot be measured are found in those of equal models.
+
+    Returns
+    -------
+    dict
+        What the line is; `outcomes`; `blocked`, draws with a result against the candidate, by rule
+        and outcome; `blind`, draws that would pass if skipped checks had to exclude a loss, each
+        also where the identities in `listed` need not; `shown`, draws with a cell shown to be
+        worse, of any identity and of the one that is; `missed`, of the bounds of the loss that is
+        planted, by the fewest rows: how many there are, and how many are below that loss.
+    """
+    found, situation = draws[key_of(line)], line.situation
+    outcomes = Counter(
+        "pass, except" if one["outcome"] == "pass" and one["excepted"] else one["outcome"]
+        for one in found
+    )
+    blocked = Counter(
+        against
+        for one in found
+        for against in {f"{rule}: {how}" for rule, _, how in one["against"]}
+    )
+    equal = draws.get(key_of(line._replace(situation=EQUAL)), ())
+    blind = {}
+    for name, margins in BLIND.items():
+        listed = _not_measured(equal, margins)
+        blind[name] = {
+            "pass": sum(_passes(one, margins) for one in found),
+            "listed": listed,
+            "pass if listed": sum(_passes(one, margins, listed) for one in found),
+        }
+    return {
+        **dict(
+            zip(("scores", "policy", "situation", "identities", "rows"), key_of(line), strict=True)
+        ),
+        "draws": len(found),
+        "required": situation.passes,
+        "outcomes": dict(outcomes),
+        "blocked": dict(sorted(blocked.items())),
+        "blind": blind,
+        "shown": _shown(found, situation.group),
+        "missed": _missed(found, line),
+    }
+
+
+def _loss_is_open(check: Sequence[Any], margins: tuple[float, float]) -> bool:
+    """Say whether a larger loss than the margin is not excluded, or there is no bound."""
+    metric, _, _, loss, n = check
+    return loss is None or n < LEAST or loss > margins[metric.endswith("_aeg")]
+
+
+def _passes(one: Draw, margins: tuple[float, float], listed: Iterable[str] = ()) -> bool:
+    """Say whether a sample passes with a blind margin, and if `any_identity` is no ground.
+
+    An identity that is `listed` as not measured is never insufficient, but may fail.
+    """
+    against = [
+        group
+        for _, group, outcome in one["against"]
+        if group != ANY and (outcome != "insufficient" or group not in listed)
+    ]
+    open_ = [check for check in one["alone"] if _loss_is_open(check, margins)]
+    return not against and all(check[1] in listed for check in open_)
+
+
+def _not_measured(equal: Sequence[Draw], margins: tuple[float, float]) -> list[str]:
+    """Return the identities for which the blind margin blocks many equal models."""
+    blocked = Counter(
+        group
+        for one in equal
+        for group in {check[1] for check in one["alone"] if _loss_is_open(check, margins)}
+    )
+    return sorted(name for name, n in blocked.items() if n > _LISTED * len(equal))
+
+
+def _shown(found: Sequence[Draw], group: str | None) -> dict[str, int]:
+    def count(counts: Callable[[list[Any]], bool]) -> int:
+        return sum(any(counts(cell) for cell in one["worse"]) for one in found)
+
+    return {
+        "any": count(lambda _: True),
+        "any of 4 rows": count(lambda cell: cell[3] >= LEAST),
+        "planted": count(lambda cell: cell[1] == group),
+        "planted of 4 rows": count(lambda cell: cell[1] == group and cell[3] >= LEAST),
+        "another": count(lambda cell: cell[1] != group),
+    }
+
+
+def _missed(found: Sequence[Draw], line: Line) -> dict[str, list[int]]:
+    situation, missed = line.situation, {"2 to 3": [0, 0], "4 to 9": [0, 0], "10 and more": [0, 0]}
+    for one in found:
+        for metric, group, _, loss, n in one["alone"]:
+            planted = (metric, group) == (situation.metric, situation.group)
+            if planted and loss is not None and n >= 2:
+                counts = missed["2 to 3" if n < LEAST else "4 to 9" if n < 10 else "10 and more"]
+                counts[0] += 1
+                counts[1] += loss < situation.loss
+    return missed
+
+
+def error(n: int, draws: int) -> float:
+    """Return two Monte Carlo errors of a share; one more and one less are added, as at 0."""
+    share = (n + 1) / (draws + 2)
+    return 2 * math.sqrt(share * (1 - share) / draws)
+
+
+SHOWN = ("any", "any of 4 rows", "planted", "planted of 4 rows", "another")
+OUTCOMES = ("pass", "pass, except", "fail", "insufficient")
+Summary = Mapping[str, Any]
+
+
+def _percent(counts: Iterable[int], n: int) -> str:
+    return " / ".join(f"{100 * k / n:.0f}" for k in counts)
+
+
+def outcomes(one: Summary) -> str:
+    """Return the shares of the outcomes in percent."""
+    counts, n = one["outcomes"], one["draws"]
+    errors = f"; {_percent([counts['error']], n)} errors" if "error" in counts else ""
+    return _percent((counts.get(kind, 0) for kind in OUTCOMES), n) + errors
+
+
+def blocked(one: Summary) -> str:
+    """Return the rules that block at least one sample in twenty, the most frequent first."""
+    n = one["draws"]
+    most = sorted(one["blocked"].items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{rule} {_percent([k], n)}" for rule, k in most if k >= 0.05 * n)
+
+
+def blind(one: Summary) -> str:
+    """Return the shares that pass now, and with each blind margin."""
+    n = one["draws"]
+    now = sum(one["outcomes"].get(kind, 0) for kind in ("pass", "pass, except"))
+    found = f"{_percent([now], n)}: " + _percent((of["pass"] for of in one["blind"].values()), n)
+    most = max(len(of["listed"]) for of in one["blind"].values())
+    if not most:
+        return found
+    listed = " / ".join(str(len(of["listed"])) for of in one["blind"].values())
+    passes = _percent((of["pass if listed"] for of in one["blind"].values()), n)
+    return f"{found}; {passes} without {listed}"
+
+
+def shown(one: Summary) -> str:
+    """Return the shares of samples in which a cell is shown to be worse."""
+    return _percent((one["shown"][kind] for kind in SHOWN), one["draws"])
+
+
+def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Iterator[str]:
+    """Yield the lines of a table with a column for each set size.
+
+    The column `+-` has two Monte Carlo errors of the share of passes, in points: the largest.
+    """
+    sizes = sorted({one["rows"] for one in summaries})
+    by_line: dict[tuple[str, str, str, int], dict[int, Summary]] = {}
+    for one in summaries:
+        line = one["scores"], one["policy"], one["situation"], one["identities"]
+        by_line.setdefault(line, {})[one["rows"]] = one
+    yield "| scores | policy | candidate | identities | " + " | ".join(
+        [*(f"{n:,}" for n in sizes), "samples", "+-", "required |"]
+    )
+    yield "|---|---|---|--:|" + "---|" * len(sizes) + "--:|--:|---|"
+    for line, by_size in by_line.items():
+        each = list(by_size.values())
+        errors = [
+            error(sum(k for kind, k in one["outcomes"].items() if "pass" in kind), one["draws"])
+            for one in each
+        ]
+        draws = sorted({one["draws"] for one in each})
+        allowed = each[0]["required"]
+        cells = [
+            *line,
+            *(cell(by_size[n]) if n in by_size else "" for n in sizes),
+            " to ".join(str(n) for n in dict.fromkeys((draws[0], draws[-1]))),
+            f"{100 * max(errors):.0f}",
+            "" if allowed is None else f"at most {allowed:.0%} pass",
+        ]
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def missed_rows(summaries: Iterable[Summary]) -> Iterator[str]:
+    """Yield, by the fewest rows, how many bounds of a planted loss are below it."""
+    total: dict[str, list[int]] = {}
+    for one in summaries:
+        for kind, (n, below) in one["missed"].items():
+            known = total.setdefault(kind, [0, 0])
+            known[0] += n
+            known[1] += below
+    for kind, (n, below) in total.items():
+        if n:
+            yield f"| {kind} | {n} | {100 * below / n:.1f} | {100 * error(below, n):.1f} |"
+
+
+def tables(summaries: Sequence[Summary]) -> str:
+    """Return all tables."""
+    real = [one for one in summaries if one["scores"] == REAL and one["policy"] != "default"]
+    margins = "; ".join(BLIND)
+    parts = [
+        f"Percent {' / '.join(OUTCOMES)}:",
+        table(summaries, outcomes),
+        "Rules that block a model which should pass, in percent of the samples:",
+        table([one for one in summaries if one["required"] is None], blocked),
+    ]
+    if real:
+        parts += [
+            f"Percent that pass now: with a blind margin of an AUC / of a gap of {margins}:",
+            table(real, blind),
+            f"Percent with a cell shown to be worse: {' / '.join(SHOWN)}:",
+            table(real, shown),
+            "Bounds of the loss in the number and identity that is worse, at 95 %:",
+            (
+                "| fewest rows of a compared class | bounds | below the loss, percent | +- |",
+                "|---|--:|--:|--:|",
+                *missed_rows(real),
+            ),
+        ]
+    return "\n\n".join(part if isinstance(part, str) else "\n".join(part) for part in parts)
