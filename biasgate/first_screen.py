@@ -91,7 +91,7 @@ def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Pu
     for one in of_candidate:
         lines = [*one.exceptions, one.worst, one.counted]
         if len(of_candidate) > 1:
-            print_lines(out, [f"{one.evaluation_set}: {one.word.lower()}"])
+            print_lines(out, [f"{one.evaluation_set}: {one.word[:1].lower()}{one.word[1:]}"])
             print_lines(out, lines, _INDENT * 2)
         else:
             print_lines(out, lines)
@@ -99,7 +99,7 @@ def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Pu
 
 
 def _print_outcome(out: Console, status: str, word: str, name: str) -> None:
-    out.print(f"[bold {COLOURS[status]}]{word}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
+    out.print(f"[bold {COLOURS[status]}]{shown(word)}[/]: [bold]{shown(name)}[/]", soft_wrap=True)
 
 
 def print_lines(

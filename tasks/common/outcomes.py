@@ -45,6 +45,8 @@ WORDS = {
 }
 EXCEPT = "Passed with exceptions"
 MOST_EXCEPTIONS = 12
+SHOWN_HARM = "shown_harm"
+_NAMED = 2
 REPORTED = Word("Reported only", "Reported", "pass", 0)
 
 
@@ -58,21 +60,26 @@ def word_of(decision: Decision | Summary) -> Word:
         return REPORTED
     word = WORDS[decision["outcome"]]
     decisions: Sequence[Decision] = decision.get("decisions", ())  # type: ignore[assignment]
-    if any(entry.get("exceptions") for entry in decisions) and decision["outcome"] == "pass":
-        return replace(word, text=EXCEPT)
-    text = decision.get("word")
-    return word if text is None else replace(word, text=str(text))
+    same = [entry for entry in decisions if entry["outcome"] == decision["outcome"]]
+    texts = list(dict.fromkeys(word_of(entry).text for entry in same))
+    if len(texts) > 1 and decision["outcome"] == "pass":
+        texts = [EXCEPT]
+    text = str(decision.get("word") or next(iter(texts), word.text))
+    return replace(word, text=text)
 
 
 def word_of_verdict(*verdicts: Verdict) -> Word:
     """Return the words for the verdicts on a candidate on one set, or on several.
 
-    A pass says for how many identities it is proven, and whether it has exceptions.
+    A pass says for how many identities it is proven, and whether it has exceptions; a block by
+    harm that is shown, for whom. Names of identities are in it: escape it where it is shown.
     """
     outcomes = {verdict["outcome"] for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
     if any(verdict["policy"]["report_only"] for verdict in verdicts):
         return REPORTED
+    if outcome == "fail":
+        return replace(WORDS[outcome], text=_blocked(verdicts))
     if outcome != "pass":
         return WORDS[outcome]
     fewest = min((verdict["holds_for"] for verdict in verdicts), key=_share)
@@ -83,6 +90,20 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     elif any(verdict["exceptions"] for verdict in verdicts):
         text = EXCEPT
     return replace(WORDS[outcome], text=text)
+
+
+def _blocked(verdicts: Sequence[Verdict]) -> str:
+    """Return the words for a block, with those who are shown to be worse off, the worst first."""
+    shown = (
+        str(result["group"])
+        for verdict in verdicts
+        for result in verdict["results"]
+        if result["rule"] == SHOWN_HARM and result["outcome"] == "fail"
+        if result["action"] == "block"
+    )
+    text, names = WORDS["fail"].text, list(dict.fromkeys(shown))
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{text}, worse for {', '.join(names[:_NAMED])}{more}" if names else text
 
 
 def _share(holds_for: HoldsFor) -> float:

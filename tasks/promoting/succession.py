@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from bias_metrics.gate.decide import worst
 from bias_metrics.gate.objective import Objective
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -52,7 +53,8 @@ class Judged:
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""
         told: CandidateDecision = {"candidate": self.candidate, **decision}
-        if decision["outcome"] == "pass" and not decision["report_only"] and self.verdicts:
+        outcome = worst([verdict["outcome"] for verdict in self.verdicts])
+        if self.verdicts and not decision["report_only"] and decision["outcome"] == outcome:
             told["word"] = word_of_verdict(*self.verdicts).text
             told["exceptions"] = self.exceptions
         return told

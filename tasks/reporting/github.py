@@ -94,7 +94,7 @@ def _head(results: Results) -> Iterator[str]:
         title, word = results.summary["evaluation"], word_of(results.summary).text
     mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
     yield f"<!-- biasgate: {mark} -->"
-    yield f"### biasgate: {word}"
+    yield f"### biasgate: {inert(word)}"
     yield ""
     yield f"Identity bias, evaluation {_name(title)}"
 
@@ -105,7 +105,8 @@ def _table(each: Sequence[Published]) -> Iterator[str]:
     for one in each[:_MOST_ROWS]:
         first = one.headline
         names = f"| {_name(first.candidate)} | {_name(first.evaluation_set)}"
-        yield f"{names} | {first.word} | {inert(first.worst)} | {inert(counted(one.verdict))} |"
+        told = " | ".join(map(inert, [first.word, first.worst, counted(one.verdict)]))
+        yield f"{names} | {told} |"
     if len(each) > _MOST_ROWS:
         yield ""
         yield f"And {len(each) - _MOST_ROWS:,} more in `summary.json`."
@@ -114,7 +115,8 @@ def _table(each: Sequence[Published]) -> Iterator[str]:
 def _decisions(results: Results) -> Iterator[str]:
     decisions = [] if results.summary is None else results.summary["decisions"]
     for one in decisions[:_MOST_ROWS]:
-        yield f"- **{word_of(one).text}**: {_name(one['candidate'])}. {inert(one['sentence'])}"
+        word = inert(word_of(one).text)
+        yield f"- **{word}**: {_name(one['candidate'])}. {inert(one['sentence'])}"
 
 
 def _checks(one: Published) -> Iterator[str]:

@@ -18,6 +18,7 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of, word_of_verdict
 from biasgate.tasks.records import CandidateDecision, Cell, Report, Result, Verdict, metric_cells
 from biasgate.tasks.records.numbers import has_enough_rows
+from biasgate.tasks.reporting.losses import summary
 
 _WORDS = {
     "error": "with an error",
@@ -211,6 +212,8 @@ def _worst(report: Report, verdict: Verdict) -> str:
         return " ".join(
             [*(one["sentence"] for one in failed[:1]), *_lowest(report, failed, against)]
         )
+    if worst["rule"] == HARM and worst["kind"] == "champion":
+        return f"{summary(verdict['worsened'])} Worst: {worst['sentence']}"
     others = [one for one in dict.fromkeys(one["group"] for one in failed) if one is not None]
     others = [one for one in others if one != worst["group"]]
     text = f"Worst: {worst['sentence']}{_own_interval(report, worst)}"
@@ -225,7 +228,7 @@ def _lowest(report: Report, failed: list[Result], against: list[Result]) -> list
     if failed:
         told = ["No check of a single identity failed."]
     if names:
-        told += [f"There is not enough evidence about {_listed(names)}."]
+        told += [f"There is not enough evidence about {_listed(names)}{_cure(against)}."]
     elif against and not failed:
         told += [against[0]["sentence"]]
     if report["look_first"]["subgroup"] is None:
@@ -237,6 +240,14 @@ def _lowest(report: Report, failed: list[Result], against: list[Result]) -> list
         enough = "" if name in names else " with enough evidence"  # said of it above
         told += [f"The lowest AUC{enough} is {metric} {with_interval(cell)} of {name}."]
     return told
+
+
+def _cure(against: list[Result]) -> str:
+    """Return what to do about identities that a set says nothing about."""
+    silent = [one for one in against if one["outcome"] == "insufficient" and one.get("rows_needed")]
+    if not any(one.get("not_excluded") is None for one in silent):
+        return ""
+    return "; if the set cannot measure them, say so in the policy (`not_measured`)"
 
 
 def _own_interval(report: Report, one: Result) -> str:

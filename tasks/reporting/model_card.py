@@ -135,7 +135,7 @@ def _said(about: About, key: str) -> str:
 
 def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     policy = verdict["policy"]
-    word = word_of_verdict(verdict).text
+    word = as_text(word_of_verdict(verdict).text)
     yield f"**{word}** by policy `{_code(policy['name'])}`, on {verdict['decided_on']}."
     champion = verdict.get("champion")
     if champion:

@@ -53,6 +53,7 @@ class Message(TypedDict):
 
     evaluation: str
     outcome: Occasion
+    word: NotRequired[str]
     run_id: NotRequired[str]
     night: NotRequired[int]
     changed: NotRequired[list[str]]
@@ -165,6 +166,7 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
     message: Message = {
         "evaluation": summary["evaluation"],
         "outcome": word_of(summary).occasion,
+        "word": word_of(summary).text,
         "run_id": summary["run_id"],
         "decisions": [
             {
@@ -218,8 +220,9 @@ def slack_text(message: Message) -> str:
 
 
 def _subject(message: Message) -> str:
-    texts = {one.occasion: one.text.lower() for one in WORDS.values()}
-    return f"biasgate {message['evaluation']}: {texts[message['outcome']]}"
+    texts = {one.occasion: one.text for one in WORDS.values()}
+    text = message.get("word", texts[message["outcome"]])
+    return f"biasgate {message['evaluation']}: {text[:1].lower()}{text[1:]}"
 
 
 def notify(

@@ -215,7 +215,7 @@ def verdict_markdown(verdict: Verdict) -> str:
     unmet = _unmet(verdict)
     policy = as_text(verdict["policy"]["name"])
     lines = [*_listed(map(as_text, unmet)), *map(_item, _exceptions(verdict))]
-    word = word_of_verdict(verdict).text
+    word = as_text(word_of_verdict(verdict).text)
     count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict['bounds']['sentence']}"
     return "\n\n".join([count, *nights_sentences(verdict), "\n".join(lines)]).strip()
 
@@ -236,7 +236,7 @@ def summary_markdown(summary: Summary) -> str:
     for verdict in summary["verdicts"]:
         unmet = _unmet(verdict)
         names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-        word = word_of_verdict(verdict).text.lower()
+        word = as_text(word_of_verdict(verdict).text)
         lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
         missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
     spent = [one["sentence"] for one in summary.get("sets", ()) if one["spent_by"] is not None]

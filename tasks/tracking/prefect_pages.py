@@ -72,7 +72,7 @@ def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:
     links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary['run_id'])})."]
     links += [pages.hint] if pages.hint else []
     links.append(f"The page for people: {as_text(str(Path(output).resolve() / 'report.html'))}")
-    name, word = as_text(summary["evaluation"]), word_of(summary).text
+    name, word = as_text(summary["evaluation"]), as_text(word_of(summary).text)
     return "\n\n".join([f"## {name}: {word}", " ".join(links), summary_markdown(summary)])
 
 
