@@ -166,13 +166,14 @@ class Check:
     def _alone(self, target: Target, own: Measured) -> Alone:
         """Return what a group's own bound leaves open, and how many rows would close it."""
         worse_is_up = self.rule.is_gap
-        end = own.high if worse_is_up else own.low
+        end, shown = (own.high, own.low) if worse_is_up else (own.low, own.high)
         needed = {"positive": self.rule.min_positives, "negative": self.rule.min_negatives}
         classes = METRICS[self.rule.metric].classes[0]
         more = {name: max(needed[name] - target.own[name], 0) for name in classes}
-        if own.value is None or end is None or not math.isfinite(own.value - end):
+        ends = (own.value, end, shown)
+        if own.value is None or end is None or shown is None or not all(map(_is_finite, ends)):
             return Alone(None, None, {name: n for name, n in more.items() if n})
-        reach = max(end - own.value if worse_is_up else own.value - end, 0.0)
+        reach = abs(end - own.value)
         against_rival = self.kind in RIVALS
         not_excluded = -end if against_rival and not worse_is_up else end
         slack = own.value - self.limit if self.kind == "floor" else self.limit - own.value
@@ -182,7 +183,8 @@ class Check:
         if slack > 0 and target.own[scarcer] > 0:
             wanted = rows_needed(target.own[scarcer], reach, slack)
             more[scarcer] = max(more[scarcer], wanted)
-        visible = visible_loss(reach, self.rule.confidence)
+        # A loss is shown by the other end, which is not as far away near a limit of the range.
+        visible = visible_loss(abs(shown - own.value), self.rule.confidence)
         return Alone(not_excluded, visible, {name: n for name, n in more.items() if n})
 
     def _number(
@@ -244,3 +246,7 @@ class Check:
         if self.kind not in RIVALS:
             return {"at": found["threshold"]}
         return dict(zip(("at", "rival_at"), found["thresholds"], strict=True))
+
+
+def _is_finite(number: float | None) -> bool:
+    return number is not None and math.isfinite(number)

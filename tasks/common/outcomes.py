@@ -101,7 +101,12 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
         if result["rule"] == SHOWN_HARM and result["outcome"] == "fail"
         if result["action"] == "block"
     )
-    text, names = WORDS["fail"].text, list(dict.fromkeys(shown))
+    # Not those of whom it is only shown by comments that also mention somebody worse off.
+    own = {
+        cell["group"] for verdict in verdicts for cell in verdict["worsened"] if not cell["without"]
+    }
+    every = list(dict.fromkeys(shown))
+    text, names = WORDS["fail"].text, [name for name in every if name in own] or every
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"{text}, worse for {', '.join(names[:_NAMED])}{more}" if names else text
 

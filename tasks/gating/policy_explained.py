@@ -73,6 +73,30 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
     """Say what must be met, line by line."""
     for at, rule in enumerate(policy.decision_rules(), 1):
         yield f"{at}. {_rule(rule)}"
+    harm = policy.harm_limit(1)
+    if harm is None:
+        yield (
+            "An identity that is shown to be worse than with the champion does not block by that "
+            "alone (no `shown_harm`); a pass names it."
+        )
+    else:
+        verb = "must" if harm.action == "block" else "should (a warning only)"
+        by = f" by more than {harm.tolerance:g} (of the size of a gap: {2 * harm.tolerance:g})"
+        yield (
+            f"No identity, however small, {verb} be shown to be worse than with the champion or "
+            f"the reference{by if harm.tolerance else ''}, in any metric. [shown_harm]"
+        )
+    if policy.blind is not None:
+        margin = policy.blind.margin
+        yield (
+            "An identity with too few comments for a rule lacks evidence if its own bound leaves a "
+            f"loss of more than {margin:g} open (of the size of a gap: {2 * margin:g}). [blind]"
+        )
+    for entry in policy.not_measured:
+        yield (
+            f"Not measured until {entry.expires.isoformat()}: {printable(entry.identity)} "
+            f"({printable(entry.reason)}). A pass is for the others."
+        )
 
 
 def _unscored(policy: Policy) -> list[str]:
@@ -156,6 +180,10 @@ def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:
             yield f"{what} expired on {waiver.expires.isoformat()} and has no effect."
         elif waiver.expires < today + _SOON:
             yield f"{what} expires on {waiver.expires.isoformat()}."
+    for entry in policy.not_measured:
+        if entry.expires < today:
+            until = entry.expires.isoformat()
+            yield f"{printable(entry.identity)} was not measured until {until}: it must be now."
 
 
 def _rule(rule: Rule) -> str:

@@ -263,6 +263,8 @@ def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[Exceptio
         return []
     by_group: dict[str, list[Mapping[str, Any]]] = {}
     for cell in losses["champion"].cells:
+        if cell["without"]:
+            continue  # only by comments that also mention somebody else who is named
         by_group.setdefault(cell["group"], []).append(cell)
     return [
         {

@@ -1,0 +1,172 @@
+"""Harm that is shown blocks under the included policies, and is named in the first line."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+
+from bias_metrics import evaluate_bias
+from bias_metrics.gate.decide import worst
+from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
+from biasgate.tasks.gating.policy import SHIPPED, read_policy
+from biasgate.tasks.gating.verdict import build_verdict
+
+N = 6_000
+NAMES = ("transgender", "christian", "female")
+AT = 1.0
+
+
+def rows(plant=None, by=1.0, n_small=600, seed=3):
+    """Rows of three identities; of `transgender` the harmless or the toxic are shifted."""
+    rng = np.random.default_rng(seed)
+    label = rng.random(N) < 0.3
+    small = np.zeros(N, dtype=bool)
+    n_toxic = n_small * 2 // 5
+    for of_class, n in ((label, n_toxic), (~label, n_small - n_toxic)):
+        small[rng.permutation(np.flatnonzero(of_class))[:n]] = True
+    groups = {"transgender": small}
+    groups |= {name: rng.random(N) < 0.15 for name in NAMES[1:]}
+    base = 3 * label + rng.standard_normal(N)
+    champion, candidate = (base + 0.4 * rng.standard_normal(N) for _ in range(2))
+    if plant in {"harmless", "both"}:
+        candidate += by * (small & ~label)
+    if plant in {"toxic", "both"}:
+        candidate -= by * (small & label)
+    return {
+        "id": pa.array([str(at) for at in range(N)]),
+        "label": label,
+        **{f"identity/{name}": mask for name, mask in groups.items()},
+        "score/candidate": candidate,
+        "score/champion": champion,
+    }
+
+
+def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
+    if "reference" in rivals:
+        columns = columns | {"score/reference": columns["score/champion"]}
+    if "champion" not in rivals:
+        columns = {key: one for key, one in columns.items() if key != "score/champion"}
+    evidence = evidence_of(
+        folder, columns, power_mean_groups=None, choices={"background": "outside_subgroup"}
+    )
+    members = {name: columns[f"identity/{name}"] for name in NAMES}
+    bias = evaluate_bias(columns["label"], columns["score/candidate"], members)
+    report = {
+        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
+        "candidate": {"name": "c", "digest": "d2"},
+        "bias": bias.to_dict(),
+        "thresholds": {} if threshold is None else {"given": {"threshold": threshold}},
+    }
+    known = CHAMPION | ({} if threshold is None else {"threshold": threshold})
+    compared = dict.fromkeys(rivals, known)
+    return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)
+
+
+def shown(verdict):
+    results = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
+    return {one["metric"]: one for one in results if one["group"] == "transgender"}
+
+
+PLANTS = {
+    "subgroup_auc": "both",
+    "bpsn_auc": "harmless",
+    "bnsp_auc": "toxic",
+    "positive_aeg": "toxic",
+    "negative_aeg": "harmless",
+    "fpr_gap": "harmless",
+    "fnr_gap": "toxic",
+}
+
+
+@pytest.mark.parametrize("metric", PLANTS)
+@pytest.mark.parametrize("name", ["default", "no-worse", "strict"])
+def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, metric):
+    threshold = AT if metric.endswith("_gap") else None
+    columns = rows(PLANTS[metric])
+    verdict = judged(tmp_path, columns, read_policy(name, SHIPPED), threshold)
+    assert verdict["outcome"] == "fail"
+    found = shown(verdict)[metric]
+    assert (found["outcome"], found["action"]) == ("fail", "block")
+    assert ("threshold" in found) == (threshold is not None)
+    first = verdict["results"][0]
+    assert (first["rule"], first["group"]) == ("shown_harm", "transgender")
+    assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
+
+
+@pytest.mark.parametrize(("plant", "metric"), [("harmless", "bpsn_auc"), ("toxic", "bnsp_auc")])
+def test_a_group_of_twelve_comments_that_is_clearly_worse_blocks(tmp_path, plant, metric):
+    columns = rows(plant, by=6.0, n_small=12, seed=2)
+    verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
+    assert verdict["outcome"] == "fail"
+    assert metric in shown(verdict)
+    assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
+
+
+def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
+    verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED))
+    first = verdict["results"][0]
+    assert (verdict["outcome"], first["rule"], first["outcome"]) == ("pass", "shown_harm", "pass")
+    assert verdict["bounds"]["jointly"] == 3 * 5
+    assert verdict["holds_for"] == {"identities": list(NAMES), "of": 3}
+    assert verdict["exceptions"] == []
+    assert word_of_verdict(verdict).text == "Passed"
+
+
+def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
+    lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6})
+    verdict = judged(tmp_path, rows("harmless"), lenient)
+    assert (verdict["outcome"], shown(verdict)) == ("pass", {})
+    assert word_of_verdict(verdict).text == "Passed with exceptions"
+    [line] = exceptions_in_words([verdict])
+    assert line.startswith("Except transgender: negative_aeg is shown to be worse than the champi")
+    assert line.endswith("and no rule of the policy says that this blocks (`shown_harm`).")
+
+
+def test_two_rivals_share_alpha(tmp_path):
+    policy = read_policy("default", SHIPPED)
+    verdict = judged(tmp_path, rows("harmless"), policy, rivals=("champion", "reference"))
+    harm = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
+    assert {one["kind"] for one in harm} == {"champion", "reference"}
+    assert {one["confidence"] for one in harm} == {0.975}
+    assert verdict["bounds"]["jointly"] == 2 * 3 * 5
+
+
+def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
+    verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED), rivals=())
+    first = verdict["results"][0]
+    assert (verdict["outcome"], first["outcome"]) == ("pass", "skipped")
+    assert word_of_verdict(verdict).text == "Passed with exceptions"
+    assert exceptions_in_words([verdict]) == [
+        "Except no champion to compare with: 3 checks were skipped."
+    ]
+
+
+def test_the_words_point_at_whose_comments_a_loss_comes_from(tmp_path):
+    columns = rows("harmless", by=2.0)
+    rng = np.random.default_rng(8)
+    shared = columns["identity/transgender"] & (rng.random(N) < 0.5)
+    columns["identity/christian"] = shared | (rng.random(N) < 0.05)
+    verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
+    harm = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
+    of_others = [one["sentence"] for one in harm if one["group"] == "christian"]
+    assert of_others
+    words = "Without comments that also mention transgender it is not shown."
+    assert all(text.endswith(words) for text in of_others)
+    assert verdict["outcome"] == "fail"
+
+
+def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
+    entry = {"identity": "martian", "reason": "none", "expires": "2099-12-31"}
+    rule = {"metric": "bpsn_auc", "scope": "each", "floor": 0.6}
+    verdict = judged(tmp_path, rows(), policy_of(rule, not_measured=[entry]))
+    assert (verdict["outcome"], verdict["exceptions"]) == ("pass", [])
+
+
+def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
+    verdict = judged(tmp_path, rows("harmless"), read_policy("strict", SHIPPED))
+    counted = [
+        one["outcome"]
+        for one in verdict["results"]
+        if one["action"] == "block" and not one["waived_by"] and one["outcome"] != "skipped"
+    ]
+    assert verdict["outcome"] == worst(counted)
