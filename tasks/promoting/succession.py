@@ -110,7 +110,7 @@ class Past:
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
-        """Read the entries that moved the alias; old ones have no `passed_over`."""
+        """Read the entries that moved the alias; a reset has no `passed_over`."""
         done = [
             one.content
             for one in entries

@@ -248,11 +248,11 @@ def rewritten(gateway, change):
     gateway.tag_version(version, tags_of([verdict | {"run_id": version.run_id}]))
 
 
-def test_a_verdict_from_before_files_were_recorded_says_so(gateway, store):
-    rewritten(gateway, lambda one: one["candidate"].pop("bound"))
+def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, store):
+    version = gateway.resolve(f"models:/{MODEL}/2")
+    edit_json(artifact(gateway, version, "verdict.json"), lambda one: one["candidate"].pop("bound"))
     assert any(
-        one == "the files of models:/toxicity/2 were not recorded when it was judged on comments, "
-        "so nobody knows whether they have changed since: evaluate it again."
+        "the verdict on comments must be as biasgate writes it; candidate.bound: Field" in one
         for one in wrong(gateway, store)
     )
 

@@ -120,8 +120,8 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")
 
 
-def test_entries_that_name_nobody_left_aside_are_read():
-    old = {"action": "promotion", "version": "2", "replaces": "1"}
+def test_a_reset_leaves_nobody_aside():
+    old = {"action": "reset", "version": "2", "replaces": "1"}
     new = {"action": "promotion", "version": "4", "replaces": "2", "passed_over": ["3"]}
     entries = [
         Entry(1, old, "done", "", None, None),

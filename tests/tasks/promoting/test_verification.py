@@ -10,11 +10,11 @@ import pytest
 from support.promoted import (
     MODEL,
     artifact,
-    as_of_earlier_release,
     edit_json,
     judged_version,
     promote_one,
     rewrite,
+    set_folder,
     signing_key,
     trust,
     wrong,
@@ -115,7 +115,7 @@ def test_an_edited_verdict_is_found(gateway, store, champion, change):
 
 def test_edited_rows_of_the_frozen_set_are_found(gateway, store, champion):
     del champion
-    rows = store / "sets" / "comments-0" / "rows.parquet"
+    rows = set_folder(store) / "rows.parquet"
     table = pq.read_table(rows)
     label = 1.0 - table["label"].to_numpy()
     pq.write_table(table.set_column(table.column_names.index("label"), "label", [label]), rows)
@@ -223,23 +223,6 @@ def test_an_edited_objective_is_found(gateway, store, champion):
     assert {"tags", "record", "attestation"} <= wrong(gateway, store)
 
 
-def test_a_promotion_from_before_policies_named_a_rule_still_holds(gateway, store, champion):
-    folder = artifact(gateway, champion[0], ".")
-    edit_json(folder / "policy.json", lambda one: (one.pop("promote"), one.pop("objective")))
-    since = ("objective", "required_sets", "ledger", "registered_policy")
-    edit_json(folder / "verdict.json", lambda one: [one.pop(key) for key in since])
-    (folder / "attestation.json").unlink()
-    edit_json(folder / "verdict.json", lambda one: one.update(schema_version=2))
-    old = json.loads((folder / "verdict.json").read_text("utf-8"))
-    gateway.tag_version(champion[0], tags_of([old | {"run_id": champion[0].run_id}]))
-    record = Ledger(gateway, MODEL).last_done()
-    content = {key: record.content[key] for key in record.content if key != "passed_over"}
-    content["verdicts"] = [dict(content["verdicts"][0]) | {"digest": verdict_digest(old)}]
-    del content["rule"]
-    as_of_earlier_release(gateway, record, content)
-    assert wrong(gateway, store) == set()
-
-
 # ------------------------------------------------------------------ signing
 
 
@@ -336,13 +319,12 @@ def test_an_unsigned_verdict_does_not_hold_where_a_key_is_trusted(
     assert wrong(gateway, store) == {"signature"}
 
 
-def test_a_verdict_from_before_attestations_holds_where_no_key_is_trusted_and_says_so(
+def test_a_verdict_whose_attestation_was_removed_does_not_hold(
     gateway, store, champion, monkeypatch, tmp_path
 ):
     artifact(gateway, champion[0], "attestation.json").unlink()
-    findings = verify(MODEL, None, gateway, store)
-    assert all(one.holds for one in findings)
-    assert "is not signed: it was made before verdicts were signed" in str(findings)
+    assert wrong(gateway, store) == {"signature"}
+    assert "is not signed: its attestation is missing" in str(verify(MODEL, None, gateway, store))
     trust(monkeypatch, tmp_path / "trusted", evaluations=PrivateKey.new())
     assert wrong(gateway, store) == {"signature"}
 
@@ -373,15 +355,6 @@ def test_a_signed_attestation_of_another_verdict_is_found(gateway, store, tmp_pa
         artifact(gateway, first[0], "attestation.json"),
     )
     assert wrong(gateway, store) == {"attestation"}
-
-
-def test_a_secret_of_earlier_releases_is_refused_with_what_replaces_it(
-    gateway, store, champion, monkeypatch
-):
-    del champion
-    monkeypatch.setenv("BIASGATE_SIGNING_KEY", "a secret")
-    with pytest.raises(InputError, match="no longer used: run `biasgate keys new`, set BIASGATE_P"):
-        verify(MODEL, None, gateway, store)
 
 
 # ------------------------------------------------------------------ by hand
