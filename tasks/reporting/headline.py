@@ -73,13 +73,12 @@ def headline(report: Report, verdict: Verdict) -> Headline:
         Its verdict.
     """
     policy = verdict["policy"]
-    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     return Headline(
         candidate=verdict["candidate"]["name"],
         evaluation_set=verdict["evaluation_set"]["name"],
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word_of_verdict(verdict).text,
-        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
+        exceptions=tuple(exceptions_in_words([verdict])),
         worst=_worst(report, verdict),
         counted=f"{counted(verdict)} (policy {policy['name']}). {verdict['bounds']['sentence']}",
         has_failed=any(_kind(one) in _FAILED for one in checks_not_passed(verdict)),

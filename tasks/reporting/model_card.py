@@ -150,7 +150,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
         yield f"- {as_text(one['outcome'] + warns)}: {as_text(one['sentence'] + waived)}"
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
-    exceptions = exceptions_in_words([verdict], _LINES) if verdict["outcome"] == "pass" else []
+    exceptions = exceptions_in_words([verdict], _LINES)
     for text in exceptions:
         yield f"- {as_text(text)}"
     if not unmet and not exceptions:

@@ -72,7 +72,6 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     """Return what the checks came to."""
     unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
-    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
     is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
@@ -84,7 +83,7 @@ def judge(report: Report, verdict: Verdict) -> Judged:
         word=word_of_verdict(verdict).text,
         counted=counted(verdict),
         bounds=verdict["bounds"]["sentence"],
-        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
+        exceptions=tuple(exceptions_in_words([verdict])),
         quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
         more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),
