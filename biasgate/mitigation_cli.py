@@ -106,7 +106,7 @@ def mitigate(
             "balanced, and costs are compared with it.",
         ),
     ] = None,
-    promote: Annotated[
+    promote: Annotated[  # noqa: FBT002
         bool,
         typer.Option(
             "--promote", help="Let the policy promote what passes. Without it no alias moves."
