@@ -29,6 +29,7 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import (
     analysis_sentences,
     nights_sentences,
@@ -180,8 +181,11 @@ def _factors(bias: Bias) -> Iterator[str]:
 
 
 def _metrics(bias: Bias) -> Iterator[str]:
-    yield f"Overall AUC {_number(bias['overall']['auc'])}; final score"
-    yield f"{_number(bias['final_score'])}. Intervals hold for each number, not for all together."
+    yield f"Overall AUC {_number(bias['overall']['auc'])}; {final_score_name(bias)}"
+    yield (
+        f"{_number(bias['final_score'])}. Brackets are 95 % intervals; each holds for its number, "
+        "not for all together."
+    )
     yield ""
     yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
     yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Result, Verdict, metric_cells
+from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.page.numbers import with_interval
 
@@ -76,7 +77,8 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
     means = metric_cells(bias["power_mean"])
-    keys = {"Overall AUC": bias["overall"]["auc"], "Final score": bias["final_score"]}
+    final = final_score_name(bias).capitalize()
+    keys = {"Overall AUC": bias["overall"]["auc"], final: bias["final_score"]}
     keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
     return Judged(
         status="reported" if policy["report_only"] else verdict["outcome"],
