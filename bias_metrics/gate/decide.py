@@ -127,7 +127,7 @@ class _Judge:
         covered: tuple[str, ...] = ()
         of = found.of
         if rule.scope == AGGREGATE:
-            hierarchy = found.hierarchy
+            hierarchy = found.small.hierarchy
             found, covered = rolled(rule, found)
             of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
         targets = list(targets_of(found.report, rule, found.background))
