@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,11 +17,17 @@ from rich.padding import Padding
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
+_Count = Literal["n_true_positive", "n_false_positive", "n_true_negative", "n_false_negative"]
+
 if TYPE_CHECKING:
     from biasgate.tasks.promoting.entries import ListedEntry
-    from biasgate.tasks.records import BesideChance, Report, WorstAccuracy
+    from biasgate.tasks.records import AtThreshold, BesideChance, Report
 
 _WIDTH = 118
+_LABELS: tuple[tuple[str, _Count, _Count], ...] = (
+    ("toxic", "n_true_positive", "n_false_negative"),
+    ("harmless", "n_true_negative", "n_false_positive"),
+)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -96,10 +102,12 @@ def print_findings(findings: Sequence[Any]) -> None:
 def explained(report: Report) -> list[str]:
     """Return which identity to look at first, and the errors at each threshold."""
     from biasgate.tasks.records import error_rates  # noqa: PLC0415 - numpy, as above
+    from biasgate.tasks.reporting.headline import (  # noqa: PLC0415 - numpy
+        analysis_sentences,
+        upside_down,
+    )
 
-    lines = [report["look_first"]["sentence"]]
-    from biasgate.tasks.reporting.headline import analysis_sentences  # noqa: PLC0415 - numpy
-
+    lines = [] if upside_down(report) else [report["look_first"]["sentence"]]
     for kind, errors in report["thresholds"].items():
         rates = (one["value"] for one in error_rates(errors["overall"]).values())
         flagged, missed = (f"{rate:.1%}" for rate in rates)
@@ -107,7 +115,7 @@ def explained(report: Report) -> list[str]:
         sums = "; ".join(_beside_chance(of.upper(), errors[of]) for of in ("fped", "fned"))
         lines.append(
             f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
-            f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors['worst_group_accuracy'])}"
+            f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors)}"
         )
     if "calibration" in report:
         lines.append(report["calibration"]["sentence"])
@@ -148,12 +156,25 @@ def _beside_chance(name: str, found: BesideChance) -> str:
     )
 
 
-def _worst_cell(found: WorstAccuracy) -> str:
-    if not found["worst"]:
-        return "No identity has rows."
-    cell = found["worst"][0]
-    kind = "toxic" if cell["label"] else "harmless"
+def _worst_cell(errors: AtThreshold) -> str:
+    """Return the identity and label with the lowest accuracy, of those with enough comments."""
+    from bias_metrics.gate.rules import LEAST_ROWS  # noqa: PLC0415 - numpy, as above
+
+    cells = [
+        (kind, name, of[right], of[right] + of[wrong])
+        for name, of in ((name, errors["subgroups"][name]) for name in errors["groups"])
+        for kind, right, wrong in _LABELS
+    ]
+    enough = [one for one in cells if one[3] >= LEAST_ROWS]
+    n_few = len(cells) - len(enough)
+    few = (
+        f" {n_few:,} of {len(cells):,} pairs of identity and label have fewer than {LEAST_ROWS} "
+        "comments, and are left out."
+    )
+    if not enough:
+        return f"No identity has {LEAST_ROWS} toxic or {LEAST_ROWS} harmless comments."
+    kind, name, n_right, n = min(enough, key=lambda one: one[2] / one[3])
     return (
-        f"Worst: {kind} comments that mention {cell['subgroup']}, of which "
-        f"{found['value']:.1%} of {cell['n']:,} are classified correctly."
+        f"Worst: {kind} comments that mention {name}, of which "
+        f"{n_right / n:.1%} of {n:,} are classified correctly.{few if n_few else ''}"
     )

@@ -17,6 +17,7 @@ from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.measuring.cautions import unmeasured
 from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
+from biasgate.tasks.records.numbers import final_score_name
 
 _NARROW = 76  # width of five numbers with intervals
 _LISTED = 56  # width of five numbers without
@@ -74,9 +75,15 @@ def print_table(
     left_out = len(report["bias"]["subgroups"]) - len(rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
-    legend = ["± is half the width of the 95 % interval."]
+    legend = [
+        "± is half the width of the 95 % interval; checks use one-sided bounds, which are narrower."
+    ]
     if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]
+    final = report["bias"]["final_score"]
+    if final["value"] is None:
+        reason = printable(final.get("reason", "no reason given")).removeprefix("undefined: ")
+        legend.append(f"The final score is undefined: {escape(reason)}.")
     if "nights" in verdict and verdict["nights"]["number"] > 1:
         legend.append("Tonight's numbers alone are in bias_metrics.csv.")
     if any(against is not None for row in rows for *_, against in row.cells):
@@ -101,10 +108,12 @@ def print_rows(out: Console, title: str, rows: Sequence[Row], last: Row | None =
 def title_of(report: Report, verdict: Verdict) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
     overall, final = report["bias"]["overall"], report["bias"]["final_score"]
+    known = "undefined" if final["value"] is None else shown(final)
     names = printable(f"{report['candidate']['name']} on {report['evaluation_set']['name']}")
     return (
         f"{names}: "
-        f"{_counted(report, verdict)}, AUC {shown(overall['auc'])}, final score {shown(final)}"
+        f"{_counted(report, verdict)}, AUC {shown(overall['auc'])}, "
+        f"{final_score_name(report['bias'])} {known}"
     )
 
 

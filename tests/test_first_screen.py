@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.first_screen import print_details
+from biasgate.printing import _worst_cell, explained
 from biasgate.tasks.reporting.headline import counted, headline
+from biasgate.tasks.reporting.page.parts import _look_first
 from biasgate.tasks.reporting.results import Published
+from biasgate.tasks.tracking.notes import candidate_note
 
 HOSTILE = "[red]x[/] \x1b[2K\u202e<b>|`"
 ESTIMATED = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.8, "mode": "estimate"},)
@@ -150,7 +153,8 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     found = headline(report, verdict)
     assert (found.word, found.has_failed) == ("Passed", False)
     cell = report["bias"]["subgroups"]["gay"]["subgroup_auc"]
-    number = f"subgroup_auc {cell['value']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}] of gay."
+    ends = f"[95 % interval {cell['low']:.3f}, {cell['high']:.3f}]"
+    number = f"subgroup_auc {cell['value']:.3f} {ends} of gay."
     assert found.worst == f"No check failed. The lowest AUC with enough evidence is {number}"
 
 
@@ -162,10 +166,42 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     assert "No check of a single identity failed. The lowest AUC with enough evidence is" in text
 
 
+def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_path):
+    told = "the scores look upside down: the overall AUC is 0.1."
+    [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}})
+    lead = report["look_first"]["sentence"]
+    assert lead in explained(report)
+    report["warnings"] = ["Another warning.", told]
+    assert headline(report, verdict).worst.startswith("The scores look upside down: ")
+    assert lead not in explained(report)
+    assert _look_first(report, verdict).startswith("The scores look upside down: ")
+    assert lead not in _look_first(report, verdict)
+    note = candidate_note(report, verdict, "1", "run")
+    assert "The scores look upside down" in note
+    assert lead[:40] not in note
+
+
+def test_a_group_of_one_comment_is_not_the_worst():
+    def errors(*counts):
+        keys = ("n_true_positive", "n_false_negative", "n_true_negative", "n_false_positive")
+        return dict(zip(keys, counts, strict=True))
+
+    found = {"gay": errors(15, 5, 0, 1), "deaf": errors(0, 19, 90, 10)}
+    text = _worst_cell({"groups": ["gay", "deaf"], "subgroups": found})
+    assert text.startswith("Worst: toxic comments that mention gay, of which 75.0% of 20 are")
+    assert "2 of 4 pairs of identity and label have fewer than 20 comments" in text
+    alone = _worst_cell({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}})
+    assert alone == "No identity has 20 toxic or 20 harmless comments."
+    every = _worst_cell({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}})
+    assert every.endswith(
+        "harmless comments that mention gay, of which 50.0% of 20 are classified correctly."
+    )
+
+
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
     cell = report["bias"]["subgroups"]["gay"]["bpsn_auc"]
-    ends = f"Its interval is {cell['low']:.3f} to {cell['high']:.3f}."
+    ends = f"Its 95 % interval is {cell['low']:.3f} to {cell['high']:.3f}."
     assert headline(report, verdict).worst.endswith(ends)
 
 

@@ -29,7 +29,8 @@ def report():
         "overall": {"n": 397_283, "n_positive": 45_000, "auc": cell(0.9)},
         "final_score": cell(0.87),
         "subgroups": subgroups,
-        "power_mean": {"power": -5.0} | {one: cells[one] for one in SUBGROUP_METRICS[:3]},
+        "power_mean": {"power": -5.0, "groups": NAMES}
+        | {one: cells[one] for one in SUBGROUP_METRICS[:3]},
     }
     return {
         "candidate": {"name": "a"},
@@ -68,6 +69,19 @@ def test_every_name_and_value_is_whole_at_every_width(width):
 def test_intervals_are_shown_from_80_columns_on(width):
     assert printed(width).count("0.783 ±.008") == 24 * 3 - 1 + 3
     assert "± is half the width" in printed(width)
+
+
+def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined():
+    found = report()
+    assert "final score over 24 identities 0.870 ±.008" in title_of(found, {})
+    found["bias"]["power_mean"]["groups"] = NAMES[:1]
+    found["bias"]["final_score"] = {"value": None, "reason": "undefined: asian has [no] positives"}
+    assert title_of(found, {}).endswith("final score over 1 identity undefined")
+    out = Console(file=io.StringIO(), width=118, highlight=False)
+    print_table(out, found, {"results": []}, {})
+    said = " ".join(out.file.getvalue().split())
+    assert "The final score is undefined: asian has [no] positives." in said
+    assert "checks use one-sided bounds" in said
 
 
 def test_below_that_the_legend_says_where_they_are():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,15 @@ class Kept:
         if name not in self._policies:
             self._policies[name] = read_policy(name, Path())
         return self._policies[name]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The set sizes of all draws."""
+        return sorted({key[-1] for key in self.draws})
+
+    def summaries(self, chosen: Iterable[Line]) -> list[dict[str, Any]]:
+        """Return the counts of those lines that have draws."""
+        return [summary(line, self.draws) for line in chosen if self.draws.get(key_of(line))]
 
     def complete(self, line: Line, n_draws: int, folder: Path) -> None:
         """Draw what is missing of a line."""
@@ -91,7 +100,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--situations", default="", help="words in their names, with commas")
     parser.add_argument("--kept", type=Path, default=REPOSITORY / "build" / "gate_sizes.jsonl")
     parser.add_argument("--fresh", action="store_true", help="draw all again, as after new code")
-    parser.add_argument("--save", action="store_true", help="write the page, with all lines kept")
+    parser.add_argument("--save", action="store_true", help="write the page: all kept lines")
     given = parser.parse_args(arguments)
     if given.fresh:
         given.kept.unlink(missing_ok=True)
@@ -100,10 +109,10 @@ def main(arguments: list[str] | None = None) -> None:
         for line in chosen:
             kept.complete(line, given.draws, Path(folder))
             print(" ".join(map(str, key_of(line))), len(kept.draws[key_of(line)]), flush=True)
-    summaries = [summary(line, kept.draws) for line in chosen if kept.draws[key_of(line)]]
-    print(tables(summaries))
+    print(tables(kept.summaries(chosen)))
     if given.save:
-        write(summaries, results=RESULTS, page=PAGE)
+        everything = parser.parse_args(["--sizes", *map(str, kept.sizes)])
+        write(kept.summaries(wanted(everything)), results=RESULTS, page=PAGE)
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def real_rows() -> tuple[Bools, dict[str, Bools], Floats]:
     return (
         (table["toxicity"] >= 0.5).to_numpy(),
         {name: (table[name] >= 0.5).to_numpy() for name in names},
-        np.array([_NORMAL.inv_cdf((rank - 0.5) / len(table)) for rank in ranks]),
+        np.array([_NORMAL.inv_cdf((float(rank) - 0.5) / len(table)) for rank in ranks]),
     )
 
 

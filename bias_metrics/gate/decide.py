@@ -19,6 +19,7 @@ from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, LEAST_ROWS, WORST, Rule, Waiver
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
+from bias_metrics.gate.wording import over
 from bias_metrics.metrics import METRICS
 from bias_metrics.suggestion import did_you_mean
 
@@ -124,8 +125,11 @@ class _Judge:
         if not found.is_sample:
             rule = replace(rule, mode="estimate", min_positives=1, min_negatives=1, min_clusters=1)
         covered: tuple[str, ...] = ()
+        of = found.of
         if rule.scope == AGGREGATE:
+            hierarchy = found.small.hierarchy
             found, covered = rolled(rule, found)
+            of = found.of if hierarchy is None else over(covered, hierarchy.categories) + found.of
         targets = list(targets_of(found.report, rule, found.background))
         for kind, limit in rule.checks:
             content = found.content(kind)
@@ -135,7 +139,7 @@ class _Judge:
                     nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
                     yield self._waived(nothing)
                 continue
-            check = Check(rule, kind, limit, content, found.of, LEAST_ROWS if found.nights else 1)
+            check = Check(rule, kind, limit, content, of, LEAST_ROWS if found.nights else 1)
             for result in judge_all(check, targets, found, covered):
                 yield self._waived(result)
 

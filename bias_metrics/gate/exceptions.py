@@ -33,6 +33,8 @@ class PassException:
     """How many checks it is about."""
     sentence: str
     """The check that leaves most open, in words."""
+    reason: str | None = None
+    """Why the group is not measured, if somebody said so."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator
             worst = max(own, key=_open)
             why = _why(worst)
             assert why is not None  # noqa: S101 - chosen above
-            yield PassException(name, why, len(own), _words(worst, len(own)))
+            reason = worst.not_measured if why == "not_measured" else None
+            yield PassException(name, why, len(own), _words(worst, len(own)), reason)
 
 
 def _of_all(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:

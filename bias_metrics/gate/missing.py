@@ -9,6 +9,7 @@ from typing import Any
 from bias_metrics.gate.judging import Measured, Outcome
 from bias_metrics.gate.rules import Action, Mode
 from bias_metrics.gate.verdict import RuleResult
+from bias_metrics.gate.wording import bounds
 
 RULE = "max_missing"
 RATE, GAP = "missing_rate", "missing_gap"
@@ -131,11 +132,11 @@ def _judged(
             "fail": f"{shown}above the limit {limit:g}",
             "insufficient": f"not shown to be either at most or above the limit {limit:g}",
         }[outcome]
-        bounds = ""
+        ends = ""
         if proven and number.low is not None and number.high is not None:
-            percent = f"{100 * limits.confidence:g} % bounds"
-            bounds = f" ({percent} {number.low:.4f} and {number.high:.4f})"
-        text = f"{name} is {number.value:.4f}{bounds}, {against}: {told}."
+            known = bounds(limits.confidence)
+            ends = f" ({known} {number.low:.4f} and {number.high:.4f})"
+        text = f"{name} is {number.value:.4f}{ends}, {against}: {told}."
     return RuleResult(
         rule=RULE,
         kind="ceiling",

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bias_metrics.gate.verdict import Evidence
+from bias_metrics.gate.wording import bounds
 from bias_metrics.metrics import AGGREGATE_METRICS, OVERALL_METRICS
 
 Metric = Literal["final_score", "auc", "subgroup_auc", "bpsn_auc", "bnsp_auc"]
@@ -67,7 +68,7 @@ class Objective:
         Examples
         --------
         >>> Objective("auc", 0.95, 0.91, 0.90, 0.01, 0.004, 0.016).comparison
-        'auc is higher by 0.0100 (95 % bounds 0.0040 and 0.0160)'
+        'auc is higher by 0.0100 (one-sided 95 % bounds 0.0040 and 0.0160)'
         """
         if self.change is None:
             return f"{self.name} has no difference: {self.reason or 'it is undefined'}"
@@ -76,8 +77,8 @@ class Objective:
             how = "the same"
         if self.low is None or self.high is None:
             return f"{self.name} is {how}, without bounds: {self.reason or 'they are undefined'}"
-        bounds = f"{100 * self.confidence:g} % bounds {self.low:.4f} and {self.high:.4f}"
-        return f"{self.name} is {how} ({bounds})"
+        ends = f"{self.low:.4f} and {self.high:.4f}"
+        return f"{self.name} is {how} ({bounds(self.confidence)} {ends})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

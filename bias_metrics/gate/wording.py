@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome
@@ -99,7 +99,22 @@ def _range(rule: Rule, number: Measured) -> str:
     if rule.mode == "estimate" or number.low is None or number.high is None:
         return ""
     of = " of the size:" if rule.is_gap else ""
-    return f" ({100 * rule.confidence:g} % bounds{of} {number.low:.4f} and {number.high:.4f})"
+    return f" ({bounds(rule.confidence)}{of} {number.low:.4f} and {number.high:.4f})"
+
+
+def bounds(confidence: float) -> str:
+    """Name the bounds that rules look at; both of 95 % are the ends of a 90 % interval."""
+    return f"one-sided {100 * confidence:g} % bounds"
+
+
+def over(groups: Sequence[str], categories: Collection[str]) -> str:
+    """Say what an aggregate covers where categories stand for small groups; else nothing."""
+    n_rolled = sum(name in categories for name in groups)
+    if not n_rolled:
+        return ""
+    alone, joined = len(groups) - n_rolled, "category" if n_rolled == 1 else "categories"
+    of = f"{alone} {'identity' if alone == 1 else 'identities'} and " if alone else ""
+    return f" over {of}{n_rolled} {joined}"
 
 
 @dataclass(frozen=True)

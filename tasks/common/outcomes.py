@@ -5,7 +5,7 @@ Files keep the short values (`pass`, `fail`, `insufficient`, `error`); people re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -116,7 +116,10 @@ def _share(holds_for: HoldsFor) -> float:
 
 
 def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS) -> list[str]:
-    """Return what a pass of a candidate does not say, a line for each exception.
+    """Return for whom a pass of a candidate is proven, and what it does not say, line by line.
+
+    Nothing if it did not pass, or if nothing is to be said. Identities that are not measured for
+    one reason share a line.
 
     Parameters
     ----------
@@ -126,10 +129,23 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
         Lines; a last one says how many more there are.
     """
     lines = [
-        f"Except {f'on {name}, ' if len(verdicts) > 1 else ''}{entry['sentence']}"
-        for verdict in verdicts
-        for name in [verdict["evaluation_set"]["name"]]
-        for entry in verdict["exceptions"]
+        line for verdict in verdicts for line in _exceptions(verdict, alone=len(verdicts) == 1)
     ]
     more = len(lines) - most
     return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines
+
+
+def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
+    on_set = "" if alone else f" on {verdict['evaluation_set']['name']}"
+    names, of = verdict["holds_for"]["identities"], verdict["holds_for"]["of"]
+    if len(names) < of:
+        yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
+    start = f"Except{on_set}{'' if alone else ','}"
+    unmeasured: dict[str, list[str]] = {}
+    for entry in verdict["exceptions"]:
+        if entry["reason"] is None:
+            yield f"{start} {entry['sentence']}"
+        else:
+            unmeasured.setdefault(entry["reason"], []).append(str(entry["group"]))
+    for reason, unnamed in unmeasured.items():
+        yield f"{start} not measured ({reason}): {', '.join(unnamed)}."

@@ -143,7 +143,8 @@ class Measuring:
         Looked at are the five metrics of every identity, and the gaps in error rates where both
         models have a threshold of their own. A cell needs `LEAST_COMPARED` rows of each class that
         it takes from its identity, and `LEAST_ROWS` where nights are pooled. Where several
-        identities are worse, each cell says whose comments it comes from.
+        identities are worse, each cell says whose comments it comes from. On a list of phrases
+        every loss is exact, needs no rows, and is its own.
 
         Parameters
         ----------
@@ -166,7 +167,7 @@ class Measuring:
 
         found = measuring.shown_losses(rival, alpha)
         assert found is not None  # noqa: S101 - a set has both classes
-        return found.attributed(again)
+        return found.attributed(again) if self.is_sample else found
 
     def shown_losses(self, rival: str, alpha: float) -> Losses | None:
         """Return the same, not saying whose comments; None if the rows lack a class."""

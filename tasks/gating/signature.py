@@ -31,8 +31,7 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
         prefix = f"biasgate.{verdict['evaluation_set']['name']}"
         tags[f"{prefix}.verdict"] = str(verdict["outcome"])
         tags[f"{prefix}.word"] = word_of_verdict(verdict).text
-        told = exceptions_in_words([verdict]) if verdict["outcome"] == "pass" else []
-        tags[f"{prefix}.exceptions"] = " ".join(told)[:_LONGEST]
+        tags[f"{prefix}.exceptions"] = " ".join(exceptions_in_words([verdict]))[:_LONGEST]
         tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
         tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
         tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"

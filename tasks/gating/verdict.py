@@ -273,6 +273,7 @@ def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[Exceptio
                 f"least {cells[0]['worse_by_at_least']:.4f}, and no rule of the policy says that "
                 "this blocks (`shown_harm`)."
             ),
+            "reason": None,
         }
         for group, cells in by_group.items()
     ]

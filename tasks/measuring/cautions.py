@@ -14,6 +14,8 @@ from biasgate.tasks.scoring.candidate import CandidateSettings
 # All AUCs this close to chance: see `warn_of_misjoin`.
 _CHANCE = 0.05
 _TOLD = 20
+UPSIDE_DOWN = "the scores look upside down"
+"""Begins the warning that is told before all else, since nothing else of such scores holds."""
 # Labels may be rounded to two decimals; with more raters than this allows, nothing can be told.
 _ROUNDED, _ROUNDING, _UNKNOWN = 0.005, 1e-6, 0.4
 _FEW_WRONG = 0.01
@@ -47,9 +49,9 @@ def cautions(
         Sentences; empty if nothing looks wrong.
     """
     found = [
+        warn_of_inversion(bias, candidate),
         missing["sentence"] if missing is not None else None,
         warn_of_misjoin(bias),
-        warn_of_inversion(bias, candidate),
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
         warn_of_empty_identities(bias),
@@ -86,7 +88,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
         what = f"the overall AUC is {overall.value:.3f}, its upper bound {overall.high:.3f}"
     who, do = candidate.when_upside_down()
     return (
-        f"the scores look upside down: {what}. Harmless comments get higher scores than toxic ones "
+        f"{UPSIDE_DOWN}: {what}. Harmless comments get higher scores than toxic ones "
         f"({who}). If higher means harmless, {do}. If the labels are reversed, correct the label "
         "column."
     )

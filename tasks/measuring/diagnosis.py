@@ -230,7 +230,7 @@ def look_first(
 
 def _interval(cell: Cell) -> str:
     low, high = cell.get("low"), cell.get("high")
-    return "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
+    return "" if low is None or high is None else f" [95 % interval {low:.3f}, {high:.3f}]"
 
 
 def _defined(cells: Subgroup) -> Iterator[tuple[float, str]]:

@@ -47,8 +47,7 @@ class Judged:
     @property
     def exceptions(self) -> list[str]:
         """What its pass does not say; empty if it did not pass."""
-        passed = all(verdict["outcome"] == "pass" for verdict in self.verdicts)
-        return exceptions_in_words(self.verdicts) if passed else []
+        return exceptions_in_words(self.verdicts)
 
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""

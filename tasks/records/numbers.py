@@ -112,6 +112,12 @@ def metric_cells(measured: Mapping[str, Any]) -> Mapping[str, Cell]:
     return cast("Mapping[str, Cell]", measured)
 
 
+def final_score_name(bias: Bias) -> str:
+    """Name the final score apart from that of a rule, which may be over categories."""
+    n = len(bias["power_mean"]["groups"])
+    return f"final score over {n:,} {'identity' if n == 1 else 'identities'}"
+
+
 def has_enough_rows(metric: str, counts: Subgroup) -> bool:
     """Say whether an identity has enough rows, of each class that a metric compares, for evidence.
 

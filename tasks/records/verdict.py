@@ -91,6 +91,7 @@ class ExceptionRecord(TypedDict):
     why: str
     n_checks: int
     sentence: str
+    reason: str | None
 
 
 class HoldsFor(TypedDict):

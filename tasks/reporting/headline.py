@@ -16,6 +16,7 @@ from bias_metrics.gate.harm import RULE as HARM
 from bias_metrics.gate.judging import RIVALS
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of, word_of_verdict
+from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
 from biasgate.tasks.records import CandidateDecision, Cell, Report, Result, Verdict, metric_cells
 from biasgate.tasks.records.numbers import has_enough_rows
 from biasgate.tasks.reporting.losses import summary
@@ -73,17 +74,22 @@ def headline(report: Report, verdict: Verdict) -> Headline:
         Its verdict.
     """
     policy = verdict["policy"]
-    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     return Headline(
         candidate=verdict["candidate"]["name"],
         evaluation_set=verdict["evaluation_set"]["name"],
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word_of_verdict(verdict).text,
-        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
-        worst=_worst(report, verdict),
+        exceptions=tuple(exceptions_in_words([verdict])),
+        worst=" ".join([*upside_down(report), _worst(report, verdict)]),
         counted=f"{counted(verdict)} (policy {policy['name']}). {verdict['bounds']['sentence']}",
         has_failed=any(_kind(one) in _FAILED for one in checks_not_passed(verdict)),
     )
+
+
+def upside_down(report: Report) -> list[str]:
+    """Return the warning that scores are upside down: it comes first, as the cause of the rest."""
+    found = [one for one in report.get("warnings", ()) if one.startswith(UPSIDE_DOWN)]
+    return [one[0].upper() + one[1:] for one in found]
 
 
 def checks_not_passed(verdict: Verdict) -> list[Result]:
@@ -163,7 +169,7 @@ def year_sentences(verdict: Verdict) -> list[str]:
 def with_interval(cell: Cell) -> str:
     """Return a number with its interval, if there is one."""
     low, high = cell.get("low"), cell.get("high")
-    ends = "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
+    ends = "" if low is None or high is None else f" [95 % interval {low:.3f}, {high:.3f}]"
     return f"{cell['value']:.3f}{ends}"
 
 
@@ -259,7 +265,7 @@ def _own_interval(report: Report, one: Result) -> str:
         return ""
     cell = metric_cells(subgroups[one["group"]])[one["metric"]]
     low, high = cell.get("low"), cell.get("high")
-    return "" if low is None or high is None else f" Its interval is {low:.3f} to {high:.3f}."
+    return "" if low is None or high is None else f" Its 95 % interval is {low:.3f} to {high:.3f}."
 
 
 def _beyond(one: Result) -> float:

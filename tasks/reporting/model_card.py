@@ -29,6 +29,7 @@ from biasgate.tasks.records import (
     Verdict,
     metric_cells,
 )
+from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import (
     analysis_sentences,
     nights_sentences,
@@ -150,7 +151,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
         yield f"- {as_text(one['outcome'] + warns)}: {as_text(one['sentence'] + waived)}"
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
-    exceptions = exceptions_in_words([verdict], _LINES) if verdict["outcome"] == "pass" else []
+    exceptions = exceptions_in_words([verdict], _LINES)
     for text in exceptions:
         yield f"- {as_text(text)}"
     if not unmet and not exceptions:
@@ -180,8 +181,11 @@ def _factors(bias: Bias) -> Iterator[str]:
 
 
 def _metrics(bias: Bias) -> Iterator[str]:
-    yield f"Overall AUC {_number(bias['overall']['auc'])}; final score"
-    yield f"{_number(bias['final_score'])}. Intervals hold for each number, not for all together."
+    yield f"Overall AUC {_number(bias['overall']['auc'])}; {final_score_name(bias)}"
+    yield (
+        f"{_number(bias['final_score'])}. Brackets are 95 % intervals; each holds for its number, "
+        "not for all together."
+    )
     yield ""
     yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
     yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)

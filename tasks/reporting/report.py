@@ -214,15 +214,10 @@ def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
     policy = as_text(verdict["policy"]["name"])
-    lines = [*_listed(map(as_text, unmet)), *map(_item, _exceptions(verdict))]
+    lines = [*_listed(map(as_text, unmet)), *map(_item, exceptions_in_words([verdict]))]
     word = as_text(word_of_verdict(verdict).text)
     count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict['bounds']['sentence']}"
     return "\n\n".join([count, *nights_sentences(verdict), "\n".join(lines)]).strip()
-
-
-def _exceptions(verdict: Verdict) -> list[str]:
-    """Return what a pass does not say; nothing if it is none."""
-    return exceptions_in_words([verdict]) if verdict["outcome"] == "pass" else []
 
 
 def _item(sentence: str) -> str:

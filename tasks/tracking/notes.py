@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.records import Report, Summary, Verdict
-from biasgate.tasks.reporting.headline import analysis_sentences
+from biasgate.tasks.reporting.headline import analysis_sentences, upside_down
 from biasgate.tasks.reporting.losses import summary
 from biasgate.tasks.reporting.page.writing import FILE as PAGE
 from biasgate.tasks.reporting.report import summary_markdown, verdict_markdown
@@ -39,7 +39,8 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
     if verdict["champion"] is not None:
         nothing = "Nothing is shown to be worse than the champion."
         worse = [as_text(summary(verdict["worsened"]) or nothing)]
-    told = map(as_text, [report["look_first"]["sentence"], *analysis_sentences(report)])
+    first = upside_down(report) or [report["look_first"]["sentence"]]
+    told = map(as_text, [*first, *analysis_sentences(report)])
     return shortened("\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told]))
 
 

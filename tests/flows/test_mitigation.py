@@ -100,7 +100,6 @@ def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):
     assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.usefixtures("config")
 def test_the_alias_moves_if_that_is_asked_for(folder):
     blocked = folder / "out" / "phrases" / "mine"
     before = outcomes(folder / "mitigated")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Result, Verdict, metric_cells
+from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.page.numbers import with_interval
 
@@ -72,19 +73,19 @@ def judge(report: Report, verdict: Verdict) -> Judged:
     """Return what the checks came to."""
     unmet = checks_not_passed(verdict)
     policy = verdict["policy"]
-    passed = verdict["outcome"] == "pass" and not policy["report_only"]
     met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
     is_long = max(len(unmet), len(met)) > _CHECKS
     bias = report["bias"]
     means = metric_cells(bias["power_mean"])
-    keys = {"Overall AUC": bias["overall"]["auc"], "Final score": bias["final_score"]}
+    final = final_score_name(bias).capitalize()
+    keys = {"Overall AUC": bias["overall"]["auc"], final: bias["final_score"]}
     keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
     return Judged(
         status="reported" if policy["report_only"] else verdict["outcome"],
         word=word_of_verdict(verdict).text,
         counted=counted(verdict),
         bounds=verdict["bounds"]["sentence"],
-        exceptions=tuple(exceptions_in_words([verdict])) if passed else (),
+        exceptions=tuple(exceptions_in_words([verdict])),
         quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
         more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),

@@ -10,7 +10,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
 from biasgate.tasks.records import Bias, Details, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.figures import ROWS
-from biasgate.tasks.reporting.headline import headline, year_sentences
+from biasgate.tasks.reporting.headline import headline, upside_down, year_sentences
 from biasgate.tasks.reporting.losses import shared_with, summary
 from biasgate.tasks.reporting.page.checks import Judged, judge
 from biasgate.tasks.reporting.page.explorer import Explorer, explore
@@ -138,6 +138,8 @@ def _look_first(report: Report, verdict: Verdict) -> str:
     """Return who is treated worst, beginning with a check that failed."""
     told = report["look_first"]["sentence"]
     first = headline(report, verdict)
+    if upside_down(report):
+        return first.worst
     return f"{first.worst} {told}" if first.has_failed else told
 
 

@@ -456,7 +456,7 @@ def test_a_failed_gap_says_in_words_which_way_it_goes(value, words):
     report = content(cell(value, value - 0.05, value + 0.05))
     (result,) = judge([Rule("positive_aeg", "each", ceiling=LIMIT)], report).results
     assert words in result.sentence
-    assert f"{value:+.4f} (95 % bounds of the size: 0.3500 and 0.4500)" in result.sentence
+    assert f"{value:+.4f} (one-sided 95 % bounds of the size: 0.3500 and 0.4500)" in result.sentence
     assert "shown to be above the ceiling 0.3" in result.sentence
 
 
@@ -466,7 +466,7 @@ def test_a_change_is_told_with_both_values_and_its_bounds():
     (result,) = judge([rule], content(cell(0.80, 0.75, 0.85)), worse).results
     assert result.sentence == (
         "bpsn_auc of muslim is 0.8000, the champion's 0.8500: it is lower by 0.0500 "
-        "(95 % bounds -0.0700 and -0.0300), worse by more than the margin 0.02."
+        "(one-sided 95 % bounds -0.0700 and -0.0300), worse by more than the margin 0.02."
     )
 
 

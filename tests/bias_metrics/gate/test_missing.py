@@ -86,7 +86,7 @@ def test_where_no_comment_is_missing_nothing_was_left_out():
 
 def test_the_sentence_has_the_counts_and_the_bounds():
     [result] = judge_missing(found(60, 0), MissingLimits(each=0.03))
-    assert result.sentence.startswith("missing_rate of gay is 0.1500 (95 % bounds 0.1")
+    assert result.sentence.startswith("missing_rate of gay is 0.1500 (one-sided 95 % bounds 0.1")
     assert result.sentence.endswith(
         "shown to be above the limit 0.03: 60 of 400 comments have no score."
     )

@@ -64,7 +64,10 @@ def test_an_undefined_objective_says_why():
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
-        (Objective("auc", 0.95, 0.9, 0.9, 0.0, 0.0, 0.0), "auc is the same (95 % bounds 0.0000"),
+        (
+            Objective("auc", 0.95, 0.9, 0.9, 0.0, 0.0, 0.0),
+            "auc is the same (one-sided 95 % bounds 0.0000",
+        ),
         (
             Objective("bpsn_auc", 0.9, 0.9, 0.8, 0.1),
             "mean of bpsn_auc is higher by 0.1000, without",

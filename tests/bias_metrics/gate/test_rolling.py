@@ -10,6 +10,7 @@ from bias_metrics.gate.placing import covered_groups, small_groups
 from bias_metrics.gate.rolling import CIVIL_COMMENTS, Hierarchy
 from bias_metrics.gate.rules import Rule, Waiver
 from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
+from bias_metrics.gate.wording import over
 
 RELIGIONS = Hierarchy({"religion": ("hindu", "muslim"), "any": ("religion", "gay")})
 FLOOR = Rule("bpsn_auc", "each", floor=0.8, min_negatives=25)
@@ -274,6 +275,7 @@ def test_an_aggregate_covers_categories_instead_of_small_groups():
     rolled = {rule.name: Rolled(("religion", "muslim"), Evidence(own))}
     result = judged(replace(found, rolled=rolled), rule).results[0]
     assert (result.outcome, result.instead_of) == ("pass", ("religion", "muslim"))
+    assert result.sentence.startswith("aggregate final_score over 1 identity and 1 category is 0.")
 
 
 def test_small_groups_are_those_of_any_rule_and_limit():
@@ -323,3 +325,10 @@ def test_of_nights_a_group_too_small_for_bounds_at_every_look_never_fails_alone(
         found = report(CATEGORIES, hindu=(BAD, n))
         assert by_group(judged(Evidence(found, nights=3)))["hindu"].outcome == outcome
     assert by_group(judged(Evidence(report(CATEGORIES, hindu=(BAD, 5)))))["hindu"].outcome == "fail"
+
+
+def test_an_aggregate_is_named_by_what_it_covers():
+    categories = {"religion": (), "race": ()}
+    assert over(["hindu", "muslim"], categories) == ""
+    assert over(["religion", "race"], categories) == " over 2 categories"
+    assert over(["religion", "gay", "deaf"], categories) == " over 2 identities and 1 category"

@@ -144,9 +144,11 @@ def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
     assert "bpsn_auc" in metrics
 
 
-def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value():
-    found = few(1, is_sample=False).losses("champion", 0.05)
+def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value_as_its_own():
+    found = made({"x": 0.6}, is_sample=False).losses("champion", 0.05)
     assert all(one["worse_by"] == one["worse_by_at_least"] > 0 for one in found.cells)
+    assert {("x", "bpsn_auc"), ("y", "bpsn_auc")} <= told(found).keys()
+    assert set(map(tuple, told(found).values())) == {()}
 
 
 def test_where_a_class_is_left_by_nobody_every_loss_stays_its_own():

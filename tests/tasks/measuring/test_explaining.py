@@ -110,7 +110,7 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
     bias = evaluate_bias(*rows())
     look, at = explained(explain(laid_out(*rows()), bias, threshold=0.5))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
-    number = f"{lowest.value:.3f} [{lowest.low:.3f}, {lowest.high:.3f}]"
+    number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
     assert look.startswith(
         f"Look first at gay (its lowest AUC is bpsn_auc {number}, large right shift). Harmless"
     )

@@ -201,9 +201,9 @@ def test_slices_keep_labels_and_matches(home):
 
 def test_all_numbers_are_compared_together(home):
     _, evidence = home.evidence()
-    found = evidence.compare("champion", 0.05)
-    assert found["confidence"] == pytest.approx(1 - 2 * 0.05 / 10)
-    assert "labelled" in found["overall"]
+    found = evidence.losses("champion", 0.05)
+    assert found.n_bounds == 10  # two identities
+    assert found.confidence == pytest.approx(1 - 2 * 0.05 / 10)
 
 
 def test_few_identities_are_measured_with_their_matches(home):

@@ -45,7 +45,11 @@ def judged(number, *changes, value=0.9, half=0.005):
         (NEWER, (-0.004,), None),
         (NEWER, (None,), None),
         (NEWER, (-0.006,), "shown to be worse: final_score is lower by 0.0060"),
-        (NEWER, (0.01, -0.01), "lower by 0.0100 (95 % bounds -0.0150 and -0.0050) on set 1"),
+        (
+            NEWER,
+            (0.01, -0.01),
+            "lower by 0.0100 (one-sided 95 % bounds -0.0150 and -0.0050) on set 1",
+        ),
         (BETTER, (0.006,), None),
         (BETTER, (0.004,), "`promote: better` is not shown: final_score is higher by 0.0040"),
         (BETTER, (0.01, 0.004), "final_score is higher by 0.0040"),

@@ -27,6 +27,7 @@ REPORT = {
         "background": "outside_subgroup",
         "overall": {"auc": cell(0.875, 0.85, 0.9)},
         "final_score": cell(None),
+        "power_mean": {"groups": ["a|b<script>"]},
         "subgroups": {"a|b<script>": {"n": 10, "n_positive": 4} | CELLS},
     },
     "warnings": ["Every AUC is near one half."],
@@ -86,7 +87,9 @@ def test_metrics_stand_with_intervals_and_undefined_ones_with_a_dash():
     row = r"| a\|b\<script> | 10 | 4 | - | 0.750 [0.700, 0.800] | 0.900 | "
     row += "0.000 [-0.100, 0.100] | 0.250 |"
     assert row in sections()["Metrics"].splitlines()
-    assert "Overall AUC 0.875 [0.850, 0.900]; final score\n-." in sections()["Metrics"]
+    assert (
+        "Overall AUC 0.875 [0.850, 0.900]; final score over 1 identity\n-." in sections()["Metrics"]
+    )
 
 
 def test_the_verdict_stands_with_its_reasons():
@@ -99,7 +102,10 @@ def test_the_verdict_stands_with_its_reasons():
 def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compares():
     found = " ".join(model_card(REPORT, VERDICT, About(), "better").split())
     assert "What replaces a champion: `promote: better`." in found
-    assert "Objective: compared with the champion's, final_score is higher by 0.0100 (95 %" in found
+    assert (
+        "Objective: compared with the champion's, final_score is higher by 0.0100 (one-sided 95 %"
+        in found
+    )
     first = VERDICT | {"champion": None}
     alone = VERDICT["objective"] | dict.fromkeys(("rival", "change", "low", "high"))
     for value, word in ((0.91, "0.9100"), (None, "undefined")):
