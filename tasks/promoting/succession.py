@@ -49,6 +49,10 @@ class Judged:
         """What its pass does not say; empty if it did not pass."""
         return exceptions_in_words(self.verdicts)
 
+    def because(self, reason: str) -> str:
+        """Return the reason of its promotion, with what its pass does not say."""
+        return ". ".join([reason, *(line.removesuffix(".") for line in self.exceptions)])
+
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""
         told: CandidateDecision = {"candidate": self.candidate, **decision}

@@ -11,6 +11,13 @@ from biasgate.tasks.gating.policy import Policy
 TODAY = date(2026, 11, 21)
 CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}
 NO_FILES = {"what": "nothing", "digest": None, "files": [], "not_bound": "Made by a test."}
+NOTHING_SAID = {
+    "results": [],
+    "holds_for": {"identities": [], "of": 0},
+    "exceptions": [],
+    "worsened": [],
+}
+"""What a verdict without a check says."""
 CHOICES = {
     "label_threshold": 0.5,
     "identity_threshold": 0.5,

@@ -258,7 +258,8 @@ class Registry:
     def read_json(self, run_id, name):
         assert run_id == "r7"
         digest = json_digest(self.report)
-        verdict = {"candidate": {"model": "models:/m/3", "kind": "mlflow"}, "report_digest": digest}
+        candidate = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
+        verdict = {"candidate": candidate, "report_digest": digest}
         return self.report if name == "report.json" else verdict
 
 

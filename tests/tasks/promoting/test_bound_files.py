@@ -11,6 +11,7 @@ import pytest
 from support.promoted import (
     MODEL,
     artifact,
+    bound,
     edit_json,
     frozen_set,
     judged_version,
@@ -232,7 +233,8 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
 ):
     champion = gateway.resolve(f"models:/{MODEL}/2")
     version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
-    verdict["champion"] = {"name": "champion", "kind": "mlflow", "model": champion.uri}
+    known = {"name": "champion", "kind": "mlflow", "model": champion.uri}
+    verdict["champion"] = known | {"bound": bound(gateway, champion)}
     flip("weights")(files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
