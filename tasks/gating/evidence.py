@@ -375,5 +375,5 @@ def given_threshold(file: Path) -> dict[str, dict[str, float]]:
     report = file.with_name("report.json")
     if not report.is_file():
         return {}
-    thresholds = json.loads(report.read_text("utf-8")).get("thresholds", {})
+    thresholds = json.loads(report.read_text("utf-8"))["thresholds"]
     return {GIVEN: {"candidate": thresholds[GIVEN]["threshold"]}} if GIVEN in thresholds else {}

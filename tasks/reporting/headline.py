@@ -88,7 +88,7 @@ def headline(report: Report, verdict: Verdict) -> Headline:
 
 def upside_down(report: Report) -> list[str]:
     """Return the warning that scores are upside down: it comes first, as the cause of the rest."""
-    found = [one for one in report.get("warnings", ()) if one.startswith(UPSIDE_DOWN)]
+    found = [one for one in report["warnings"] if one.startswith(UPSIDE_DOWN)]
     return [one[0].upper() + one[1:] for one in found]
 
 

@@ -101,7 +101,7 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
         "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
         "Evaluation data": list(_data(report["evaluation_set"])),
         "Ethical considerations": [_said(about, "ethical_considerations")],
-        "Caveats": [f"- {one}" for one in (*_caveats(report), *report.get("warnings", []))],
+        "Caveats": [f"- {one}" for one in (*_caveats(report), *report["warnings"])],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
@@ -138,7 +138,7 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     policy = verdict["policy"]
     word = as_text(word_of_verdict(verdict).text)
     yield f"**{word}** by policy `{_code(policy['name'])}`, on {verdict['decided_on']}."
-    champion = verdict.get("champion")
+    champion = verdict["champion"]
     if champion:
         yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
     yield from nights_sentences(verdict)

@@ -39,7 +39,7 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.reporting.figures import PANELS
 
 FILE = "details.json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 1
 _BINS = 40
 # Thresholds to choose from: as many quantiles of the scores of each class.
 _QUANTILES = 20
@@ -93,11 +93,10 @@ def write_details(details: Details, folder: Path) -> None:
 
 
 def read_details(folder: Path, report: Report) -> Details:
-    """Read `details.json`; measure again if it is missing, of another report or another schema."""
+    """Read `details.json`; measure again if it is missing, or of another report."""
     if (folder / FILE).exists():
         found: Details = json.loads((folder / FILE).read_text("utf-8"))
-        known = found["schema_version"], found["report_digest"]
-        if known == (SCHEMA_VERSION, json_digest(report)):
+        if found["report_digest"] == json_digest(report):
             return found
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
 

@@ -22,7 +22,7 @@ def summary_of(output):
 
 def summarise(output, verdicts, decisions):
     options = {"evaluation": "models", "outcome_of": [], "report_only": False, "sets": []}
-    options |= {"store": str(output.parent / "store"), "config": "file.yaml"}
+    options |= {"store": str(output), "config": "file.yaml"}
     summarise_evaluation.fn(Decided(verdicts, decisions), "run", str(output), **options)
 
 
