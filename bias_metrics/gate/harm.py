@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import METRICS, THRESHOLDS
-from bias_metrics.report.worsening import Losses
 
 RULE = "shown_harm"
 ANY_METRIC = "any"

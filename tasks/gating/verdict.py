@@ -14,12 +14,12 @@ from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import RULE as HARM
 from bias_metrics.gate.harm import HarmLimit, judge_harm
 from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
-from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest

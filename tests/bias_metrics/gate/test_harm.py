@@ -7,8 +7,8 @@ from support.gate_cells import content
 
 from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import HarmLimit, judge_harm
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.verdict import Evidence, RuleResult
-from bias_metrics.report.worsening import Losses
 
 CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
 FOUND = Evidence(content(CELL, groups=("gay", "jewish", "muslim")))
