@@ -178,7 +178,7 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
     judged = Judged(found.uri, [logged_verdict(one["run_id"], gateway) for one in verdicts], found)
-    why = ". ".join([reason, *judged.exceptions])
+    why = judged.reason(reason)
     moved = move_champion(Transition("promotion", found, replaces, verdicts, why), gateway)
     return judged.named(moved)
 

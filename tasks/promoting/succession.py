@@ -49,6 +49,10 @@ class Judged:
         """What its pass does not say; empty if it did not pass."""
         return exceptions_in_words(self.verdicts)
 
+    def reason(self, why: str) -> str:
+        """Return why it is promoted, and what its pass does not say."""
+        return " ".join([f"{why}.", *self.exceptions]) if self.exceptions else why
+
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""
         told: CandidateDecision = {"candidate": self.candidate, **decision}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.judged import PROVEN
 
 from bias_metrics import evaluate_bias
 from bias_metrics.report.worst import worst_first
@@ -55,13 +56,12 @@ def report(many):
 VERDICT = {
     "evaluation_set": {"name": "s"},
     "candidate": {"name": "c"},
-    "policy": {"name": "p"},
+    "policy": {"name": "p", "report_only": False},
     "outcome": "fail",
     "decided_on": "2026-01-01",
-    "results": [],
     "champion": None,
     "objective": {"metric": "final_score", "confidence": 0.95, "value": 0.9},
-}
+} | PROVEN
 
 
 def test_few_identities_have_a_task_each():

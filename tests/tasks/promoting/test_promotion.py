@@ -1,6 +1,7 @@
 """Versions of a real registry, and the alias that moves only on a pass."""
 
 import pytest
+from support.judged import PROVEN
 from support.promoted import promote_one
 
 from biasgate.tasks.common.errors import InputError
@@ -16,7 +17,7 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
     if champion is not None:
         ends = {"change": change, "low": change - 0.005, "high": change + 0.005}
         objective |= {"rival": value - change} | ends
-    return {
+    return PROVEN | {
         "outcome": outcome,
         "champion": compared,
         "policy": {"name": "p", "digest": "d", "report_only": report_only},

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from support.judged import PROVEN
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
@@ -48,10 +49,10 @@ def test_names_in_a_verdict_make_no_html_link_or_picture():
     result = {"outcome": "fail", "sentence": sentence, "action": "block", "waived_by": None}
     shown = verdict_markdown(
         {
+            **PROVEN,
             "policy": {"name": "own", "report_only": False},
             "results": [result],
             "outcome": "fail",
-            "bounds": {"sentence": "1 bound was looked at."},
         }
     )
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
