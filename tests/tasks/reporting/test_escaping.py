@@ -47,6 +47,7 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
     result = {"outcome": "fail", "sentence": sentence, "action": "block", "waived_by": None}
+    result["rule"] = "bpsn_auc/each"
     shown = verdict_markdown(
         {
             **PROVEN,
