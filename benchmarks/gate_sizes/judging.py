@@ -60,7 +60,7 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
     """
     name = " ".join([line.scores, line.situation.name, str(line.n_identities), str(line.n_rows)])
     rows = sample(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
-    verdict = judge(rows, listed(policy, rows), folder)
+    verdict = judge(rows, listed(policy, rows, line.situation.group), folder)
     results = verdict["results"]
     alone = [one for one in results if one.get("judged_in") is not None]
     return {
@@ -88,12 +88,16 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
     }
 
 
-def listed(policy: Policy, rows: Rows) -> Policy:
-    """Return the policy with the identities that a sample cannot measure: by counts alone."""
+def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
+    """Return the policy with the identities that a sample cannot measure: by counts alone.
+
+    But for the one that is `harmed`: a pass is not about an identity that is listed.
+    """
     few = [
         name
         for name, mask in rows.members.items()
-        if min((mask & rows.labels).sum(), (mask & ~rows.labels).sum()) < LEAST_FOR_A_BOUND
+        if name != harmed
+        and min((mask & rows.labels).sum(), (mask & ~rows.labels).sum()) < LEAST_FOR_A_BOUND
     ]
     entries = [NotMeasuredSettings(identity=name, reason="few", expires=TODAY) for name in few]
     return policy.model_copy(update={"not_measured": entries})

@@ -74,6 +74,16 @@ def test_a_loss_within_the_tolerance_passes_and_the_sentence_names_it():
     assert "worse than with the champion by more than 0.02 (gaps: twice)" in result.sentence
 
 
+def test_of_a_whole_list_the_values_count_and_nothing_is_said_to_be_shown():
+    listed = replace(FOUND, is_sample=False)
+    [failed], [passed] = judged(loss("gay"), found=listed), judged(found=listed)
+    assert failed.sentence.endswith(
+        "lower by 0.1000, worse by 0.0500 (15 differences on these rows)."
+    )
+    assert "Nobody is worse than with the champion: 15 differences" in passed.sentence
+    assert {failed.mode, passed.mode} == {"estimate"}
+
+
 def test_the_words_point_at_the_cause():
     [result] = judged(loss("jewish", without=["muslim", "gay"]))
     assert result.outcome == "fail"
