@@ -50,7 +50,7 @@ def print_results(results: Results, store: Path | None = None) -> None:
         out.print("")
         print_details(out, one)
     if results.summary is not None:
-        _print_uses(out, results.summary.get("sets", ()))
+        _print_uses(out, results.summary["sets"])
         told = [f"{word_of(one).text}: {one['candidate']}" for one in results.summary["decisions"]]
         out.print(f"\n[bold]{shown('; '.join(told))}[/]", soft_wrap=True)
         out.print(f"Who is treated worst is said above, and again by: {_again(results)}")

@@ -15,8 +15,7 @@ REPOSITORY = Path(__file__).parents[1]
 def _no_keys_of_this_machine(tmp_path_factory):
     """Neither sign nor trust with the keys of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BIASGATE_PRIVATE_KEY", "BIASGATE_SIGNING_KEY"):
-            patch.delenv(name, raising=False)
+        patch.delenv("BIASGATE_PRIVATE_KEY", raising=False)
         folder = tmp_path_factory.mktemp("no-keys")
         (folder / "trusted_keys.json").write_text('{"keys": []}', "utf-8")
         patch.setenv("BIASGATE_TRUSTED_KEYS", str(folder))

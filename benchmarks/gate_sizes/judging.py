@@ -112,11 +112,13 @@ def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:
     if rows.clusters is not None:
         columns["cluster"] = rows.clusters
     choices = {"background": "outside_subgroup"}
+    no_files = {"what": "nothing", "digest": None, "files": [], "not_bound": "Simulated."}
     record = {
         "set_digest": "set",
         "choices": choices,
         "power_mean_groups": None,
         "scores": {role: role for role in rows.scores},
+        "bound": dict.fromkeys(rows.scores, no_files),
     }
     path = folder / FILE
     pq.write_table(evidence_table(columns, cast("EvidenceRecord", record)), path)
@@ -125,6 +127,7 @@ def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:
         "evaluation_set": {"name": "simulated", "digest": "set", "choices": choices},
         "candidate": {"name": "candidate", "digest": "candidate"},
         "bias": evaluate_bias(rows.labels, candidate, members, intervals=False).to_dict(),
+        "thresholds": {},
     }
     rivals: Any = {"champion": {"name": "champion", "kind": "scores"}}
     verdict = build_verdict(

@@ -20,7 +20,24 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 End = Callable[[str | None, float], object]
-_ROOM = "biasgate.tasks."
+_TASKS = "biasgate.tasks."
+ROOMS: dict[str, tuple[str, ...]] = {
+    "data": ("data",),
+    "scoring": ("scoring",),
+    "measuring": ("measuring",),
+    "analysing": ("analysing",),
+    "reporting": ("reporting",),
+    "gating": ("gating",),
+    "tracking": ("tracking",),
+    "promoting": ("promoting",),
+    "remembering": ("remembering",),
+    "mitigating": ("mitigating",),
+}
+"""The stages that evaluation files name, and the rooms of `tasks` whose steps belong to each.
+
+The names are the users': a room may be renamed, divided or joined, and they stay.
+"""
+_STAGES = {room: stage for stage, rooms in ROOMS.items() for room in rooms}
 _held = threading.Event()
 
 
@@ -53,10 +70,9 @@ def steps_as(settings: StepSettings, end: End) -> Iterator[None]:
 
 
 def stage_of(function: Callable[..., object]) -> str | None:
-    """Return the room of `tasks` that a step is in; None if it is in no room."""
-    inner = function.__module__.removeprefix(_ROOM)
-    room, inside, _ = inner.partition(".")
-    return room if inside and inner != function.__module__ else None
+    """Return the stage that a step belongs to; None if it is in no room of `tasks`."""
+    _, inside, place = function.__module__.partition(_TASKS)
+    return _STAGES.get(place.partition(".")[0]) if inside else None
 
 
 def steps_now() -> StepSettings | None:

@@ -44,7 +44,7 @@ DEFAULT = StageSettings(retries=2, retry_delay_s=(1.0, 5.0))
 
 
 class StepSettings(Settings):
-    """How the steps of a run are tried. A stage is the folder of `tasks` that has the step.
+    """How the steps of a run are tried, by stage; `step_limits.ROOMS` says which has which steps.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -31,8 +31,6 @@ _SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
 _SHOWN = 200
 
 Checked = TypeVar("Checked")
-Place = tuple[str | int, ...]
-"""Keys and numbers that lead to a value in a document."""
 
 
 def read_bytes(path: Path, what: str, most: int = MOST_BYTES) -> bytes:
@@ -113,7 +111,6 @@ def check(
     what: str,
     *,
     rule: str = "as biasgate writes it",
-    may_miss: Callable[[Place], bool] = lambda _: False,
 ) -> Checked:
     """Return a document unchanged if it has the keys and types that are read of it.
 
@@ -127,8 +124,6 @@ def check(
         What it is, for the message.
     rule : str, optional
         What it must be, for the message.
-    may_miss : callable, optional
-        Whether the key at a place may be missing. Default: none may.
 
     Raises
     ------
@@ -138,12 +133,11 @@ def check(
     try:
         kind.validate_python(content, strict=True)
     except ValidationError as error:
-        for one in error.errors(include_input=False, include_url=False, include_context=False):
-            if one["type"] != "missing" or not may_miss(one["loc"]):
-                place = ".".join(map(str, one["loc"])) or "it"
-                problem = f"{printable(place)[:_SHOWN]}: {printable(one['msg'])[:_SHOWN]}"
-                msg = f"{what} must be {rule}; {problem}."
-                raise InputError(msg) from None
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        problem = f"{printable(place)[:_SHOWN]}: {printable(first['msg'])[:_SHOWN]}"
+        msg = f"{what} must be {rule}; {problem}."
+        raise InputError(msg) from None
     found: Checked = content
     return found
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import TypedDict
 
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics._core.packed import PackedMasks
@@ -58,7 +59,7 @@ class EvidenceRecord(TypedDict):
     choices: Choices
     power_mean_groups: list[str] | None
     scores: dict[str, str]
-    bound: NotRequired[dict[str, Bound]]
+    bound: dict[str, Bound]
     nights: NotRequired[NightsRecord]
 
 

@@ -92,9 +92,7 @@ def write_evidence(
         "choices": record["choices"],
         "power_mean_groups": record["power_mean_groups"],
         "scores": {name: one.candidate_digest for name, one in all_scores.items()},
-        "bound": {
-            name: one.record["bound"] for name, one in all_scores.items() if "bound" in one.record
-        },
+        "bound": {name: one.record["bound"] for name, one in all_scores.items()},
     }
     with whole_file(path) as temporary:
         pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")

@@ -13,9 +13,9 @@ def with_scores(context: Context, measured: Measured) -> Context:
     It is unknown for a file of scores, which was made elsewhere.
     """
     registered = context["registered_policy"]
-    made = ScoredSet.open(measured.scores).record.get("made")
-    if registered is None or made is None or measured.candidate.kind == "scores":
+    if registered is None or measured.candidate.kind == "scores":
         return context
+    made = ScoredSet.open(measured.scores).record["made"]
     return {
         **context,
         "registered_policy": {**registered, "before_scores": registered["at"] <= made},

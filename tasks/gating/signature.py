@@ -25,8 +25,8 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     required = [one["evaluation_set"] for one in verdicts if one["evaluation_set"]["required"]]
     tags = {"biasgate.required_sets": ",".join(one["name"] for one in required)}
     for verdict in verdicts:
-        bound = verdict["candidate"].get("bound")
-        if bound is not None and bound["digest"] is not None:
+        bound = verdict["candidate"]["bound"]
+        if bound["digest"] is not None:
             tags[FILES_DIGEST] = bound["digest"]
         prefix = f"biasgate.{verdict['evaluation_set']['name']}"
         tags[f"{prefix}.verdict"] = str(verdict["outcome"])
@@ -35,7 +35,7 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
         tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
         tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
         tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"
-        head = verdict.get("ledger")
+        head = verdict["ledger"]
         tags[f"{prefix}.ledger"] = f"{head['number']} {head['digest']}" if head else ""
         tags[f"{prefix}.run_id"] = str(verdict["run_id"])
     return tags

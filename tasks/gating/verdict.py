@@ -194,16 +194,13 @@ def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Ri
         known["model"] = rival["model"]
     if rival.get("threshold") is not None:
         known["threshold"] = rival["threshold"]
-    found = cast("Rival", {**known, "digest": evidence.record["scores"][role]})
-    bound = evidence.record.get("bound", {})
-    if role in bound:
-        found["bound"] = bound[role]
-    return found
+    record = evidence.record
+    return {**known, "digest": record["scores"][role], "bound": record["bound"][role]}
 
 
 def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:
     """Return the thresholds that candidate and rivals are used with."""
-    at = report.get("thresholds") or {}  # earlier reports have none
+    at = report["thresholds"]
     own = at[GIVEN]["threshold"] if GIVEN in at else None
     return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
 

@@ -34,7 +34,6 @@ from biasgate.tasks.measuring.chosen import (
 from biasgate.tasks.measuring.every_row import EveryRow
 from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
-from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 
@@ -174,7 +173,6 @@ def lay_out(
     ranked = rank_rows(labels[measured], y_score[measured], weights)
     every_cluster = cluster_codes(evaluation_set)
     clusters = None if every_cluster is None else recoded(every_cluster[measured])
-    choices["confidence"] = CONFIDENCE
     choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
     with whole_folder(folder, durable=False) as temporary:
         arrays = {

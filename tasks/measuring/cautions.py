@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics import BiasReport
-from biasgate.tasks.records import Choices, Missing
+from biasgate.tasks.records import Choices, Missing, ReportedChoices
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
 # All AUCs this close to chance: see `warn_of_misjoin`.
@@ -23,7 +23,7 @@ _FEW_WRONG = 0.01
 
 def cautions(
     bias: BiasReport,
-    choices: Choices,
+    choices: ReportedChoices,
     candidate: CandidateSettings,
     unmatched_terms: Mapping[str, list[str]],
     missing: Missing | None = None,
@@ -94,7 +94,7 @@ def warn_of_inversion(report: BiasReport, candidate: CandidateSettings) -> str |
     )
 
 
-def warn_of_unmeasured_rows(choices: Choices) -> str | None:
+def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
     """Warn of rows that are left out because an identity was not rated."""
     left_out = unmeasured(choices)
     if left_out is None:
@@ -105,7 +105,7 @@ def warn_of_unmeasured_rows(choices: Choices) -> str | None:
     )
 
 
-def unmeasured(choices: Choices) -> str | None:
+def unmeasured(choices: ReportedChoices) -> str | None:
     """Return how many rows were measured, and why not all; None if all were."""
     n_rows = choices["n_rows"]
     n_measured = choices["n_rows_measured"] + choices.get("n_rows_missing", 0)
@@ -113,7 +113,7 @@ def unmeasured(choices: Choices) -> str | None:
         return None
     share = (n_rows - n_measured) / n_rows
     shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-    official = choices.get("source", {}).get("source") == "civil_comments"
+    official = choices["source"].get("source") == "civil_comments"
     why = "were not shown to identity raters" if official else "lack a value of some identity"
     return f"{n_measured:,} of {n_rows:,} rows: {shown} {why}"
 

@@ -15,6 +15,7 @@ from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 CLUSTER = "cluster"
 
@@ -52,6 +53,8 @@ def choose_rows(
         "n_rows": evaluation_set.n_rows,
         "n_rows_rated": int(rated.sum()),
         "n_rows_measured": int(measured.sum()),
+        "confidence": CONFIDENCE,
+        "n_clusters": None,
     }
     _refuse_empty(labels[measured], source, choices)
     if WEIGHT in evaluation_set.columns:

@@ -178,8 +178,8 @@ def promote_version(model: str, version: str, reason: str, gateway: Gateway) -> 
         return decision("insufficient", no_first(model))
     replaces = champion.version if champion else None
     judged = Judged(found.uri, [logged_verdict(one["run_id"], gateway) for one in verdicts], found)
-    why = judged.reason(reason)
-    moved = move_champion(Transition("promotion", found, replaces, verdicts, why), gateway)
+    transition = Transition("promotion", found, replaces, verdicts, judged.because(reason))
+    moved = move_champion(transition, gateway)
     return judged.named(moved)
 
 

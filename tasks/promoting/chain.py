@@ -59,16 +59,8 @@ class Chain:
 
     @cached_property
     def digests(self) -> dict[int, str]:
-        """The digest of each link by its number.
-
-        Entries of earlier releases name no predecessor: theirs covers all that came before.
-        """
-        digests: dict[int, str] = {}
-        last = ""
-        for one in self.links:
-            last = json_digest([last, one.digest]) if one.is_of_earlier_release else one.digest
-            digests[one.number] = last
-        return digests
+        """The digest of each link by its number."""
+        return {link.number: link.digest for link in self.links}
 
     @property
     def head(self) -> Head | None:
@@ -145,16 +137,11 @@ class Chain:
         `champion` is the version that the entries before made champion; None if none did.
         """
         content = one.content
-        if one.is_of_earlier_release:
-            if before is None or before.is_of_earlier_release:
-                return None
-            return f"entry {one.number} is not chained, and follows one that is"
-        place = (content.get("model"), content.get("number"))
-        if place != (model, one.number):
-            written = f"entry {place[1]} of {printable(str(place[0]))}"
+        if (content["model"], content["number"]) != (model, one.number):
+            written = f"entry {content['number']} of {printable(content['model'])}"
             return f"entry {one.number} was written as {written}, and copied"
-        head = None if before is None else {"number": before.number, "digest": self._digest(before)}
-        predecessor = content.get("predecessor")
+        head = None if before is None else {"number": before.number, "digest": before.digest}
+        predecessor = content["predecessor"]
         if predecessor != head:
             named = predecessor["number"] if predecessor else "none"
             found = "none" if before is None else before.number
@@ -169,9 +156,6 @@ class Chain:
                 f"champion was version {champion or 'none'}"
             )
         return None
-
-    def _digest(self, link: Entry) -> str:
-        return self.digests[link.number]
 
     def standings(self, trusted: TrustedKeys) -> Iterator[tuple[Entry, Signed, AcceptedBy]]:
         """Yield each link, newest first, with who signed it and why that is accepted.
@@ -189,7 +173,7 @@ class Chain:
             elif signed.standing == "trusted":
                 by = "its signature"
             elif signed.standing == "revoked":
-                by = "a later entry" if later and one.time < signed.revoked_since else ""
+                by = "a later entry" if later and one.content["time"] < signed.revoked_since else ""
             later = later or signed.standing == "trusted"
             reset = reset or (bool(by) and self._is_kept_by(one))
             yield one, signed, by

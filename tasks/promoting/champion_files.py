@@ -28,7 +28,7 @@ def champion_files(
     """Yield whether the champion's files were, in a comparison, those of its own verdicts.
 
     Its own verdicts are those that the ledger names for its promotion. Nothing is yielded if there
-    was no champion of this ledger, or its files were not recorded by an earlier release.
+    was no champion of this ledger.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def champion_files(
         Tracking server.
     """
     champion, uri = verdict["champion"], champion_of(verdict)
-    if champion is None or uri is None or "bound" not in champion:
+    if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
     moves = [one.content for one in chain.links if one.content["action"] in MOVES]
@@ -54,13 +54,12 @@ def champion_files(
         missing = f"{text} A verdict behind its promotion is missing or changed."
         yield Finding("model", holds=False, sentence=missing)
         return
-    own = [one for one in known if "bound" in one["candidate"]]
-    if not own:
+    if not known:
         return
     version = ModelVersion(model, number, None, {})
     read = partial(Manifest.from_dict, champion["bound"]["files"])
     files = VersionFiles(version, read, lambda: "the comparison")
-    findings = [files.compare(one, one["evaluation_set"]["name"]) for one in own]
+    findings = [files.compare(one, one["evaluation_set"]["name"]) for one in known]
     holds = any(one.holds for one in findings)
     sentence = text if holds else f"{text} {findings[-1].sentence}"
     yield Finding("model", holds=holds, sentence=sentence)

@@ -234,7 +234,7 @@ def _transition(
         _version(chosen),
         champion,
         [rests_on(verdict) for verdict in chosen.verdicts],
-        chosen.reason(succession.reason(chosen, champion)),
+        chosen.because(succession.reason(chosen, champion)),
         rule=succession.promote if champion else "first",
         passed_over=[str(one) for one in sorted(others)],
     )

@@ -10,74 +10,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any
 
 from pydantic import TypeAdapter
-from typing_extensions import TypedDict
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
+from biasgate.tasks.gating.evidence import EvidenceRecord
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
-from biasgate.tasks.records import (
-    Bound,
-    LoggedVerdict,
-    NightsRecord,
-    Report,
-    Value,
-    Verdict,
-)
+from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 
-
-class _Overall(TypedDict):
-    auc: Value
-
-
-class _Bias(TypedDict):
-    overall: _Overall
-    final_score: Value
-    subgroups: dict[str, dict[str, Any]]
-
-
-class _Gaps(TypedDict):
-    threshold: float
-    gaps: NotRequired[dict[str, dict[str, Value]]]
-
-
-class _Set(TypedDict):
-    name: str
-    digest: str
-    choices: dict[str, Any]
-
-
-class _Candidate(TypedDict):
-    name: str
-    digest: str
-
-
-class _Report(TypedDict):
-    """What a verdict rests on in a report of any release."""
-
-    evaluation_set: _Set
-    candidate: _Candidate
-    bias: _Bias
-    thresholds: NotRequired[dict[str, _Gaps]]
-
-
-class _EvidenceRecord(TypedDict):
-    """The origin of the evidence, of any release."""
-
-    set_digest: str
-    choices: dict[str, Any]
-    power_mean_groups: list[str] | None
-    scores: dict[str, str]
-    bound: NotRequired[dict[str, Bound]]
-    nights: NotRequired[NightsRecord]
-
-
-_VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(_Report)
-_EVIDENCE_RECORDS = TypeAdapter(_EvidenceRecord)
+_VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(Report)
+_EVIDENCE_RECORDS = TypeAdapter(EvidenceRecord)
 
 
 @dataclass(frozen=True)
@@ -125,7 +71,7 @@ class Documents:
         }
         return cls(
             checked_verdict(found["verdict"], f"the verdict on {name}"),
-            _checked_report(found["report"], f"the report on {name}"),
+            check(found["report"], _REPORTS, f"the report on {name}"),
             checked_policy(found["policy"], f"the policy on {name}"),
             {file: hashlib.sha256(one).hexdigest() for file, one in content.items()},
         )
@@ -212,8 +158,3 @@ def check_evidence_record(record: Any, what: str) -> None:
         With what is wrong.
     """
     check(record, _EVIDENCE_RECORDS, what)
-
-
-def _checked_report(content: Any, what: str) -> Report:
-    found: Report = check(content, _REPORTS, what)  # type: ignore[assignment]
-    return found

@@ -100,10 +100,9 @@ class Move(TypedDict):
     """A requested move: `version` is to replace `replaces` ("" for none) as champion.
 
     `rule` is first, newer, better or by hand; `passed_over` has other versions that passed.
-    Entries of earlier releases have neither. `blocked` has the versions that did not pass,
-    `policy` the policy that is required from now on; `accepted` is a digest of all entries before
-    a reset. `spent` has the decisions that are about to be made, and `spending` how they share a
-    year's alpha.
+    `blocked` has the versions that did not pass, `policy` the policy that is required from now on;
+    `accepted` is a digest of all entries before a reset. `spent` has the decisions that are about
+    to be made, and `spending` how they share a year's alpha. `_NEEDED` says which action has which.
     """
 
     action: Action
@@ -156,7 +155,18 @@ class _Tag(TypedDict):
     signatures: Signatures
 
 
-_TAGS, _PAYLOADS = TypeAdapter(_Tag), TypeAdapter(HistoryEntry)
+_TAGS = TypeAdapter(_Tag)
+_NEEDED: dict[Action, tuple[str, ...]] = {
+    "promotion": ("rule", "passed_over"),
+    "rollback": ("rule", "passed_over"),
+    "reset": ("rule", "accepted"),
+    "blocked": ("blocked",),
+    "policy": ("policy",),
+    "spent": ("spent", "spending"),
+}
+"""What an entry says because of its action."""
+_PLACE = ("model", "number", "predecessor", "time")
+"""What it says as soon as its turn has come."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +187,7 @@ class Entry:
     record : ModelVersion
         The version that stores it.
     signatures : sequence of Signature, optional
-        Of content, state and note; None in entries of earlier releases.
+        Of content, state and note.
     """
 
     number: int
@@ -185,22 +195,12 @@ class Entry:
     state: State
     note: str
     record: ModelVersion
-    signatures: Sequence[Signature] | None = ()
+    signatures: Sequence[Signature] = ()
 
     @property
     def is_unsettled(self) -> bool:
         """Whether it is waiting, or its alias may be moving."""
         return self.state in {"queued", "open"}
-
-    @property
-    def is_of_earlier_release(self) -> bool:
-        """Whether it was written before entries were chained and signed."""
-        return self.signatures is None
-
-    @property
-    def time(self) -> str:
-        """When its turn came, by the clock of its owner."""
-        return self.content.get("time", self.content["opened"])
 
     @property
     def digest(self) -> str:
@@ -226,7 +226,7 @@ class Entry:
     def signed(self, trusted: TrustedKeys) -> Signed:
         """Return who signed it."""
         payload = _payload(self.content, self.state, self.note)
-        return who_signed(_message(payload), self.signatures or (), trusted)
+        return who_signed(_message(payload), self.signatures, trusted)
 
     def to_dict(self) -> HistoryEntry:
         """Return plain values."""
@@ -245,40 +245,30 @@ def read_entry(record: ModelVersion) -> Entry:
         write anything.
     """
     what = f"version {record.version} of {record.name}"
-    signatures: list[Signature] | None = None
-    if TAG in record.tags:
-        tag = check(parse_json(record.tags[TAG], what), _TAGS, what)
-        payload: HistoryEntry = {**tag["payload"]}
-        signatures = signatures_of(tag["signatures"], what)
-    elif "biasgate.content" in record.tags:  # of an earlier release
-        content = parse_json(record.tags["biasgate.content"], what)
-        state, note = record.tags.get("biasgate.state"), record.tags.get("biasgate.note", "")
-        whole = {**content, "state": state, "note": note} if isinstance(content, dict) else content
-        payload = {**check(whole, _PAYLOADS, what)}
-    else:
+    if TAG not in record.tags:
         msg = f"{what} must have the tag {TAG}; it does not."
         raise InputError(msg)
+    tag = check(parse_json(record.tags[TAG], what), _TAGS, what)
+    payload: Any = {**tag["payload"]}
     missing = _missing(payload)
     if missing is not None:
-        msg = f"{what} must name `{missing}`, since its action is {payload['action']}."
+        msg = (
+            f"{what} must name `{missing}`, since its action is {payload['action']} and its state "
+            f"{payload['state']}."
+        )
         raise InputError(msg)
-    known: Any = payload
-    state, note = known.pop("state"), known.pop("note")
-    return Entry(int(record.version), known, state, note, record, signatures)
+    signatures = signatures_of(tag["signatures"], what)
+    state, note = payload.pop("state"), payload.pop("note")
+    return Entry(int(record.version), payload, state, note, record, signatures)
 
 
 def _missing(payload: HistoryEntry) -> str | None:
-    """Return what an entry must name because of its action, and does not; None if it is whole."""
-    action = payload["action"]
-    moves = action in {"promotion", "rollback"} or "passed_over" in payload
+    """Return what an entry must name by its action and state, and does not; None if it is whole."""
+    moves = payload["action"] in {"promotion", "rollback"} or "passed_over" in payload
     if moves and not payload["version"]:
         return "version"
-    needed: dict[str, tuple[str, ...]] = {
-        "blocked": ("blocked",),
-        "policy": ("policy",),
-        "spent": ("spent", "spending"),
-    }
-    return next((one for one in needed.get(action, ()) if one not in payload), None)
+    place = _PLACE if payload["state"] in {"open", "done"} else ()
+    return next((key for key in (*_NEEDED[payload["action"]], *place) if key not in payload), None)
 
 
 def entry_tags(content: Content, state: State, note: str) -> dict[str, str]:

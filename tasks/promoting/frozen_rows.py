@@ -34,8 +34,7 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
     """Compare the rows in a store with the digest that a verdict names.
 
     The verdict's report says which source the rows are of, and so in which folder they are: what
-    the record beside the rows says decides nothing. The folder of a report that names no source,
-    of an earlier release, is found by the record.
+    the record beside the rows says decides nothing.
 
     Parameters
     ----------
@@ -47,23 +46,17 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
         The set.
     """
     digest = documents.verdict["evaluation_set"]["digest"]
-    choices: Any = documents.report["evaluation_set"]["choices"]
-    sets = store / "sets"
-    if choices.get("source") is not None:
-        key = json_digest([name, choices["source"], choices.get("split")])[:16]
-        folders = [sets / f"{name}-{key}"]
-    else:
-        folders = [one for one in sorted(sets.glob("*")) if one.name.rpartition("-")[0] == name]
-    there = [one for one in folders if one.is_dir()]
-    if not there:
+    choices = documents.report["evaluation_set"]["choices"]
+    key = json_digest([name, choices["source"], choices["split"]])[:16]
+    folder = store / "sets" / f"{name}-{key}"
+    if not folder.is_dir():
         text = f"the rows of {name} are not in {store}, so they are not compared with the verdict."
         yield Finding("dataset", holds=True, sentence=text)
         return
-    found = {one: _digest(one) for one in there}
-    same = [one for one in there if found[one] == digest]
-    text = f"the rows of {name} in {there[0] if len(there) == 1 else sets} are the verdict's."
-    told = "" if same else f" {'; '.join(_problem(one, found[one]) for one in there)}"
-    yield Finding("dataset", holds=bool(same), sentence=text + told)
+    found = _digest(folder)
+    text = f"the rows of {name} in {folder} are the verdict's."
+    told = "" if found == digest else f" {_problem(folder, found)}"
+    yield Finding("dataset", holds=found == digest, sentence=text + told)
 
 
 def _digest(folder: Path) -> str | InputError:

@@ -25,8 +25,6 @@ from biasgate.tasks.signing.trusted import TrustedKeys
 
 AS_MLFLOW = {"kind": "mlflow"}
 """How to open a version of which nothing else is known."""
-# They need no options; earlier verdicts name none.
-_WITHOUT_OPTIONS = frozenset({"mlflow", "tfidf"})
 _UNREADABLE = (InputError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError)
 
 
@@ -72,12 +70,9 @@ def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, Any]:
         If no verdict says so, and it is not a plain model of MLflow.
     """
     for _, verdict in own_verdicts(version, gateway):
-        candidate = verdict["candidate"]
-        if "opened_as" in candidate:
-            return dict(candidate["opened_as"])
-        if candidate["kind"] in _WITHOUT_OPTIONS:
-            return AS_MLFLOW
-        raise InputError(_unknown(version, "its verdict is of an earlier release"))
+        if "opened_as" not in verdict["candidate"]:
+            raise InputError(_unknown(version, "its verdict does not"))
+        return dict(verdict["candidate"]["opened_as"])
     if COLUMNS_TAG in version.tags:
         msg = (
             f"{version.uri} must have a verdict that says which columns of its file of scores were "

@@ -99,7 +99,7 @@ def context_of(
         "ledger": chain.head,
         "registered_policy": {
             "entry": pin.number,
-            "at": pin.time,
+            "at": pin.content["time"],
             "before_scores": None,
         }
         if pin is not None and known

@@ -96,6 +96,7 @@ def reset(
         "rule": "by hand",
         "reason": reason,
         "verdicts": verdicts,
+        "accepted": chain.all_digests,
     }
     with entered(ledger, move) as entry:
         take_turn(ledger, entry)
@@ -107,7 +108,6 @@ def reset(
                 f"at `biasgate history {model}`, and run the reset again."
             )
             raise InputError(msg)
-        entry.content["accepted"] = chain.all_digests
         claimed = ledger.claim(entry, chain)
         if version is not None:
             gateway.set_alias(model, CHAMPION, version)

@@ -29,7 +29,7 @@ _PORTS: dict[str, int | str] = {"http": 80, "https": 443, "postgresql": 5432, "m
 def last_seen(ledger: Ledger, chain: Chain) -> list[Head]:
     """Return the last entries that this machine saw; none if it saw none, or trusts no key."""
     known = _read()
-    found = [known.get(one) for one in (*_names(ledger, chain), _former_name(ledger))]
+    found = [known.get(one) for one in _names(ledger, chain)]
     return [
         {"number": int(one["number"]), "digest": str(one["digest"])}
         for one in found
@@ -52,7 +52,6 @@ def remember(ledger: Ledger, chain: Chain) -> None:
         with locked(path):
             known = _read()
             if any(known.get(name) != head for name in new):
-                known.pop(_former_name(ledger), None)
                 write_json(path, known | new)
 
 
@@ -69,11 +68,6 @@ def _names(ledger: Ledger, chain: Chain) -> list[str]:
     if chain.links:
         names.append(f"{ledger.name} from {chain.digests[chain.links[0].number][:16]}")
     return names
-
-
-def _former_name(ledger: Ledger) -> str:
-    """Return what earlier releases knew a ledger by: its address as it is written."""
-    return f"{ledger.name} at {_short(ledger.gateway.registry_uri)}"
 
 
 def _short(text: str) -> str:

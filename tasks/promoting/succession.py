@@ -49,9 +49,9 @@ class Judged:
         """What its pass does not say; empty if it did not pass."""
         return exceptions_in_words(self.verdicts)
 
-    def reason(self, why: str) -> str:
-        """Return why it is promoted, and what its pass does not say."""
-        return " ".join([f"{why}.", *self.exceptions]) if self.exceptions else why
+    def because(self, reason: str) -> str:
+        """Return the reason of its promotion, with what its pass does not say."""
+        return ". ".join([reason, *(line.removesuffix(".") for line in self.exceptions)])
 
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""
@@ -113,7 +113,7 @@ class Past:
 
     @classmethod
     def of(cls, entries: Sequence[Entry], champion: str | None) -> Past:
-        """Read the entries that moved the alias; old ones have no `passed_over`."""
+        """Read the entries that moved the alias; a reset has no `passed_over`."""
         done = [
             one.content
             for one in entries

@@ -152,7 +152,7 @@ def _verify_record(entry: Entry, gateway: Gateway) -> Iterator[Finding]:
 def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Finding]:
     """Check that the policy, and its rule, allow the recorded replacement."""
     yield from _verify_pinned(entry, ledger, before)
-    rule = entry.content.get("rule", "by hand")  # earlier entries have none
+    rule = entry.content["rule"]
     if rule == "by hand":
         return
     gateway, replaced = ledger.gateway, entry.content["replaces"] or None
@@ -169,7 +169,7 @@ def _verify_succession(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[
         ]
         named = all(rule in {one.promote, "first"} for one in policies)
         holds = named and (rule == "first") == (replaced is None) and not any(objections)
-    except (ValueError, TypeError, KeyError):  # of verdicts from releases without an objective
+    except (ValueError, TypeError):  # of objectives and numbers that others wrote
         holds = False
     text = f"the policy's rule allows promotion {entry.number} ({rule})."
     yield Finding("rule", holds=holds, sentence=text)

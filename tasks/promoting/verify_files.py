@@ -53,13 +53,7 @@ class VersionFiles:
     def compare(self, verdict: Verdict, name: str) -> Finding:
         """Compare with the files that the verdict on a set names."""
         of = f"the files of {self.version.uri}"
-        bound = verdict["candidate"].get("bound")
-        if bound is None:
-            text = (
-                f"{of} were not recorded when it was judged on {name}, so nobody knows whether "
-                "they have changed since: evaluate it again."
-            )
-            return Finding("model", holds=False, sentence=text)
+        bound = verdict["candidate"]["bound"]
         if bound["what"] == "nothing":
             text = f"{of} were not recorded with the verdict on {name}. {bound['not_bound']}"
             return Finding("model", holds=not self.required, sentence=f"{text} Not checked.")

@@ -152,14 +152,13 @@ def _recomputed(
         yield Finding("verdict", holds=False, sentence=text)
 
 
-def n_rows_of(documents: Documents) -> int | None:
+def n_rows_of(documents: Documents) -> int:
     """Return how many rows the evidence of a verdict must have."""
     if "nights" in documents.verdict:
         return documents.verdict["nights"]["n_rows"]
     if "missing" in documents.report:
         return documents.report["missing"]["overall"]["n"]
-    n_rows: Any = documents.report["bias"]["overall"].get("n")
-    return n_rows if isinstance(n_rows, int) else None
+    return documents.report["bias"]["overall"]["n"]
 
 
 def same_origin(
@@ -231,9 +230,9 @@ def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
 
 def _context_of(verdict: Verdict) -> Context:
     context: Context = {
-        "required_sets": verdict.get("required_sets", []),
-        "ledger": verdict.get("ledger"),
-        "registered_policy": verdict.get("registered_policy"),
+        "required_sets": verdict["required_sets"],
+        "ledger": verdict["ledger"],
+        "registered_policy": verdict["registered_policy"],
     }
     if "online" in verdict:
         context["online"] = verdict["online"]
@@ -243,7 +242,7 @@ def _context_of(verdict: Verdict) -> Context:
 def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:
     """Yield where two verdicts differ by more than rounding."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        for key in (first.keys() | second.keys()) - {"signature"}:
+        for key in first.keys() | second.keys():
             yield from _differences(first.get(key), second.get(key), f"{path}.{key}".strip("."))
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         for at, (one, other) in enumerate(zip(first, second, strict=True)):
@@ -274,11 +273,11 @@ def attested_by(
         same = statement == statement_of(verdict, digests, signed_at)
     except FileNotFoundError:
         accepted = verdict_digest(verdict) in vouched.by_reset
-        text = f"{what} is not signed: it was made before verdicts were signed. "
-        text += "A reset accepted it." if trusted and accepted else "Evaluate again."
-        yield Finding("signature", holds=accepted or not trusted, sentence=text)
+        text = f"{what} is not signed: its attestation is missing. "
+        text += "A reset accepted it." if accepted else "Evaluate again."
+        yield Finding("signature", holds=accepted, sentence=text)
         return
-    except (OSError, ValueError, KeyError) as error:  # of a verdict from an earlier release
+    except (OSError, ValueError) as error:
         text = f"the attestation on {name} cannot be read: {described(error)}"
         yield Finding("signature", holds=False, sentence=text)
         return

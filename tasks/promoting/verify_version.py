@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -80,7 +79,7 @@ def verify_version(
             findings += champion_files(verdict, name, chain, gateway)
             findings += _spent(verdict, name, version, chain)
             verdicts[name] = verdict
-            left += [one for one in verdict.get("required_sets", [])[::-1] if one not in seen]
+            left += [one for one in verdict["required_sets"][::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
 
 
@@ -98,7 +97,7 @@ def _of_one_evaluation(
     version: ModelVersion, tagged: list[str], verdicts: Mapping[str, Verdict], chain: Chain
 ) -> Iterator[Finding]:
     """Check that the verdicts were made together, and that none is out of date."""
-    known = [one for one in verdicts.values() if "required_sets" in one]
+    known = list(verdicts.values())
     if not known:
         return
     required = sorted({name for one in known for name in one["required_sets"]})
@@ -107,14 +106,12 @@ def _of_one_evaluation(
         f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
     )
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
-    contexts: list[Any] = [
-        (one["policy"]["digest"], champion_of(one), one.get("ledger")) for one in known
-    ]
-    if len(verdicts) > 1:
-        holds = len(known) == len(verdicts) and all(one == contexts[0] for one in contexts)
+    contexts = [(one["policy"]["digest"], champion_of(one), one["ledger"]) for one in known]
+    if len(known) > 1:
+        holds = all(one == contexts[0] for one in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
-    heads = [one.get("ledger") for one in known]
+    heads = [one["ledger"] for one in known]
     holds = all(one is None or chain.has(one) for one in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)

@@ -45,6 +45,7 @@ from biasgate.tasks.records.report import (
     ModelRecord,
     Numbers,
     Report,
+    ReportedChoices,
     WorstAccuracy,
     error_rates,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "Rates",
     "RegisteredPolicy",
     "Report",
+    "ReportedChoices",
     "Result",
     "Rival",
     "Scores",

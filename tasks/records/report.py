@@ -14,7 +14,10 @@ from biasgate.tasks.records.numbers import Bias, Cell, Value
 
 
 class Choices(TypedDict):
-    """How the rows of a set were selected and measured, and their number."""
+    """How the rows of a set were selected and measured, and their number.
+
+    What is not required is there only where the set has it.
+    """
 
     label_threshold: float
     identity_threshold: float
@@ -27,11 +30,16 @@ class Choices(TypedDict):
     n_rows_rated: int
     n_rows_measured: int
     n_rows_missing: NotRequired[int]
-    confidence: NotRequired[float]
+    confidence: float
     weights: NotRequired[WeightKind]
-    n_clusters: NotRequired[int | None]
-    split: NotRequired[str]
-    source: NotRequired[dict[str, Any]]
+    n_clusters: int | None
+
+
+class ReportedChoices(Choices):
+    """The same in a report, with the origin of the rows."""
+
+    split: str
+    source: dict[str, Any]
 
 
 class EvaluationSetRecord(TypedDict):
@@ -39,7 +47,7 @@ class EvaluationSetRecord(TypedDict):
 
     name: str
     digest: str
-    choices: Choices
+    choices: ReportedChoices
 
 
 class Model(TypedDict):
@@ -53,12 +61,11 @@ class Model(TypedDict):
 class ModelRecord(Model):
     """A model, the digest of everything that affects its scores, and the files that do.
 
-    `opened_as` has the options to open a registered version again. Reports of earlier releases
-    have neither files nor options.
+    `opened_as` has the options to open a registered version again.
     """
 
     digest: str
-    bound: NotRequired[Bound]
+    bound: Bound
     opened_as: NotRequired[dict[str, Any]]
 
 

@@ -56,7 +56,7 @@ class SetUse(TypedDict):
 
 
 class Summary(TypedDict):
-    """`summary.json`: how an evaluation ended; earlier ones have none of the last three.
+    """`summary.json`: how an evaluation ended.
 
     `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
     the evaluation file.
@@ -70,9 +70,9 @@ class Summary(TypedDict):
     verdicts: list[LoggedVerdict]
     decisions: list[CandidateDecision]
     sentences: list[str]
-    sets: NotRequired[list[SetUse]]
-    store: NotRequired[dict[str, int]]
-    config: NotRequired[str]
+    sets: list[SetUse]
+    store: dict[str, int]
+    config: str
 
 
 class NightSummary(Summary):

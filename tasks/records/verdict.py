@@ -38,7 +38,7 @@ class Rival(Compared):
     """A rival after the comparison, with the digest of its scores' origin and the files behind."""
 
     digest: str
-    bound: NotRequired[Bound]
+    bound: Bound
 
 
 class Code(TypedDict):
@@ -227,7 +227,6 @@ class Verdict(TypedDict):
     registered_policy: RegisteredPolicy | None
     nights: NotRequired[JudgedNights]
     online: NotRequired[OnlineRecord]
-    signature: NotRequired[str]
 
 
 class LoggedVerdict(Verdict):

@@ -120,9 +120,9 @@ def summarise_evaluation(
     evaluation: str,
     outcome_of: Sequence[str],
     report_only: bool,
-    sets: Sequence[SetUse] = (),
-    store: str | None = None,
-    config: str | None = None,
+    sets: Sequence[SetUse],
+    store: str,
+    config: str,
 ) -> Summary:
     """Write every candidate's outcome to `summary.json` and, for CI, to `junit.xml`.
 
@@ -143,11 +143,9 @@ def summarise_evaluation(
         "decisions": decisions,
         "sentences": [f"{one['candidate']}: {told(one, decided.verdicts)}" for one in decisions],
         "sets": list(sets),
+        "store": sizes_of(Path(store)),
+        "config": str(Path(config).resolve()),
     }
-    if store is not None:
-        summary["store"] = sizes_of(Path(store))
-    if config is not None:
-        summary["config"] = str(Path(config).resolve())
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)

@@ -35,6 +35,7 @@ from biasgate.tasks.records import (
     Missing,
     ModelRecord,
     Report,
+    ReportedChoices,
     Summary,
     Verdict,
     bias_record,
@@ -91,7 +92,7 @@ def build_report(
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
         `look_first`, `warnings` and `calibration`; `analyses` by kind, if there are any.
     """
-    choices = {
+    reported: ReportedChoices = {
         **choices,
         "split": evaluation_set.record["split"],
         "source": evaluation_set.record["source"],
@@ -99,10 +100,9 @@ def build_report(
     unmatched = evaluation_set.record.get("unmatched_terms", {})
     judged: ModelRecord = {
         "digest": scores["candidate_digest"],
+        "bound": scores["bound"],
         **candidate.identity(),  # type: ignore[typeddict-item] # keys that it may have
     }
-    if "bound" in scores:
-        judged["bound"] = scores["bound"]
     if candidate.uri:
         judged["opened_as"] = candidate.opened_as()
     report: Report = {
@@ -110,7 +110,7 @@ def build_report(
         "evaluation_set": {
             "name": evaluation_set.name,
             "digest": evaluation_set.digest,
-            "choices": choices,
+            "choices": reported,
         },
         "candidate": judged,
         "bias": bias_record(bias),
@@ -118,7 +118,7 @@ def build_report(
         "thresholds": explained["thresholds"],
         "look_first": explained["look_first"],
         "warnings": [
-            *cautions(bias, choices, candidate, unmatched, missing),
+            *cautions(bias, reported, candidate, unmatched, missing),
             *_cautions_of_raters(evaluation_set),
         ],
     }
@@ -234,7 +234,7 @@ def summary_markdown(summary: Summary) -> str:
         word = as_text(word_of_verdict(verdict).text)
         lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
         missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
-    spent = [one["sentence"] for one in summary.get("sets", ()) if one["spent_by"] is not None]
+    spent = [one["sentence"] for one in summary["sets"] if one["spent_by"] is not None]
     decisions = [f"- {as_text(sentence)}" for sentence in (*summary["sentences"], *spent)]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 

@@ -10,15 +10,13 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.untrusted import Place, check, read_json
+from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.records import Bias, Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import Headline, headline
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
-_CONFIDENCE = 0.95  # of earlier reports, which do not name theirs
-_COUNTS = frozenset({"n_rows", "n_rows_measured"})
 _SUMMARIES, _REPORTS = TypeAdapter(Summary), TypeAdapter(Report)
 _VERDICTS = TypeAdapter(Verdict)
 
@@ -126,23 +124,18 @@ def results_of(summary: Summary, folder: Path) -> Results:
 def _published(folder: Path, verdict: Verdict) -> Published:
     path = folder / REPORT
     try:
-        report = check(read_json(path, str(path)), _REPORTS, str(path), may_miss=_is_choice)
+        report = check(read_json(path, str(path)), _REPORTS, str(path))
     except FileNotFoundError as error:
         msg = f"{path} must be there, since a summary or verdict names it; it is not."
         raise InputError(msg) from error
     return Published(folder, _of_all_nights(report, verdict, folder / EVIDENCE), verdict)
 
 
-def _is_choice(place: Place) -> bool:
-    """Whether a key says how rows were chosen: earlier releases wrote fewer."""
-    return place[:2] == ("evaluation_set", "choices") and place[-1] not in _COUNTS
-
-
 def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
     """Return the report with the numbers that the verdict is about."""
     if "nights" not in verdict or verdict["nights"]["number"] == 1 or not evidence.is_file():
         return report
-    key = None, report["evaluation_set"]["choices"].get("confidence", _CONFIDENCE)
+    key = None, report["evaluation_set"]["choices"]["confidence"]
     measured = EvidenceFile(evidence).measure([key])[key].report
     return {**report, "bias": cast("Bias", measured)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -20,18 +20,15 @@ RECORD = "record.json"
 
 
 class ScoresRecord(TypedDict):
-    """`record.json`: candidate, set, number of scores, when they were complete, what decided them.
-
-    Earlier records have neither of the last two.
-    """
+    """`record.json`: candidate, set, number of scores, what decided them, when they were made."""
 
     candidate_digest: str
     set_digest: str
     precision: str
     n_rows: int
     n_shards: int
-    bound: NotRequired[Bound]
-    made: NotRequired[str]
+    bound: Bound
+    made: str
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class ScoredSet:
 
     def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
         """Whether these are this candidate's scores on this set."""
-        found = self.record["candidate_digest"], self.record["set_digest"], self.record.get("bound")
+        found = self.record["candidate_digest"], self.record["set_digest"], self.record["bound"]
         return found == (scorer.digest, evaluation_set.digest, scorer.bound)
 
     def reasons(self) -> Counter[str]:

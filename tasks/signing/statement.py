@@ -31,7 +31,6 @@ PAYLOAD = "application/vnd.in-toto+json"
 # The files of a run that a verdict rests on; `verdict.json` is the first.
 RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
 # Keys that are added to a verdict after the decision.
-_ADDED = frozenset({"run_id", "signature"})
 
 
 class Subject(TypedDict):
@@ -99,8 +98,8 @@ _KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
 def verdict_digest(verdict: Mapping[str, Any]) -> str:
-    """SHA-256 of a verdict, without what is added to it after the decision."""
-    return json_digest({key: value for key, value in verdict.items() if key not in _ADDED})
+    """SHA-256 of a verdict, without the run that it is logged in."""
+    return json_digest({key: value for key, value in verdict.items() if key != "run_id"})
 
 
 def statement_of(
@@ -208,7 +207,7 @@ def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> Annotation
         "reportOnly": policy["report_only"],
         "policyRegistered": _registered(verdict),
         "ledger": _head(verdict),
-        "bound": _bound(verdict).get("what"),
+        "bound": verdict["candidate"]["bound"]["what"],
         "verdictDigest": verdict_digest(verdict),
         "reportDigest": verdict["report_digest"],
         "evidenceDigest": verdict["evidence_digest"],
@@ -222,16 +221,11 @@ def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> Annotation
 def _subject(verdict: Verdict | LoggedVerdict) -> list[dict[str, Any]]:
     """Return the judged files; where none are bound, what decides the scores."""
     candidate = verdict["candidate"]
-    files = _bound(verdict).get("files")
+    files = candidate["bound"]["files"]
     if files:
         return [{"name": one["path"], "digest": {"sha256": one["sha256"]}} for one in files]
     name = candidate.get("model") or candidate["name"]
     return [{"name": f"scores of {name}", "digest": {"sha256": candidate["digest"]}}]
-
-
-def _bound(verdict: Verdict | LoggedVerdict) -> Mapping[str, Any]:
-    candidate: Mapping[str, Any] = verdict["candidate"]
-    return candidate.get("bound") or {}  # earlier verdicts name no files
 
 
 def _registered(verdict: Verdict | LoggedVerdict) -> dict[str, Any] | None:

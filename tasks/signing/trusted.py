@@ -15,11 +15,10 @@ from typing import Any
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.signing.keys import PRIVATE_KEY, SHORT, PrivateKey, PublicKey
+from biasgate.tasks.signing.keys import SHORT, PrivateKey, PublicKey
 
 TRUSTED_KEYS = "BIASGATE_TRUSTED_KEYS"
 FILE = "trusted_keys.json"
-_FORMER = "BIASGATE_SIGNING_KEY"
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ class TrustedKeys:
         Raises
         ------
         InputError
-            If the file cannot be read, or is missing in the folder that is named, or only the
-            secret of earlier releases is set.
+            If the file cannot be read, or is missing in the folder that is named.
         """
         path, own = trusted_file(), PrivateKey.here()
         if own is None and os.environ.get(TRUSTED_KEYS) and not path.exists():
@@ -129,13 +127,6 @@ class TrustedKeys:
         if own is not None:
             mine = TrustedKey(own.public, "of this machine", "")
             known.setdefault(own.public.key_id, mine)
-        if not known and os.environ.get(_FORMER):
-            msg = (
-                f"{_FORMER} is no longer used: run `biasgate keys new`, set {PRIVATE_KEY} to its "
-                "file where evaluations run, and run `biasgate keys trust` where verdicts are "
-                f"verified. Then remove {_FORMER}."
-            )
-            raise InputError(msg)
         return cls(known)
 
     def find(self, key: str) -> TrustedKey:

@@ -5,7 +5,7 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-from support.judging import TODAY, evidence_of, policy_of
+from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.gating.evidence import EvidenceFile
@@ -46,16 +46,11 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         if one.startswith("identity/")
     }
     groups = [one for one, mask in members.items() if mask.any()]
-    choices = {
-        "label_threshold": 0.5,
-        "identity_rows": "rated",
+    choices = CHOICES | {
         "background": background,
         "n_rows": columns["label"].size + 100,
         "n_rows_rated": columns["label"].size,
         "n_rows_measured": columns["label"].size,
-        "confidence": 0.95,
-        "n_clusters": None,
-        "source": {"source": "table", "files": {"rows.csv": "f" * 64}},
     }
     evidence = evidence_of(folder, columns, choices=choices, power_mean_groups=groups)
     bias = evaluate_bias(
@@ -75,14 +70,15 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     )
     with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
         explained = diagnosis.explain(laid_out, bias, threshold)
-    report = {
-        "schema_version": 1,
-        "evaluation_set": {"name": of_set, "digest": "5e7" * 20, "choices": choices},
-        "candidate": {"name": name, "kind": "scores", "digest": "ca" * 32},
-        "bias": bias.to_dict(),
-        **explained,
-        "warnings": [],
-    }
+    report = report_of(
+        bias.to_dict(),
+        on=of_set,
+        digest="5e7" * 20,
+        choices=choices,
+        source={"source": "table", "files": {"rows.csv": "f" * 64}},
+        candidate={"name": name, "digest": "ca" * 32},
+    )
+    report |= explained
     rivals = {}
     if "score/champion" in columns:
         rivals["champion"] = {"name": "old", "kind": "scores", "threshold": threshold}
@@ -90,16 +86,6 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         report, policy_of(*rules, **options), evidence, rivals, n_candidates=1, today=TODAY
     )
     return report, verdict, measure_details(report, EvidenceFile(evidence.path))
-
-
-# What a verdict says of a pass that is proven for everybody.
-PROVEN = {
-    "holds_for": {"identities": ["gay"], "of": 1},
-    "exceptions": [],
-    "bounds": {"sentence": "1 bound of rules was looked at."},
-    "worsened": [],
-    "results": [],
-}
 
 
 def summary_of(judged, evaluation="models"):
@@ -125,6 +111,9 @@ def summary_of(judged, evaluation="models"):
         "verdicts": [verdict for _, verdict, _ in judged],
         "decisions": list(decisions.values()),
         "sentences": [],
+        "sets": [],
+        "store": {"total": 0},
+        "config": "evaluation.yaml",
     }
 
 

@@ -7,9 +7,10 @@ from datetime import date
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from support.judging import CHOICES, report_of
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.common.files import write_json
+from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.evidence_writing import evidence_table
@@ -18,7 +19,7 @@ from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.by_hand import verify
 from biasgate.tasks.promoting.decisions import promote
-from biasgate.tasks.promoting.entries import TAG, entry_tags
+from biasgate.tasks.promoting.entries import entry_tags
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
@@ -29,7 +30,6 @@ from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
 
 MODEL = "toxicity"
 LEDGER = f"{MODEL}-promotions"
-CHOICES = {"background": "outside_subgroup"}
 TODAY = date(2026, 11, 21)
 POLICY = Policy.model_validate(
     {
@@ -65,13 +65,18 @@ def frozen_set(store, name="comments"):
             "identity/gay": gay.astype(float),
         }
     )
-    folder = store / "sets" / f"{name}-0"
+    folder = set_folder(store, name)
     return freeze_rows([rows], folder, name=name, split="all", source={"of": name})
+
+
+def set_folder(store, name="comments"):
+    """Return where those rows are frozen."""
+    return store / "sets" / f"{name}-{json_digest([name, {'of': name}, 'all'])[:16]}"
 
 
 def scores_of(store, *, seed, noise):
     """Return six hundred scores, which differ little between seeds."""
-    label = EvaluationSet.load(store / "sets" / "comments-0").column("label").to_numpy() >= 0.5
+    label = EvaluationSet.load(set_folder(store)).column("label").to_numpy() >= 0.5
     common = noise * np.random.default_rng(0).random(600)
     return label + common + 0.01 * np.random.default_rng(seed).random(600)
 
@@ -112,13 +117,13 @@ def judge_version(
     opened_as=None,
 ):
     """Judge a version against the champion's scores; log and tag the verdict, return it."""
-    rows = EvaluationSet.load(store / "sets" / f"{on}-0")
+    rows = EvaluationSet.load(set_folder(store, on))
     label = rows.column("label").to_numpy() >= 0.5
     gay = rows.column("identity/gay").to_numpy() >= 0.5
     columns = {"id": rows.column("id"), "label": label, "identity/gay": gay}
     columns["score/candidate"] = scores
     digests, rivals = {"candidate": f"scores of {version.version}"}, {}
-    files = {}
+    files = {"candidate": bound(gateway, version)}
     if champion is not None:
         of_champion, champion_scores = champion
         columns["score/champion"] = champion_scores
@@ -133,13 +138,10 @@ def judge_version(
         "bound": files,
     }
     bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
-    candidate = {"name": "c", "kind": "mlflow", "model": version.uri}
-    candidate |= {"opened_as": opened_as} if opened_as else {}
-    report = {
-        "evaluation_set": {"name": on, "digest": rows.digest, "choices": CHOICES},
-        "candidate": candidate | {"digest": digests["candidate"], "bound": bound(gateway, version)},
-        "bias": bias.to_dict(),
-    }
+    candidate = {"kind": "mlflow", "model": version.uri, "bound": files["candidate"]}
+    candidate |= {"digest": digests["candidate"], "opened_as": opened_as or {"kind": "mlflow"}}
+    origin = {"digest": rows.digest, "source": {"of": on}}
+    report = report_of(bias.to_dict(), on=on, candidate=candidate, **origin)
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(evidence_table(columns, record), folder / FILE)
     evidence = EvidenceFile(folder / FILE)
@@ -209,17 +211,6 @@ def rewrite(gateway, entry, *, state=None, **changes):
     """Change what an entry of the ledger says, as whoever may write to the registry can."""
     content = dict(entry.content) | changes
     gateway.tag_version(entry.record, entry_tags(content, state or entry.state, entry.note))
-
-
-def as_of_earlier_release(gateway, entry, content=None):
-    """Store an entry as releases did that neither chained nor signed them."""
-    known = entry.content if content is None else content
-    later = {"model", "number", "predecessor", "time"}
-    kept = {key: value for key, value in known.items() if key not in later}
-    name, version = entry.record.name, entry.record.version
-    gateway.client.delete_model_version_tag(name, version, TAG)
-    tags = {"content": json.dumps(kept), "state": entry.state, "note": entry.note}
-    gateway.tag_version(entry.record, {f"biasgate.{key}": one for key, one in tags.items()})
 
 
 def local(store):

@@ -134,7 +134,7 @@ def evaluation_page(
         )
         for decision in summary["decisions"]
     ]
-    uses = {one["name"]: one for one in summary.get("sets", ())}
+    uses = {one["name"]: one for one in summary["sets"]}
     page = _page(summary["evaluation"], lines, list(judged.values()), uses, of_evaluation=True)
     return replace(page, trend=None if trend is None else describe_trend(trend))
 

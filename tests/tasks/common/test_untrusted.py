@@ -113,17 +113,6 @@ def test_a_document_of_another_form_is_refused_with_its_place(content, words):
         check(content, KNOWN, "the entry")
 
 
-def test_keys_that_earlier_releases_lack_may_be_missing_but_not_of_another_type():
-    def later(place):
-        return place == ("text",)
-
-    assert check({"number": 1}, KNOWN, "it", may_miss=later) == {"number": 1}
-    with pytest.raises(InputError, match="text: Input should be a valid string"):
-        check({"number": 1, "text": 1}, KNOWN, "it", may_miss=later)
-    with pytest.raises(InputError, match="number: Field required"):
-        check({"text": ""}, KNOWN, "it", may_miss=later)
-
-
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_printable(text):
     assert printable(text).isprintable()

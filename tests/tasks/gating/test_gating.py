@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from support import judging
 from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 
 from bias_metrics import compare_bias, evaluate_bias
@@ -35,11 +36,7 @@ def report_of(columns, **bias):
         {"gay": columns["identity/gay"]},
         power_mean_groups=["gay"],
     )
-    return {
-        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
-        "candidate": {"name": "c", "digest": "d2"},
-        "bias": measured.to_dict() | bias,
-    }
+    return judging.report_of(measured.to_dict() | bias)
 
 
 def judge(folder, columns, policy, *, report=None, rivals=None, n_candidates=1):
@@ -63,12 +60,18 @@ def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     assert verdict["outcome"] == "pass"
     assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
     assert verdict["evaluation_set"] == {"name": "s", "digest": "d1", "required": True}
-    assert verdict["candidate"] == {"name": "c", "digest": "d2"}
+    assert verdict["candidate"] == {
+        "name": "c",
+        "kind": "scores",
+        "digest": "d2",
+        "bound": judging.NO_FILES,
+    }
     assert verdict["champion"] == {
         "name": "old",
         "kind": "mlflow",
         "model": "models:/toxicity/3",
         "digest": "digest of champion",
+        "bound": judging.NO_FILES,
     }
     assert verdict["reference"] is None
     assert verdict["decided_on"] == "2026-11-21"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from support import judging
 from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 
 from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias
@@ -16,7 +17,7 @@ from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.reporting.report import verdict_markdown
 
 PLANNED = 1000
-CHOICES = {"background": "outside_subgroup", "planned_rows": PLANNED}
+CHOICES = judging.CHOICES | {"planned_rows": PLANNED}
 RULES = policy_of(
     {"metric": "auc", "scope": "overall", "margin": 0.05},
     {"metric": "bpsn_auc", "scope": "each", "margin": 0.2, "min_negatives": 150},
@@ -62,11 +63,9 @@ def report_of(number):
     one = columns_of(number)
     gay = {"gay": one["identity/gay"]}
     bias = evaluate_bias(one["label"], one["score/candidate"], gay, power_mean_groups=["gay"])
-    return {
-        "evaluation_set": {"name": "comments", "digest": f"set {number}", "choices": CHOICES},
-        "candidate": {"name": "c", "kind": "mlflow", "digest": "digest of candidate"},
-        "bias": bias.to_dict(),
-    }
+    candidate = {"kind": "mlflow", "digest": "digest of candidate"}
+    of_set = {"on": "comments", "digest": f"set {number}", "choices": CHOICES}
+    return judging.report_of(bias.to_dict(), candidate=candidate, **of_set)
 
 
 def verdict_of(evidence, number, policy=RULES):

@@ -5,15 +5,13 @@ from datetime import date
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
+from support.judging import evidence_of, report_of
 
 from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
@@ -49,21 +47,9 @@ def rows():
 
 def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
     """Judge the candidate by its rows; `gaps` are what the report says of them."""
-    roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
-    record = {
-        "set_digest": "s",
-        "choices": {"background": "outside_subgroup"},
-        "power_mean_groups": ["gay"],
-        "scores": {role: f"digest of {role}" for role in roles},
-    }
-    pq.write_table(evidence_table(columns, record), folder / FILE)
+    evidence = evidence_of(folder, columns)
     measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
-    report = {
-        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
-        "candidate": {"name": "c", "digest": "d2"},
-        "bias": evaluate_bias(*measured, power_mean_groups=["gay"]).to_dict(),
-        "thresholds": {},
-    }
+    report = report_of(evaluate_bias(*measured, power_mean_groups=["gay"]).to_dict())
     if threshold is not None:
         found = rate_gaps(*measured, threshold=threshold).to_dict()
         report["thresholds"]["given"] = {
@@ -73,7 +59,7 @@ def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
     return build_verdict(
         report,
         policy(*rules),
-        EvidenceFile(folder / FILE),
+        evidence,
         {"champion": CHAMPION} if rivals is None else rivals,
         n_candidates=1,
         today=TODAY,
@@ -272,7 +258,8 @@ class Registry:
     def read_json(self, run_id, name):
         assert run_id == "r7"
         digest = json_digest(self.report)
-        verdict = {"candidate": {"model": "models:/m/3", "kind": "mlflow"}, "report_digest": digest}
+        candidate = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
+        verdict = {"candidate": candidate, "report_digest": digest}
         return self.report if name == "report.json" else verdict
 
 

@@ -10,13 +10,11 @@ from statistics import NormalDist
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from support.judging import evidence_of, report_of
 
 from bias_metrics import equal_error_range, evaluate_bias
 from biasgate.tasks.data.civil_comments_release import JIGSAW_NINE
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -67,31 +65,17 @@ def results(table, tmp_path_factory):
         "score/candidate": table["prediction"].to_numpy(),
     }
     masks = {name: (table[name] >= 0.5).to_numpy() for name in JIGSAW_NINE}
-    record = {
-        "set_digest": "s",
-        "choices": {"background": "outside_subgroup"},
-        "power_mean_groups": None,
-        "scores": {"candidate": "c"},
-    }
     columns = {"id": pa.array(table["id"])} | rows
     columns |= {f"identity/{name}": mask for name, mask in masks.items()}
-    path = tmp_path_factory.mktemp("evidence") / FILE
-    pq.write_table(evidence_table(columns, record), path)
+    evidence = evidence_of(tmp_path_factory.mktemp("evidence"), columns, power_mean_groups=None)
     rules = [
         {"metric": metric, "threshold": threshold, "scope": "each", "ceiling": ceiling}
         for (metric, threshold), ceiling in CEILINGS.items()
     ]
     policy = Policy.model_validate({"version": 1, "name": "errors", "rules": rules})
     bias = evaluate_bias(rows["label"], rows["score/candidate"], masks, intervals=False)
-    report = {
-        "evaluation_set": {"name": "civil_comments_test", "digest": "d", "choices": {}},
-        "candidate": {"name": "toxic_bert", "digest": "c"},
-        "bias": bias.to_dict(),
-        "thresholds": {"given": {"threshold": HALF}},
-    }
-    verdict = build_verdict(
-        report, policy, EvidenceFile(path), {}, n_candidates=1, today=date(2026, 11, 21)
-    )
+    report = report_of(bias.to_dict()) | {"thresholds": {"given": {"threshold": HALF}}}
+    verdict = build_verdict(report, policy, evidence, {}, n_candidates=1, today=date(2026, 11, 21))
     assert verdict["outcome"] == "fail"
     return {(one["metric"], one["threshold"], one["group"]): one for one in verdict["results"]}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias
 from bias_metrics.report.jointly import bonferroni_level
@@ -55,12 +55,7 @@ def verdict_of(folder, columns, policy, choices=None, n_candidates=1):
         members,
         background=(choices or {}).get("background", "outside_subgroup"),
     )
-    report = {
-        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
-        "candidate": {"name": "c", "digest": "d2"},
-        "bias": bias.to_dict(),
-        "thresholds": {"given": {"threshold": 1.0}},
-    }
+    report = report_of(bias.to_dict()) | {"thresholds": {"given": {"threshold": 1.0}}}
     rivals = {"champion": CHAMPION | {"threshold": 1.0}}
     return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=TODAY)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import worst
@@ -51,12 +51,9 @@ def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
     )
     members = {name: columns[f"identity/{name}"] for name in NAMES}
     bias = evaluate_bias(columns["label"], columns["score/candidate"], members)
-    report = {
-        "evaluation_set": {"name": "s", "digest": "d1", "choices": {}},
-        "candidate": {"name": "c", "digest": "d2"},
-        "bias": bias.to_dict(),
-        "thresholds": {} if threshold is None else {"given": {"threshold": threshold}},
-    }
+    report = report_of(bias.to_dict())
+    if threshold is not None:
+        report["thresholds"]["given"] = {"threshold": threshold}
     known = CHAMPION | ({} if threshold is None else {"threshold": threshold})
     compared = dict.fromkeys(rivals, known)
     return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)

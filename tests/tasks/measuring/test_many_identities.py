@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.judged import PROVEN
+from support.judging import NOTHING_SAID
 
 from bias_metrics import evaluate_bias
 from bias_metrics.report.worst import worst_first
@@ -61,7 +61,7 @@ VERDICT = {
     "decided_on": "2026-01-01",
     "champion": None,
     "objective": {"metric": "final_score", "confidence": 0.95, "value": 0.9},
-} | PROVEN
+} | NOTHING_SAID
 
 
 def test_few_identities_have_a_task_each():

@@ -11,6 +11,7 @@ import pytest
 from support.promoted import (
     MODEL,
     artifact,
+    bound,
     edit_json,
     frozen_set,
     judged_version,
@@ -232,7 +233,8 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
 ):
     champion = gateway.resolve(f"models:/{MODEL}/2")
     version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
-    verdict["champion"] = {"name": "champion", "kind": "mlflow", "model": champion.uri}
+    known = {"name": "champion", "kind": "mlflow", "model": champion.uri}
+    verdict["champion"] = known | {"bound": bound(gateway, champion)}
     flip("weights")(files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
@@ -248,11 +250,11 @@ def rewritten(gateway, change):
     gateway.tag_version(version, tags_of([verdict | {"run_id": version.run_id}]))
 
 
-def test_a_verdict_from_before_files_were_recorded_says_so(gateway, store):
-    rewritten(gateway, lambda one: one["candidate"].pop("bound"))
+def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, store):
+    version = gateway.resolve(f"models:/{MODEL}/2")
+    edit_json(artifact(gateway, version, "verdict.json"), lambda one: one["candidate"].pop("bound"))
     assert any(
-        one == "the files of models:/toxicity/2 were not recorded when it was judged on comments, "
-        "so nobody knows whether they have changed since: evaluate it again."
+        "the verdict on comments must be as biasgate writes it; candidate.bound: Field" in one
         for one in wrong(gateway, store)
     )
 

@@ -14,6 +14,7 @@ from support.promoted import (
     judged_version,
     local,
     promote_one,
+    set_folder,
 )
 from typer.testing import CliRunner
 
@@ -84,6 +85,8 @@ def put(gateway, tag):
         {"blocked": [5]},
         {"action": "blocked"},
         {"action": "policy"},
+        {"action": "reset"},
+        {"action": "spent", "spent": []},
         {"verdicts": [{}]},
         {"verdicts": 5},
         {"number": float("nan")},
@@ -107,6 +110,16 @@ def put(gateway, tag):
 def test_an_entry_that_says_something_impossible_is_a_finding_that_names_it(gateway, store, change):
     edit_entry(gateway, lambda payload: payload.update(change))
     assert f"passed over: version 1 of {LEDGER}" in told(store)
+
+
+@pytest.mark.parametrize(
+    "key", ["rule", "passed_over", "model", "number", "predecessor", "time", "owner", "verdicts"]
+)
+def test_an_entry_that_lacks_a_key_is_a_finding_that_names_both(gateway, store, key):
+    edit_entry(gateway, lambda payload: payload.pop(key))
+    said = " ".join(told(store).split())
+    assert f"passed over: version 1 of {LEDGER} must" in said
+    assert key in said
 
 
 @pytest.mark.parametrize(
@@ -223,10 +236,6 @@ def test_very_many_required_sets_are_not_all_looked_up(gateway, store):
 
 
 # ------------------------------------------------------------------ frozen rows
-
-
-def set_folder(store):
-    return store / "sets" / "comments-0"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"digest": []}', "[" * 5000])

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import judging
 from support.promoted import (
     MODEL,
     TODAY,
@@ -34,7 +35,7 @@ from biasgate.tasks.promoting.version_tags import write_verdicts
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
 
-CHOICES = {"background": "outside_subgroup", "planned_rows": 600}
+CHOICES = judging.CHOICES | {"planned_rows": 600}
 ON = "fresh"
 
 
@@ -73,20 +74,13 @@ class Nights:
             "choices": choices,
             "power_mean_groups": ["gay"],
             "scores": {"candidate": "scores"},
-            "bound": {},
+            "bound": {"candidate": bound(self.gateway, self.version)},
         }
         bias = evaluate_bias(label, scores, {"gay": gay}, power_mean_groups=["gay"])
-        report = {
-            "evaluation_set": {"name": ON, "digest": f"set {number}", "choices": choices},
-            "candidate": {
-                "name": "c",
-                "kind": "mlflow",
-                "model": self.version.uri,
-                "digest": "scores",
-                "bound": bound(self.gateway, self.version),
-            },
-            "bias": bias.to_dict(),
-        }
+        candidate = {"kind": "mlflow", "model": self.version.uri, "digest": "scores"}
+        candidate["bound"] = record["bound"]["candidate"]
+        of_set = {"on": ON, "digest": f"set {number}", "choices": choices}
+        report = judging.report_of(bias.to_dict(), candidate=candidate, **of_set)
         pq.write_table(evidence_table(columns, record), folder / FILE)
         tonight = EvidenceFile(folder / FILE)
         gateway = self.gateway
@@ -237,23 +231,16 @@ def check_before_scoring(nights, folder, first_id, *, policy=POLICY, rivals=None
     refuse_known_rows(*given)
 
 
-FULL = CHOICES | {
-    "label_threshold": 0.5,
-    "identity_threshold": 0.5,
-    "identity_rows": "rated",
-}
-
-
 def test_rows_of_an_earlier_night_are_refused_before_scoring(nights, tmp_path):
-    nights.judge(1, choices=FULL)
-    nights.judge(2, choices=FULL)
+    nights.judge(1)
+    nights.judge(2)
     with pytest.raises(InputError, match="1 of tonight's 299 were in the 2 nights before, first"):
         check_before_scoring(nights, tmp_path, 2298)
     check_before_scoring(nights, tmp_path, 3000)
 
 
 def test_an_unrated_row_that_is_not_measured_may_be_there_again(nights, tmp_path):
-    nights.judge(1, choices=FULL)
+    nights.judge(1)
     check_before_scoring(nights, tmp_path, 1300)
     with pytest.raises(InputError, match="298 of"):
         check_before_scoring(nights, tmp_path, 1001)
@@ -270,7 +257,7 @@ def test_an_unrated_row_that_is_not_measured_may_be_there_again(nights, tmp_path
     ],
 )
 def test_where_tonight_begins_anew_nothing_is_refused_before_scoring(nights, tmp_path, changed):
-    nights.judge(1, choices=FULL)
+    nights.judge(1)
     check_before_scoring(nights, tmp_path, 1001, **changed)
 
 

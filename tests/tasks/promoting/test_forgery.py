@@ -11,7 +11,6 @@ from support.promoted import (
     MODEL,
     POLICY,
     artifact,
-    as_of_earlier_release,
     entry,
     judge_version,
     judged_version,
@@ -123,17 +122,6 @@ def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, p
     attacker(rewrite, gateway, entry(gateway, 1), reason="nothing to see")
     with pytest.raises(InputError, match=r"entry 1 is not signed; missing .*`biasgate history"):
         require_sound(Ledger(gateway, MODEL))
-
-
-def test_entries_of_earlier_releases_are_bound_by_the_first_chained_one(gateway, store, promoted):
-    promoted()
-    as_of_earlier_release(gateway, entry(gateway, 1))
-    promoted()
-    assert wrong(gateway, store) == set()
-    content = dict(entry(gateway, 1).content) | {"reason": "edited"}
-    as_of = {"biasgate.content": json.dumps(content)}
-    gateway.tag_version(entry(gateway, 1).record, as_of)
-    assert wrong(gateway, store) == {"ledger"}
 
 
 # ------------------------------------------------------------------ healing

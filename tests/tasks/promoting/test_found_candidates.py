@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.evaluations import change
-from support.judged import PROVEN
+from support.judging import NOTHING_SAID
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
@@ -160,8 +160,8 @@ def test_nothing_is_decided_about_a_watched_champion(report_only, outcome):
             "evaluation_set": {"name": name, "digest": "0", "required": name != "extra"},
             "policy": {"name": "p", "digest": "0", "report_only": report_only},
             "outcome": found,
+            **NOTHING_SAID,
         }
-        | PROVEN
         for name, found in (("a", "pass"), ("b", "fail"), ("extra", "error"))
     ]
     decision = decision_on_watched(verdicts)

@@ -17,14 +17,14 @@ from biasgate.tasks.promoting.frozen_rows import frozen_rows
 SOURCE = {"source": "table", "files": {"a.csv": "1"}}
 
 
-@pytest.fixture(params=[SOURCE, None], ids=["the report names the source", "earlier release"])
-def world(request, tmp_path):
+@pytest.fixture
+def world(tmp_path):
     """A store with a frozen set, and the documents of a verdict on it."""
     key = json_digest(["s", SOURCE, "all"])[:16]
     rows = pa.table({"id": ["a", "b"], "label": [0.0, 1.0]})
     folder = tmp_path / "sets" / f"s-{key}"
     frozen = freeze_rows([rows], folder, name="s", split="all", source=SOURCE)
-    choices = {} if request.param is None else {"split": "all", "source": request.param}
+    choices = {"split": "all", "source": SOURCE}
     judged = {"name": "s", "digest": frozen.digest}
     report = {"evaluation_set": {**judged, "choices": choices}}
     return folder, Documents({"evaluation_set": judged}, report, None, {})

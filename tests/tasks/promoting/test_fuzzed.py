@@ -15,6 +15,7 @@ from support.promoted import (
     judged_version,
     local,
     promote_one,
+    set_folder,
     signing_key,
 )
 from typer.testing import CliRunner
@@ -81,7 +82,7 @@ class World:
         version, verdict, _ = judged_version(self.gateway, self.store, folder / "first")
         assert promote_one([verdict], version, self.gateway)["promoted"]
         self.paths = {one: artifact(self.gateway, version, one) for one in FILES}
-        self.paths["record.json"] = self.store / "sets" / "comments-0" / "record.json"
+        self.paths["record.json"] = set_folder(self.store) / "record.json"
         self.documents = {
             name: json.loads(path.read_text("utf-8")) for name, path in self.paths.items()
         }

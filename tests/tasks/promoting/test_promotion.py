@@ -1,11 +1,12 @@
 """Versions of a real registry, and the alias that moves only on a pass."""
 
 import pytest
-from support.judged import PROVEN
+from support.judging import NO_FILES, NOTHING_SAID
 from support.promoted import promote_one
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import KEY, Gateway
+from biasgate.tasks.promoting import decisions
 from biasgate.tasks.promoting.decisions import promote
 from biasgate.tasks.promoting.succession import Judged, Succession
 
@@ -17,15 +18,22 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
     if champion is not None:
         ends = {"change": change, "low": change - 0.005, "high": change + 0.005}
         objective |= {"rival": value - change} | ends
-    return PROVEN | {
+    return {
         "outcome": outcome,
         "champion": compared,
         "policy": {"name": "p", "digest": "d", "report_only": report_only},
         "evaluation_set": {"name": "comments"},
-        "candidate": {"bound": {"what": "nothing", "not_bound": "A test has no model."}},
+        "candidate": {"bound": NO_FILES},
         "objective": objective,
+        **NOTHING_SAID,
         "run_id": RUN[0],
     }
+
+
+@pytest.fixture(autouse=True)
+def _champions_without_files(monkeypatch):
+    """The champions here have no verdict of their own to compare files with."""
+    monkeypatch.setattr(decisions, "champion_files", lambda *_: [])
 
 
 RUN = [""]  # of the newest `versions`: what a verdict says its run is

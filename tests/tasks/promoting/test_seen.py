@@ -1,7 +1,5 @@
 """A registry is remembered however its address is spelled."""
 
-import hashlib
-import json
 import shutil
 
 import pytest
@@ -10,7 +8,7 @@ from support.promoted import MODEL
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.ledger import Ledger
-from biasgate.tasks.promoting.seen import FILE, place_of
+from biasgate.tasks.promoting.seen import place_of
 from biasgate.tasks.promoting.sound import require_sound
 
 
@@ -73,12 +71,3 @@ def test_a_shortened_ledger_is_found_at_another_address_by_its_first_entry(store
     copied = shutil.copytree(store, tmp_path / "copied")
     with pytest.raises(InputError, match="entry 2, which this machine saw before"):
         require_sound(Ledger(Gateway.of_store(copied), MODEL))
-
-
-def test_what_an_earlier_release_remembered_still_counts(shortened, tmp_path):
-    seen = tmp_path / "trusted" / FILE
-    [head] = {json.dumps(one) for one in json.loads(seen.read_text("utf-8")).values()}
-    digest = hashlib.sha256(shortened.uri.encode()).hexdigest()[:16]
-    seen.write_text(json.dumps({f"{MODEL}-promotions at {digest}": json.loads(head)}), "utf-8")
-    with pytest.raises(InputError, match="entry 2, which this machine saw before"):
-        require_sound(Ledger(shortened, MODEL))

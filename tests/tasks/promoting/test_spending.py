@@ -229,7 +229,7 @@ def counted(gateway, store, folder, *, policy=TEN, **options):
     real = promoted.context_of
 
     def with_share(model, policy, required, gateway):
-        rows = promoted.EvaluationSet.load(store / "sets" / "comments-0").digest
+        rows = promoted.EvaluationSet.load(promoted.set_folder(store)).digest
         version = max(int(one.version) for one in gateway.versions(MODEL))
         rival = options.get("champion")
         compared = [rows, f"scores of {version}"]

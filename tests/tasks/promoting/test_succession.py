@@ -1,7 +1,7 @@
 """What replaces a champion: the policy's rule, and nightly runs without anything new."""
 
 import pytest
-from support.judged import PROVEN
+from support.judging import NOTHING_SAID
 from support.promoted import (
     MODEL,
     judge_against_now,
@@ -119,14 +119,14 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     passed = [judged(2), judged(3, value=0.95)]
     for one in passed:
         for verdict in one.verdicts:
-            verdict.update(PROVEN | {"outcome": "pass", "policy": policy})
+            verdict |= {"outcome": "pass", "policy": policy, **NOTHING_SAID}
     sentences = [one["sentence"] for one in tell(passed, MODEL, "2", [], NEWER)]
     assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")
 
 
-def test_entries_that_name_nobody_left_aside_are_read():
-    old = {"action": "promotion", "version": "2", "replaces": "1"}
+def test_a_reset_leaves_nobody_aside():
+    old = {"action": "reset", "version": "2", "replaces": "1"}
     new = {"action": "promotion", "version": "4", "replaces": "2", "passed_over": ["3"]}
     entries = [
         Entry(1, old, "done", "", None, None),

@@ -172,6 +172,7 @@ def test_nobody_waits_for_an_unsigned_entry_where_keys_are_trusted(
 
     def leave_one():
         made = ledger.open(policy_entry(), None).__enter__()
+        made = ledger.claim(made, ledger.chain) if state == "open" else made
         owner = {"owner": "elsewhere 1 2.0 abc"}
         made.content.update(owner)
         ledger.close(made, state, "")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from support.judged import PROVEN
+from support.judging import NOTHING_SAID
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
@@ -50,7 +50,7 @@ def test_names_in_a_verdict_make_no_html_link_or_picture():
     result["rule"] = "bpsn_auc/each"
     shown = verdict_markdown(
         {
-            **PROVEN,
+            **NOTHING_SAID,
             "policy": {"name": "own", "report_only": False},
             "results": [result],
             "outcome": "fail",

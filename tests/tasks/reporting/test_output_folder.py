@@ -21,7 +21,8 @@ def summary_of(output):
 
 
 def summarise(output, verdicts, decisions):
-    options = {"evaluation": "models", "outcome_of": [], "report_only": False}
+    options = {"evaluation": "models", "outcome_of": [], "report_only": False, "sets": []}
+    options |= {"store": str(output.parent / "store"), "config": "file.yaml"}
     summarise_evaluation.fn(Decided(verdicts, decisions), "run", str(output), **options)
 
 
