@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from benchmarks._gate_sizes import GAY, real_rows
+from benchmarks.gate_sizes.populations import GAY, real_rows
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import AUCS
-from bias_metrics.report.worsening import ALPHA, Losses
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_rows import Measuring
 

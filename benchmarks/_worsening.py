@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks._operating import allowed_error
 from benchmarks._situations import gap_shift_of
 from bias_metrics import compare_bias
+from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.jointly import joint_level
-from bias_metrics.report.worsening import ALPHA, Losses
 
 DRAWS = 2000
 Shift = tuple[float, float]

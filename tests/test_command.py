@@ -160,7 +160,7 @@ def test_a_pass_exits_0_and_writes_report_verdict_and_figures(biasgate, evaluati
         "report.html",
     }
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["outcome"] == "pass"
-    assert "Passed: file" in said(result)
+    assert "Passed with exceptions: file" in said(result)
 
 
 def test_json_is_the_summary_on_standard_output_and_nothing_else(biasgate, evaluation, tmp_path):

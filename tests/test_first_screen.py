@@ -151,7 +151,8 @@ def test_no_color_means_no_colour(output):
 def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=LAX)
     found = headline(report, verdict)
-    assert (found.word, found.has_failed) == ("Passed", False)
+    assert (found.word, found.has_failed) == ("Passed for 0 of 3 identities", False)
+    assert found.exceptions[0] == "Proven for no identity."
     cell = report["bias"]["subgroups"]["gay"]["subgroup_auc"]
     ends = f"[95 % interval {cell['low']:.3f}, {cell['high']:.3f}]"
     number = f"subgroup_auc {cell['value']:.3f} {ends} of gay."

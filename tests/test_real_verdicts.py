@@ -74,8 +74,9 @@ def share_of_pairs(lower, upper):
 def test_perspective_6_is_judged_by_its_values_on_these_phrases(perspective, by_definition):
     code, verdict = perspective
     assert (code, verdict["outcome"]) == (3, "fail")
-    assert len(verdict["results"]) == 1 + 5 * 51
-    for one in verdict["results"]:
+    by_margin = [one for one in verdict["results"] if one["rule"] != "shown_harm"]
+    assert len(by_margin) == 1 + 5 * 51
+    for one in by_margin:
         assert one["outcome"] == ("fail" if worse(one, by_definition) else "pass")
         assert "on these rows" in one["sentence"]
         assert "bounds" not in one["sentence"]
@@ -91,8 +92,31 @@ def worse(one, by_definition):
     return before - now >= 0.05
 
 
-def test_perspective_6_fails_for_gaps_of_fourteen_terms_and_for_nothing_else(perspective):
-    failed = [one for one in perspective[1]["results"] if one["outcome"] == "fail"]
+def test_perspective_6_is_worse_by_more_than_the_tolerance_in_32_gaps(perspective, by_definition):
+    shown = {
+        (one["metric"], one["group"])
+        for one in perspective[1]["results"]
+        if one["rule"] == "shown_harm" and one["outcome"] == "fail"
+    }
+    wider = {
+        (metric, group)
+        for group, at in by_definition
+        if at == "TOXICITY@6"
+        for metric in ("positive_aeg", "negative_aeg")
+        if abs(by_definition[group, at][metric]) - abs(by_definition[group, "TOXICITY@1"][metric])
+        > 0.04
+    }
+    assert shown == wider
+    assert len(shown) == 32
+    assert len({group for _, group in shown}) == 25
+
+
+def test_perspective_6_fails_margins_for_gaps_of_fourteen_terms_and_for_nothing_else(perspective):
+    failed = [
+        one
+        for one in perspective[1]["results"]
+        if one["outcome"] == "fail" and one["rule"] != "shown_harm"
+    ]
     assert Counter(one["metric"] for one in failed) == {"negative_aeg": 10, "positive_aeg": 5}
     assert {one["group"] for one in failed} == {
         "bisexual",

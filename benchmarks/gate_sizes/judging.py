@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 from benchmarks.gate_sizes.populations import Line, sample
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.judging import measured
+from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.records import Report
 
@@ -58,13 +60,14 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
     """
     name = " ".join([line.scores, line.situation.name, str(line.n_identities), str(line.n_rows)])
     rows = sample(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
-    verdict = judge(rows, policy, folder)
+    verdict = judge(rows, listed(policy, rows, line.situation.group), folder)
     results = verdict["results"]
     alone = [one for one in results if one.get("judged_in") is not None]
-    skipped = any(one["outcome"] == "skipped" for one in alone)
     return {
         "outcome": verdict["outcome"],
-        "excepted": bool(verdict.get("exceptions", skipped)),
+        "excepted": bool(verdict["exceptions"]),
+        "named": sorted({entry["group"] or "" for entry in verdict["exceptions"]}),
+        "holds_for": len(verdict["holds_for"]["identities"]),
         "against": [
             [one["rule"], one["group"], one["outcome"]]
             for one in results
@@ -83,6 +86,21 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
             for cell in verdict["worsened"]
         ],
     }
+
+
+def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
+    """Return the policy with the identities that a sample cannot measure: by counts alone.
+
+    But for the one that is `harmed`: a pass is not about an identity that is listed.
+    """
+    few = [
+        name
+        for name, mask in rows.members.items()
+        if name != harmed
+        and min((mask & rows.labels).sum(), (mask & ~rows.labels).sum()) < LEAST_FOR_A_BOUND
+    ]
+    entries = [NotMeasuredSettings(identity=name, reason="few", expires=TODAY) for name in few]
+    return policy.model_copy(update={"not_measured": entries})
 
 
 def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from datetime import date
 from bias_metrics.gate.judging import RIVALS, Outcome
 from bias_metrics.gate.placing import judge_all, rolled
 from bias_metrics.gate.results import Check
-from bias_metrics.gate.rules import AGGREGATE, LEAST_ROWS, WORST, Rule, Waiver
+from bias_metrics.gate.rules import AGGREGATE, LEAST_COMPARED, LEAST_ROWS, WORST, Rule, Waiver
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, RuleResult, Verdict
 from bias_metrics.gate.wording import over
@@ -139,7 +139,9 @@ class _Judge:
                     nothing = Check(rule, kind, limit, {}).without_rival(target, skipped=skipped)
                     yield self._waived(nothing)
                 continue
-            check = Check(rule, kind, limit, content, of, LEAST_ROWS if found.nights else 1)
+            check = Check(
+                rule, kind, limit, content, of, LEAST_ROWS if found.nights else LEAST_COMPARED
+            )
             for result in judge_all(check, targets, found, covered):
                 yield self._waived(result)
 

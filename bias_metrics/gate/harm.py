@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.gate.judging import RIVALS
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.rules import Action, Kind
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import METRICS, THRESHOLDS
-from bias_metrics.report.worsening import Losses
 
 RULE = "shown_harm"
 ANY_METRIC = "any"
@@ -80,6 +80,13 @@ def _of_rival(
 ) -> Iterator[RuleResult]:
     beyond = [cell for cell in losses.cells if cell["worse_by_at_least"] > limit.of(cell["metric"])]
     looked_at = f"{losses.n_bounds:,} bounds that hold together at {100 * limit.confidence:g} %"
+    shown, how = "shown to be worse", "shown to be worse by at least"
+    if not found.is_sample:
+        looked_at, shown, how = (
+            f"{losses.n_bounds:,} differences on these rows",
+            "worse",
+            "worse by",
+        )
     if not beyond:
         more = "" if not limit.tolerance else f" by more than {limit.tolerance:g} (gaps: twice)"
         yield RuleResult(
@@ -89,8 +96,8 @@ def _of_rival(
             scope="overall",
             group=None,
             outcome="pass",
-            sentence=f"Nobody is shown to be worse than with the {kind}{more}: {looked_at}.",
-            **_fixed(limit, limit.tolerance, found.report["overall"]),
+            sentence=f"Nobody is {shown} than with the {kind}{more}: {looked_at}.",
+            **_fixed(limit, limit.tolerance, found.report["overall"], is_sample=found.is_sample),
         )
     for cell in beyond:
         metric, group = METRICS[cell["metric"]], cell["group"]
@@ -107,8 +114,8 @@ def _of_rival(
             outcome="fail",
             sentence=(
                 f"{cell['metric']} of {group}{at}{found.of} is {cell['first']:{sign}.4f}, the "
-                f"{kind}'s {cell['second']:{sign}.4f}: {noun} {cell['worse_by']:.4f}, shown to be "
-                f"worse by at least {cell['worse_by_at_least']:.4f} ({looked_at})."
+                f"{kind}'s {cell['second']:{sign}.4f}: {noun} {cell['worse_by']:.4f}, {how} "
+                f"{cell['worse_by_at_least']:.4f} ({looked_at})."
                 f"{_without(cell['without'])}"
             ),
             value=cell["first"],
@@ -117,7 +124,12 @@ def _of_rival(
             high=cell["high"],
             bound=cell["low"] if metric.is_gap else cell["high"],
             threshold=threshold,
-            **_fixed(limit, limit.of(cell["metric"]), found.report["subgroups"][group]),
+            **_fixed(
+                limit,
+                limit.of(cell["metric"]),
+                found.report["subgroups"][group],
+                is_sample=found.is_sample,
+            ),
         )
 
 
@@ -136,16 +148,18 @@ def _nobody(limit: HarmLimit, found: Evidence) -> RuleResult:
         group=None,
         outcome="skipped",
         sentence="Nobody can be shown to be worse: no champion to compare with.",
-        **_fixed(limit, limit.tolerance, found.report["overall"]),
+        **_fixed(limit, limit.tolerance, found.report["overall"], is_sample=found.is_sample),
     )
 
 
-def _fixed(limit: HarmLimit, of_metric: float, rows: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed(
+    limit: HarmLimit, of_metric: float, rows: Mapping[str, Any], *, is_sample: bool
+) -> dict[str, Any]:
     return {
         "n_positive": rows["n_positive"],
         "n_negative": rows["n"] - rows["n_positive"],
         "slice": None,
-        "mode": "proven",
+        "mode": "proven" if is_sample else "estimate",
         "confidence": limit.confidence,
         "limit": of_metric,
         "action": limit.action,

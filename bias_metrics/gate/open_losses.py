@@ -13,7 +13,7 @@ from typing import Any
 from bias_metrics._core.difference_rule import SURE
 from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.power import rows_needed, visible_loss
-from bias_metrics.gate.rules import LEAST_COMPARED
+from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
 from bias_metrics.metrics import METRICS, Class
 
 
@@ -101,7 +101,7 @@ def open_loss(
     Returns
     -------
     OpenLoss
-        Without numbers if a compared class has fewer than 4 rows.
+        Without numbers if a compared class has fewer than 10 rows.
 
     Notes
     -----
@@ -120,8 +120,8 @@ def open_loss(
     have: dict[Class, int] = dict(zip(("positive", "negative"), counts, strict=True))
     scarcer = min(own, key=lambda name: have[name])
     n = have[scarcer]
-    if reaches is None or value is None or n < LEAST_COMPARED:
-        lack = "no interval" if n >= LEAST_COMPARED else f"fewer than {LEAST_COMPARED} rows"
+    if reaches is None or value is None or n < LEAST_FOR_A_BOUND:
+        lack = "no interval" if n >= LEAST_FOR_A_BOUND else f"fewer than {LEAST_FOR_A_BOUND} rows"
         return OpenLoss(metric, value, None, None, margin, scarcer, None, reason or lack)
     reach, of_value = reaches
     visible = visible_loss(reach, confidence, power=power)

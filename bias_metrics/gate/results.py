@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bias_metrics.gate.judging import RIVALS, Measured, Outcome, judge, measured, worst_of
 from bias_metrics.gate.power import rows_needed, visible_loss
-from bias_metrics.gate.rules import AGGREGATE, WORST, Kind, Rule
+from bias_metrics.gate.rules import AGGREGATE, LEAST_FOR_A_BOUND, WORST, Kind, Rule
 from bias_metrics.gate.targets import Target
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.gate.wording import Alone, alone_sentence, label, sentence
@@ -87,7 +87,7 @@ class Check:
         content: Content | None,
         *,
         place: str | None = None,
-        blind: float | None = None,
+        blind: tuple[float, float] | None = None,
         not_measured: str | None = None,
     ) -> RuleResult:
         """Judge a group that has too few rows for the rule by what is known of it alone.
@@ -102,7 +102,7 @@ class Check:
         group, number, cell = self._number(target, joint)
         own = self._number(target, self.content)[1]
         rule = replace(self.rule, mode="proven")
-        limit = blind * (2 if rule.is_gap else 1) if blind and self.kind in RIVALS else None
+        limit = blind[rule.is_gap] if blind and self.kind in RIVALS else None
         outcome: Outcome | Literal["skipped"] = "skipped"
         bound = None
         least = replace(rule, min_positives=self.least_rows, min_negatives=self.least_rows)
@@ -171,6 +171,9 @@ class Check:
         classes = METRICS[self.rule.metric].classes[0]
         more = {name: max(needed[name] - target.own[name], 0) for name in classes}
         ends = (own.value, end, shown)
+        few = min(target.own[name] for name in classes) < LEAST_FOR_A_BOUND
+        if self.kind in RIVALS and few:
+            return Alone(None, None, {name: n for name, n in more.items() if n})
         if own.value is None or end is None or shown is None or not all(map(_is_finite, ends)):
             return Alone(None, None, {name: n for name, n in more.items() if n})
         reach = abs(end - own.value)

@@ -29,9 +29,9 @@ class SmallGroups:
 
     hierarchy: Hierarchy | None = None
     """Categories in which they are judged."""
-    blind: float | None = None
-    """The largest loss against a rival that their own bounds may leave open, of the size of a gap
-    twice as much; None for any. Only with a hierarchy."""
+    blind: tuple[float, float] | None = None
+    """The largest loss against a rival that their own bounds may leave open: of an AUC, and of the
+    size of a gap; None for any. Only with a hierarchy."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Groups that the rows are known not to measure, with the reason."""
 

@@ -128,6 +128,8 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
     most : int
         Lines; a last one says how many more there are.
     """
+    if any(one["outcome"] != "pass" or one["policy"]["report_only"] for one in verdicts):
+        return []
     lines = [
         line for verdict in verdicts for line in _exceptions(verdict, alone=len(verdicts) == 1)
     ]

@@ -25,10 +25,10 @@ from typing_extensions import TypedDict
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey, needs_calibration
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence, SmallGroups
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
-from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest

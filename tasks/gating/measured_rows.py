@@ -21,6 +21,7 @@ from bias_metrics import (
 )
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.listed import without_sampling_error
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.rules import LEAST_COMPARED, LEAST_ROWS
 from bias_metrics.gate.verdict import Evidence
 from bias_metrics.metrics import (
@@ -31,7 +32,6 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.report.jointly import bonferroni_level, joint_level
-from bias_metrics.report.worsening import Losses
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
 

@@ -185,7 +185,7 @@ class Policy(Settings):
         """Return how identities are judged that are too small for a rule."""
         return SmallGroups(
             self.hierarchy,
-            None if self.blind is None else self.blind.margin,
+            None if self.blind is None else self.blind.margins,
             {
                 entry.identity: f"{entry.reason}; until {entry.expires.isoformat()}"
                 for entry in self.not_measured

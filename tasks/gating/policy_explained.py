@@ -87,10 +87,10 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
             f"the reference{by if harm.tolerance else ''}, in any metric. [shown_harm]"
         )
     if policy.blind is not None:
-        margin = policy.blind.margin
+        margin, of_gap = policy.blind.margins
         yield (
             "An identity with too few comments for a rule lacks evidence if its own bound leaves a "
-            f"loss of more than {margin:g} open (of the size of a gap: {2 * margin:g}). [blind]"
+            f"loss of more than {margin:g} open (of the size of a gap: {of_gap:g}). [blind]"
         )
     for entry in policy.not_measured:
         yield (

@@ -113,11 +113,18 @@ class BlindSettings(Settings):
     Attributes
     ----------
     margin : float
-        The largest loss against a rival that its own bound may leave open; of the size of a gap,
-        twice as much.
+        The largest loss in an AUC against a rival that its own bound may leave open.
+    gap_margin : float, optional
+        The same in the size of a gap. Default: twice `margin`.
     """
 
     margin: Annotated[float, Field(gt=0, lt=0.5, allow_inf_nan=False)]
+    gap_margin: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """The margin of AUCs, and that of gaps."""
+        return self.margin, 2 * self.margin if self.gap_margin is None else self.gap_margin
 
 
 class NotMeasuredSettings(Settings):

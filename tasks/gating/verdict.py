@@ -14,12 +14,12 @@ from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import RULE as HARM
 from bias_metrics.gate.harm import HarmLimit, judge_harm
 from bias_metrics.gate.judging import RIVALS, Outcome
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
 from bias_metrics.gate.verdict import Evidence, RuleResult
 from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
-from bias_metrics.report.worsening import Losses
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
@@ -155,7 +155,7 @@ def build_verdict(
             *(cast("ExceptionRecord", asdict(entry)) for entry in extent.exceptions),
             *_unruled_harm(policy, losses),
         ],
-        "bounds": _bounds(results, losses, policy),
+        "bounds": _bounds(results, losses, policy, is_sample=evidence.is_sample),
         "results": cast("list[Result]", [one.to_dict() for one in results]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
         "worsened": list(losses["champion"].cells) if "champion" in losses else [],
@@ -280,13 +280,16 @@ def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[Exceptio
 
 
 def _bounds(
-    results: Sequence[RuleResult], losses: Mapping[str, Losses], policy: Policy
+    results: Sequence[RuleResult], losses: Mapping[str, Losses], policy: Policy, *, is_sample: bool
 ) -> BoundsRecord:
     """Count the bounds that were looked at, and how many of them may be wrong."""
     apart = [one for one in results if one.bound is not None and one.mode == "proven"]
     apart = [one for one in apart if one.rule != HARM]
     expected = sum(1 - one.confidence for one in apart)
     jointly = sum(one.n_bounds for one in losses.values())
+    if not is_sample:
+        text = "Values are of these rows alone: nothing is estimated."
+        return {"separately": 0, "expected_wrong": 0.0, "jointly": 0, "sentence": text}
     text = (
         f"{len(apart):,} bounds of rules were looked at, of which at most {expected:.2g} are wrong "
         "on average"

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bias_metrics.gate.losses import ALPHA
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.worsening import ALPHA
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells

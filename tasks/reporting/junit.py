@@ -13,7 +13,6 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.records import Result, Summary, Verdict
 
 # XML 1.0 cannot represent other characters below space, or lone surrogates.
@@ -47,8 +46,7 @@ def junit_xml(summary: Summary) -> bytes:
         if decision["outcome"] != "pass" and decision["candidate"] not in counted:
             _add(case, "skipped", f"{_NOT_COUNTED}: {decision['sentence']}")
         else:
-            said = [f"{word_of(decision).text}.", decision["sentence"]]
-            text = " ".join([*said, *decision.get("exceptions", [])])
+            text = " ".join([decision["sentence"], *decision.get("exceptions", [])])
             _add_outcome(case, decision["outcome"], text)
     for suite in root:
         _count(suite, suite.findall("testcase"))

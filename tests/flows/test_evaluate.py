@@ -131,12 +131,13 @@ def test_metrics_are_logged_under_metric_and_identity_and_undefined_ones_are_not
 
 def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
-    _, passed, look = notes["words on comments"].split("\n\n")
-    assert passed == "**Passed** by policy fair: all checks passed."
+    _, passed, proven, look = notes["words on comments"].split("\n\n")
+    assert passed.startswith("**Passed for 2 of 3 identities** by policy fair. ")
+    assert proven.startswith("- Proven for gay, muslim.\n- Except ")
     assert look == as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
-    assert "**Blocked** by policy fair, " in notes["shifted on comments"]
+    assert "**Blocked** by policy fair. " in notes["shifted on comments"]
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
-    assert "| shifted | comments | blocked | " in notes["evaluate small"]
+    assert "| shifted | comments | Blocked | " in notes["evaluate small"]
 
 
 def test_the_evaluation_set_is_the_runs_dataset(first):

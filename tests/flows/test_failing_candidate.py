@@ -47,7 +47,7 @@ def home(tmp_path_factory, prefect_server):
 def test_the_command_ends_with_an_error_that_names_the_candidate(home):
     code, said = home
     assert code == 1
-    assert "Passed: file; Error: broken" in said
+    assert "Passed for 0 of 1 identities: file; Error: broken" in said
     assert "broken could not be scored; the others are judged without it" in said
 
 

@@ -15,6 +15,7 @@ NOTHING_SAID = {
     "results": [],
     "holds_for": {"identities": [], "of": 0},
     "exceptions": [],
+    "bounds": {"sentence": "No bound was looked at."},
     "worsened": [],
 }
 """What a verdict without a check says."""

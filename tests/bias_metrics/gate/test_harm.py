@@ -7,8 +7,8 @@ from support.gate_cells import content
 
 from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import HarmLimit, judge_harm
+from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.verdict import Evidence, RuleResult
-from bias_metrics.report.worsening import Losses
 
 CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
 FOUND = Evidence(content(CELL, groups=("gay", "jewish", "muslim")))
@@ -72,6 +72,16 @@ def test_a_loss_within_the_tolerance_passes_and_the_sentence_names_it():
     [result] = judged(loss("gay", at_least=0.02), limit=HarmLimit(0.02))
     assert result.outcome == "pass"
     assert "worse than with the champion by more than 0.02 (gaps: twice)" in result.sentence
+
+
+def test_of_a_whole_list_the_values_count_and_nothing_is_said_to_be_shown():
+    listed = replace(FOUND, is_sample=False)
+    [failed], [passed] = judged(loss("gay"), found=listed), judged(found=listed)
+    assert failed.sentence.endswith(
+        "lower by 0.1000, worse by 0.0500 (15 differences on these rows)."
+    )
+    assert "Nobody is worse than with the champion: 15 differences" in passed.sentence
+    assert {failed.mode, passed.mode} == {"estimate"}
 
 
 def test_the_words_point_at_the_cause():

@@ -43,7 +43,7 @@ def test_without_a_margin_nothing_is_lacking():
 @pytest.mark.parametrize(
     ("value", "reaches", "counts", "given", "reason"),
     [
-        (0.9, (0.0, 0.0), (3, 500), None, "fewer than 4 rows"),
+        (0.9, (0.0, 0.0), (3, 500), None, "fewer than 10 rows"),
         (0.9, None, (30, 500), "clusters are few", "clusters are few"),
         (0.9, None, (30, 500), None, "no interval"),
         (None, None, (0, 500), "no subgroup positives", "no subgroup positives"),

@@ -105,14 +105,21 @@ def test_against_the_champion_alone_any_loss_that_is_shown_fails(metric, low, hi
     equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
     small = change(0.3, 0.2, *ends, gap=gap) if gap else change(0.7, 0.9, *ends)
     rule = Rule(metric, "each", margin=0.5, min_negatives=25)
-    champion = report({"religion": (equal, 100)}, hindu=(small, 5))
-    found = Evidence(report({"religion": (GOOD, 100)}, hindu=(GOOD, 5)), champion)
+    champion = report({"religion": (equal, 100)}, hindu=(small, 12))
+    found = Evidence(report({"religion": (GOOD, 100)}, hindu=(GOOD, 12)), champion)
     hindu = by_group(judged(found, rule))["hindu"]
     assert hindu.outcome == outcome
     shown = "Alone it is shown to be worse than the champion's." in hindu.sentence
     assert shown == (outcome == "fail")
     assert hindu.not_excluded == (ends[1] if gap else -ends[0])
     assert f"a loss of {hindu.not_excluded:.2g} is not excluded (95 % bound)" in hindu.sentence
+
+
+@pytest.mark.parametrize(("n", "outcome"), [(9, "insufficient"), (10, "skipped")])
+def test_a_bound_of_fewer_than_ten_rows_excludes_no_loss_against_the_champion(n, outcome):
+    whole, hindu = against_champion(-0.01, 0.01, n=n)
+    assert (hindu.outcome, hindu.not_excluded is None) == (outcome, outcome == "insufficient")
+    assert whole == ("pass" if outcome == "skipped" else outcome)
 
 
 def test_a_group_that_its_rows_say_nothing_about_lacks_evidence_though_its_category_passes():
@@ -162,7 +169,7 @@ def test_where_everybody_is_on_that_list_nothing_passes():
     assert verdict.outcome == "insufficient"
 
 
-def against_champion(low, high, *, n=5, metric="bpsn_auc", categories=("religion",), **small):
+def against_champion(low, high, *, n=12, metric="bpsn_auc", categories=("religion",), **small):
     """A small group beside its categories: its change against the champion, and the outcome."""
     gap = metric in GAPS
     equal = change(0.2, 0.2, -0.01, 0.01, gap=gap)
@@ -187,7 +194,7 @@ def against_champion(low, high, *, n=5, metric="bpsn_auc", categories=("religion
     ],
 )
 def test_a_loss_that_stays_open_beyond_the_blind_margin_is_missing_evidence(metric, ends, outcome):
-    whole, hindu = against_champion(*ends, metric=metric, blind=0.15)
+    whole, hindu = against_champion(*ends, metric=metric, blind=(0.15, 0.3))
     assert hindu.outcome == outcome
     assert whole == ("pass" if outcome == "skipped" else outcome)
     assert ("(`blind`)" in hindu.sentence) == (outcome == "insufficient")
@@ -201,10 +208,10 @@ def test_a_category_of_categories_passes_nobody():
 
 
 def test_without_a_category_the_blind_margin_judges_by_the_few_rows():
-    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",), blind=0.15)
+    outcome, hindu = against_champion(-0.1, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome, hindu.judged_in) == ("pass", "skipped", None)
     assert "so it is judged by its own rows, with the wider margin 0.15" in hindu.sentence
-    outcome, hindu = against_champion(-0.2, 0.1, categories=("any",), blind=0.15)
+    outcome, hindu = against_champion(-0.2, 0.1, categories=("any",), blind=(0.15, 0.3))
     assert (outcome, hindu.outcome) == ("insufficient", "insufficient")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.judging import NOTHING_SAID
 
 from bias_metrics import evaluate_bias
 from bias_metrics.report.worst import worst_first
@@ -55,13 +56,12 @@ def report(many):
 VERDICT = {
     "evaluation_set": {"name": "s"},
     "candidate": {"name": "c"},
-    "policy": {"name": "p"},
+    "policy": {"name": "p", "report_only": False},
     "outcome": "fail",
     "decided_on": "2026-01-01",
-    "results": [],
     "champion": None,
     "objective": {"metric": "final_score", "confidence": 0.95, "value": 0.9},
-}
+} | NOTHING_SAID
 
 
 def test_few_identities_have_a_task_each():
@@ -107,7 +107,7 @@ def test_a_picture_shows_the_worst_and_says_so(report):
 
 def test_a_card_lists_the_worst_and_counts_the_others(report):
     result = {"outcome": "fail", "sentence": "s.", "waived_by": None, "action": "block"}
-    result |= {"group": None}
+    result |= {"group": None, "rule": "auc/overall"}
     card = model_card(report, VERDICT | {"results": [result] * 70}, About())
     assert card.count("\n| ") == 61  # and the heading
     assert "These are the worst 60 of 100 identities; all are in `bias_metrics.csv`." in card

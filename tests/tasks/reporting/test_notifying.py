@@ -56,6 +56,7 @@ def test_a_webhook_gets_outcome_decisions_and_unmet_demands(monkeypatch):
         {
             "evaluation": "small",
             "outcome": "block",
+            "word": "Blocked",
             "run_id": "r1",
             "decisions": [
                 {

@@ -3,9 +3,9 @@
 import pytest
 
 from bias_metrics import compare_bias
+from bias_metrics.gate import losses as worsening
+from bias_metrics.gate.losses import Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report import worsening
-from bias_metrics.report.worsening import Losses
 
 simulated = pytest.importorskip("benchmarks._worsening")
 CHANGES = {one.name: one for one in simulated.CHANGES}
