@@ -93,29 +93,11 @@ def drawn(outcome="pass", against=(), alone=(), worse=()):
     return {
         "outcome": outcome,
         "excepted": bool(alone),
+        "named": sorted({check[1] for check in alone}),
         "against": list(against),
         "alone": list(alone),
         "worse": list(worse),
     }
-
-
-def test_a_blind_margin_passes_what_excludes_a_loss_whatever_any_identity_says():
-    top = ["bnsp_auc/each", "any_identity", "insufficient"]
-    check = ["bnsp_auc", "hindu", "any_identity", 0.12, 4]
-    found = drawn("insufficient", [top], [check])
-    assert page._passes(found, (0.15, 0.3))
-    assert not page._passes(found, (0.10, 0.2))
-    assert page._passes(found, (0.10, 0.2), ["hindu"])
-    fewer = drawn(alone=[[*check[:4], 3]])  # a bound from three rows excludes nothing
-    assert not page._passes(fewer, (0.15, 0.3))
-    assert not page._passes(drawn(alone=[[*check[:3], None, 9]]), (0.15, 0.3))
-    gap = drawn(alone=[["positive_aeg", "hindu", "religion", 0.25, 9]])
-    assert [page._passes(gap, margins) for margins in page.BLIND.values()] == [True, False, False]
-
-
-def test_an_identity_that_is_not_measured_may_still_fail():
-    failed = drawn("fail", [["bpsn_auc/each", "hindu", "fail"]])
-    assert not page._passes(failed, (0.15, 0.3), ["hindu"])
 
 
 def test_the_counts_of_a_line():
@@ -131,11 +113,9 @@ def test_the_counts_of_a_line():
     found = page.summary(LINE, draws)
     assert found["outcomes"] == {"pass": 1, "pass, except": 1, "insufficient": 1}
     assert found["blocked"] == {"bpsn_auc/each: insufficient": 1}
-    assert found["blind"][".15 / .30"] == {"pass": 1, "listed": ["hindu"], "pass if listed": 2}
     assert (found["shown"]["any"], found["shown"]["any of 4 rows"]) == (1, 0)
     assert page.outcomes(found) == "33 / 33 / 0 / 33"
     assert page.blocked(found) == "bpsn_auc/each: insufficient 33"
-    assert page.blind(found) == "67: 33 / 33 / 33; 67 / 67 / 67 without 1 / 1 / 1"
 
 
 def test_a_table_has_a_column_for_each_size():
@@ -152,6 +132,9 @@ def test_a_bound_below_the_planted_loss_is_counted_by_its_rows():
     line = LINE._replace(situation=situation)
     alone = [["subgroup_auc", "hindu", "religion", loss, n] for loss, n in ((0.04, 3), (0.06, 9))]
     found = page.summary(line, {page.key_of(line): [drawn(alone=[one]) for one in alone]})
+    assert found["unnamed"] == 0
+    unnamed = page.summary(line, {page.key_of(line): [drawn(), drawn(alone=alone[:1])]})
+    assert unnamed["unnamed"] == 1
     assert found["missed"] == {"2 to 3": [1, 1], "4 to 9": [1, 0], "10 and more": [0, 0]}
 
 

@@ -8,16 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.gate_sizes.judging import Draw
-from benchmarks.gate_sizes.populations import EQUAL, REAL, Line
-from bias_metrics.gate.rolling import ANY
+from benchmarks.gate_sizes.populations import REAL, Line
 
 Key = tuple[str, str, str, int, int]
 Draws = Mapping[Key, Sequence[Draw]]
-# Margins of the loss that need not be excluded for a check that is judged in a category:
-# of an AUC, and of a gap.
-BLIND = {".15 / .30": (0.15, 0.30), ".15 / .20": (0.15, 0.20), ".10 / .20": (0.10, 0.20)}
 LEAST = 4  # rows of each compared class
-_LISTED = 0.05  # an identity is not measured if it blocks more equal models than that
 
 
 def key_of(line: Line) -> Key:
@@ -33,16 +28,16 @@ def summary(line: Line, draws: Draws) -> dict[str, Any]:
     line : Line
         The line.
     draws : mapping
-        All draws, by line: identities that cannot be measured are found in those of equal models.
+        All draws, by line.
 
     Returns
     -------
     dict
         What the line is; `outcomes`; `blocked`, draws with a result against the candidate, by rule
-        and outcome; `blind`, draws that would pass if skipped checks had to exclude a loss, each
-        also where the identities in `listed` need not; `shown`, draws with a cell shown to be
-        worse, of any identity and of the one that is; `missed`, of the bounds of the loss that is
-        planted, by the fewest rows: how many there are, and how many are below that loss.
+        and outcome; `unnamed`, passes that do not name the identity that is worse; `shown`, draws
+        with a cell shown to be worse, of any identity and of the one that is; `missed`, of the
+        bounds of the loss that is planted, by the fewest rows: how many there are, and how many are
+        below that loss.
     """
     found, situation = draws[key_of(line)], line.situation
     outcomes = Counter(
@@ -54,15 +49,6 @@ def summary(line: Line, draws: Draws) -> dict[str, Any]:
         for one in found
         for against in {f"{rule}: {how}" for rule, _, how in one["against"]}
     )
-    equal = draws.get(key_of(line._replace(situation=EQUAL)), ())
-    blind = {}
-    for name, margins in BLIND.items():
-        listed = _not_measured(equal, margins)
-        blind[name] = {
-            "pass": sum(_passes(one, margins) for one in found),
-            "listed": listed,
-            "pass if listed": sum(_passes(one, margins, listed) for one in found),
-        }
     return {
         **dict(
             zip(("scores", "policy", "situation", "identities", "rows"), key_of(line), strict=True)
@@ -71,40 +57,14 @@ def summary(line: Line, draws: Draws) -> dict[str, Any]:
         "required": situation.passes,
         "outcomes": dict(outcomes),
         "blocked": dict(sorted(blocked.items())),
-        "blind": blind,
+        "unnamed": sum(
+            one["outcome"] == "pass" and situation.group not in one["named"] for one in found
+        )
+        if situation.group
+        else 0,
         "shown": _shown(found, situation.group),
         "missed": _missed(found, line),
     }
-
-
-def _loss_is_open(check: Sequence[Any], margins: tuple[float, float]) -> bool:
-    """Say whether a larger loss than the margin is not excluded, or there is no bound."""
-    metric, _, _, loss, n = check
-    return loss is None or n < LEAST or loss > margins[metric.endswith("_aeg")]
-
-
-def _passes(one: Draw, margins: tuple[float, float], listed: Iterable[str] = ()) -> bool:
-    """Say whether a sample passes with a blind margin, and if `any_identity` is no ground.
-
-    An identity that is `listed` as not measured is never insufficient, but may fail.
-    """
-    against = [
-        group
-        for _, group, outcome in one["against"]
-        if group != ANY and (outcome != "insufficient" or group not in listed)
-    ]
-    open_ = [check for check in one["alone"] if _loss_is_open(check, margins)]
-    return not against and all(check[1] in listed for check in open_)
-
-
-def _not_measured(equal: Sequence[Draw], margins: tuple[float, float]) -> list[str]:
-    """Return the identities for which the blind margin blocks many equal models."""
-    blocked = Counter(
-        group
-        for one in equal
-        for group in {check[1] for check in one["alone"] if _loss_is_open(check, margins)}
-    )
-    return sorted(name for name, n in blocked.items() if n > _LISTED * len(equal))
 
 
 def _shown(found: Sequence[Draw], group: str | None) -> dict[str, int]:
@@ -161,19 +121,6 @@ def blocked(one: Summary) -> str:
     return ", ".join(f"{rule} {_percent([k], n)}" for rule, k in most if k >= 0.05 * n)
 
 
-def blind(one: Summary) -> str:
-    """Return the shares that pass now, and with each blind margin."""
-    n = one["draws"]
-    now = sum(one["outcomes"].get(kind, 0) for kind in ("pass", "pass, except"))
-    found = f"{_percent([now], n)}: " + _percent((of["pass"] for of in one["blind"].values()), n)
-    most = max(len(of["listed"]) for of in one["blind"].values())
-    if not most:
-        return found
-    listed = " / ".join(str(len(of["listed"])) for of in one["blind"].values())
-    passes = _percent((of["pass if listed"] for of in one["blind"].values()), n)
-    return f"{found}; {passes} without {listed}"
-
-
 def shown(one: Summary) -> str:
     """Return the shares of samples in which a cell is shown to be worse."""
     return _percent((one["shown"][kind] for kind in SHOWN), one["draws"])
@@ -227,7 +174,6 @@ def missed_rows(summaries: Iterable[Summary]) -> Iterator[str]:
 def tables(summaries: Sequence[Summary]) -> str:
     """Return all tables."""
     real = [one for one in summaries if one["scores"] == REAL and one["policy"] != "default"]
-    margins = "; ".join(BLIND)
     parts = [
         f"Percent {' / '.join(OUTCOMES)}:",
         table(summaries, outcomes),
@@ -236,8 +182,6 @@ def tables(summaries: Sequence[Summary]) -> str:
     ]
     if real:
         parts += [
-            f"Percent that pass now: with a blind margin of an AUC / of a gap of {margins}:",
-            table(real, blind),
             f"Percent with a cell shown to be worse: {' / '.join(SHOWN)}:",
             table(real, shown),
             "Bounds of the loss in the number and identity that is worse, at 95 %:",
