@@ -70,6 +70,7 @@ def extent_of(results: Sequence[RuleResult], groups: Sequence[str]) -> Extent:
     ruled = _ruled(results, groups)
     without_rule = [name for name in groups if name not in ruled]
     others = [*_of_all(results, groups), *_unruled(without_rule, groups)]
+    names |= _not_met(results, groups)
     proven = tuple(name for name in groups if name in judged and name not in names)
     return Extent(proven, len(groups), (*excepted, *others))
 
@@ -90,6 +91,14 @@ def _ruled(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | No
     if any(result.scope == WORST for result in blocking):
         return set(groups)
     return {result.group for result in blocking if result.scope == SUBGROUP}
+
+
+def _not_met(results: Sequence[RuleResult], groups: Sequence[str]) -> set[str | None]:
+    """Return the groups of which a check that counts did not pass."""
+    against = [result for result in results if result.counts and result.outcome != "pass"]
+    if any(result.scope == WORST for result in against):
+        return set(groups)
+    return {result.group for result in against if result.scope == SUBGROUP}
 
 
 def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
@@ -124,7 +133,7 @@ def _unruled(names: Sequence[str], groups: Sequence[str]) -> Iterator[PassExcept
     if not names:
         return
     listed = "any identity" if len(names) == len(groups) else ", ".join(names)
-    yield PassException(None, "no_rule", 0, f"no rule of the policy that blocks is about {listed}.")
+    yield PassException(None, "no_rule", 0, f"no blocking rule is about {listed}.")
 
 
 def _why(result: RuleResult) -> Why | None:
@@ -156,7 +165,7 @@ def _words(result: RuleResult, n_checks: int) -> str:
     if result.waived_by is not None:
         who = result.group or f"{result.scope} {result.metric}"
         return f"{who}: {checks} waived by {result.waived_by}."
-    stands = f"judged in {result.judged_in}"
+    stands = f"judged in the category {result.judged_in}"
     if result.not_measured is not None:
         stands = f"not measured ({result.not_measured})"
     elif result.judged_in is None:
@@ -177,15 +186,16 @@ def _left_open(result: RuleResult) -> Iterator[str]:
         beyond = "below" if result.kind == "floor" else "above"
         size = abs(result.value) if result.kind == "ceiling" else result.value
         yield (
-            f"{result.metric} {size:.2f}, {result.not_excluded:.2f} not excluded, "
-            f"{result.visible:.2f} {beyond} the {result.kind} {result.limit:g} would be seen"
+            f"own {result.metric} {size:.3f}; {result.not_excluded:.2f} is not excluded, "
+            f"{result.visible:.2g} {beyond} the {result.kind} {result.limit:g} would be seen"
         )
         return
-    is_gap = METRICS[result.metric].is_gap
-    rival = result.rival or 0.0
-    change = abs(result.value) - abs(rival) if is_gap else result.value - rival
-    of = f"size of {result.metric}" if is_gap else result.metric
-    left = f"a loss of {result.not_excluded:.2g} not excluded"
+    signed = "+" if METRICS[result.metric].is_gap else ""
+    own = f"own {result.metric} {result.value:{signed}.3f}"
+    if result.rival is not None:
+        own = f"{own}, the {result.kind}'s {result.rival:{signed}.3f}"
+    left = f"a loss of {result.not_excluded:.2g} is not excluded"
     if result.not_excluded <= 0:
-        left = "no loss left open"
-    yield f"{of} {change:+.2g}, {left}, a loss of {result.visible:.2g} would be seen"
+        left = "no loss is left open"
+    seen = f", one of {result.visible:.2g} would be seen" if result.visible else ""
+    yield f"{own}; {left}{seen}"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from biasgate.tasks.common.printable import printable
+
 if TYPE_CHECKING:
     from biasgate.tasks.records import Decision, HoldsFor, Summary, Verdict
 
@@ -131,7 +133,9 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
     if any(one["outcome"] != "pass" or one["policy"]["report_only"] for one in verdicts):
         return []
     lines = [
-        line for verdict in verdicts for line in _exceptions(verdict, alone=len(verdicts) == 1)
+        printable(line)
+        for verdict in verdicts
+        for line in _exceptions(verdict, alone=len(verdicts) == 1)
     ]
     more = len(lines) - most
     return [*lines[:most], f"And {more:,} more in verdict.json."] if more > 0 else lines
@@ -146,7 +150,8 @@ def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
     unmeasured: dict[str, list[str]] = {}
     for entry in verdict["exceptions"]:
         if entry["reason"] is None:
-            yield f"{start} {entry['sentence']}"
+            colon = "" if entry["group"] else ":"
+            yield f"{start}{colon} {entry['sentence']}"
         else:
             unmeasured.setdefault(entry["reason"], []).append(str(entry["group"]))
     for reason, unnamed in unmeasured.items():

@@ -9,7 +9,7 @@ sets and scores that it was created from.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -233,6 +233,14 @@ class EvidenceFile:
         """Return the rows of the evaluated set alone, without those of earlier nights."""
         last = self.column(NIGHT) == self.n_nights if self.n_nights else slice(None)
         return self._chosen(last)
+
+    def without(self, identities: Collection[str], confidence: float) -> Evidence | None:
+        """Measure all rows with power means that leave identities out; None if nothing changes."""
+        groups = self.record["power_mean_groups"] or self.identities
+        kept = [name for name in groups if name not in identities]
+        if len(kept) == len(groups) or not kept:
+            return None
+        return self._measuring(None, {}).evidence(self._level(confidence), groups=kept)
 
     def measure_with(self, confidence: float, categories: Mapping[str, Sequence[str]]) -> Evidence:
         """Measure all rows, and identities joined into categories as well."""

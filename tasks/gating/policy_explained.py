@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from biasgate.tasks.gating.evidence import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_online import OnlineSettings
 
+_LARGE_LOSS = 0.1
 _SOON = timedelta(days=30)
 
 
@@ -169,8 +170,22 @@ def _warnings(policy: Policy, today: date) -> Iterator[str]:
                 yield f"`correction: online` bounds nothing that rule {rule.name} alone blocks."
         if rule.floor == 1:
             yield f"rule {rule.name} requires a perfect {rule.metric}, which can never be proven."
+    yield from _blind_spots(policy, blocking)
     if len({rule.confidence for rule in rules}) > 1:
         yield "rules have different confidences: the evidence is measured once for each of them."
+
+
+def _blind_spots(policy: Policy, blocking: Sequence[Rule]) -> Iterator[str]:
+    """Yield what the policy lets pass though it is shown, or leaves open."""
+    if all(rule.scope in {OVERALL, AGGREGATE} for rule in blocking):
+        yield "no blocking rule is about an identity: a pass is proven for nobody in particular."
+    harm = policy.harm_limit(1)
+    if harm is None or harm.action == "warn":
+        yield "a model that is shown to be worse for an identity may pass (`shown_harm`)."
+    elif harm.tolerance > _LARGE_LOSS:
+        yield f"`shown_harm` tolerates a loss of {harm.tolerance:g}, which is large for an AUC."
+    if policy.blind is not None and policy.blind.margin > _LARGE_LOSS * 2:
+        yield f"`blind` leaves a loss of {policy.blind.margin:g} open, which is large for an AUC."
 
 
 def _ending_waivers(policy: Policy, today: date) -> Iterator[str]:

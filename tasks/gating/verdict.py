@@ -9,6 +9,7 @@ from datetime import date
 from importlib.metadata import version
 from typing import Any, cast
 
+from bias_metrics._core.counted import counted
 from bias_metrics.gate.decide import decide, evidence_needed, worst
 from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import RULE as HARM
@@ -119,7 +120,8 @@ def build_verdict(
         losses = _losses(evidence, 1 - policy.confidence, given)
         harm = _judge_harm(policy.harm_limit(len(losses)), losses, measured[all_rows])
         unscored = _judge_missing(evidence, policy.missing_limits(share))
-        objective = measure_objective(policy.objective, measured[compared], confidence)
+        covered = evidence.without(policy.small_groups(today).not_measured, compared[1])
+        objective = measure_objective(policy.objective, covered or measured[compared], confidence)
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
@@ -255,23 +257,27 @@ def _judge_harm(
 
 
 def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[ExceptionRecord]:
-    """Return who is shown to be worse, where no rule of the policy is about that."""
-    if policy.shown_harm is not None or "champion" not in losses:
-        return []
+    """Return who is shown to be worse than with the champion, and does not block."""
+    limit = policy.harm_limit(len(losses))
     by_group: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in losses["champion"].cells:
+    for cell in losses["champion"].cells if "champion" in losses else ():
         if cell["without"]:
             continue  # only by comments that also mention somebody else who is named
-        by_group.setdefault(cell["group"], []).append(cell)
+        if limit is None or limit.action == "warn":
+            why = "the policy only warns" if limit else "the policy has no rule on that"
+        elif cell["worse_by_at_least"] <= limit.of(cell["metric"]):
+            why = f"the policy tolerates {limit.of(cell['metric']):g}"
+        else:
+            continue
+        by_group.setdefault(cell["group"], []).append({**cell, "why": why})
     return [
         {
             "group": group,
             "why": "shown_worse",
             "n_checks": len(cells),
             "sentence": (
-                f"{group}: {cells[0]['metric']} is shown to be worse than the champion's by at "
-                f"least {cells[0]['worse_by_at_least']:.4f}, and no rule of the policy says that "
-                "this blocks (`shown_harm`)."
+                f"{group}: shown to be worse than with the champion ({cells[0]['metric']} by at "
+                f"least {cells[0]['worse_by_at_least']:.3f}); {cells[0]['why']} (`shown_harm`)."
             ),
             "reason": None,
         }
@@ -290,15 +296,12 @@ def _bounds(
     if not is_sample:
         text = "Values are of these rows alone: nothing is estimated."
         return {"separately": 0, "expected_wrong": 0.0, "jointly": 0, "sentence": text}
-    text = (
-        f"{len(apart):,} bounds of rules were looked at, of which at most {expected:.2g} are wrong "
-        "on average"
-    )
+    text = f"Looked at: {counted(len(apart), 'bound', 'bounds')} of rules"
+    if apart:
+        text += f", of which at most {expected:.2g} may be wrong by chance"
     if jointly:
-        text += (
-            f", and {jointly:,} bounds of losses, of which any is wrong in at most "
-            f"{100 * (1 - policy.confidence):g} of 100 sets"
-        )
+        share = 100 * (1 - policy.confidence)
+        text += f"; {jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 sets"
     return {
         "separately": len(apart),
         "expected_wrong": expected,

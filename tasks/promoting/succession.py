@@ -189,4 +189,6 @@ class Succession:
         if champion is None:
             return "`allow_first`: there was no champion"
         shown = "shown to be higher" if self.promote == "better" else "not shown to be lower"
+        if any(objective.change is None for objective in judged.objectives.values()):
+            shown = "the objective could not be compared"
         return f"`promote: {self.promote}`: {shown}, {judged.compared()}"

@@ -121,8 +121,9 @@ def _decisions(results: Results) -> Iterator[str]:
 
 def _checks(one: Published) -> Iterator[str]:
     against = checks_not_passed(one.verdict)
+    whose = f"{_name(one.names[1])} on {_name(one.names[0])}"
     for text in one.headline.exceptions:
-        yield f"- {inert(text)}"
+        yield f"- {whose}: {inert(text)}"
     if one.headline.exceptions:
         yield ""
     if not against:
