@@ -52,7 +52,8 @@ class ScoredSet:
         try:
             record = json.loads(Folder(url).read(RECORD) or b"")
             found = cls(url, record)
-            return found if len(found._read()) == record["n_rows"] else None
+            whole = ScoresRecord.__required_keys__ <= set(record)
+            return found if whole and len(found._read()) == record["n_rows"] else None
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -82,9 +82,7 @@ def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     }
 
 
-def test_kept_scores_from_before_files_were_recorded_are_recorded_and_not_made_again(
-    rows, tmp_path
-):
+def test_a_record_that_lacks_a_key_is_written_again_and_no_score_is_made_again(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
     first = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     record = Path(first.url) / "record.json"
