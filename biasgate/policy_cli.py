@@ -50,6 +50,21 @@ def check(file: File, as_json: AsJson = False) -> None:  # noqa: FBT002
 
 
 @app.command()
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(help="The name of an included policy, such as no-worse.", metavar="NAME"),
+    ],
+) -> None:
+    """Print an included policy as YAML, to change a copy of it."""
+    with errors_told(verbose=False):
+        from biasgate.tasks.gating.policy import SHIPPED, read_policy  # noqa: PLC0415
+
+        read_policy(name, SHIPPED)
+        typer.echo((SHIPPED / f"{Path(name).stem}.yaml").read_text("utf-8"), nl=False)
+
+
+@app.command()
 def explain(file: File, evidence: Results = None, as_json: AsJson = False) -> None:  # noqa: FBT002
     """Explain in words which rules a policy has, and what a pass leaves open.
 

@@ -157,8 +157,9 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
     [entry] = found.exceptions
     assert (entry.group, entry.why, entry.n_checks) == ("hindu", "category", 2)
     assert entry.sentence == (
-        "hindu: judged in religion (2 checks); bpsn_auc -0.01, a loss of 0.13 not excluded, a loss "
-        "of 0.16 would be seen; 140 more toxic comments needed."
+        "hindu: judged in the category religion (2 checks); own bpsn_auc 0.790, the champion's "
+        "0.800; a loss of 0.13 is not excluded, one of 0.16 would be seen; 140 more toxic comments "
+        "needed."
     )
 
 
@@ -167,10 +168,14 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
     [
         ({"judged_in": None, "blind": 0.15}, "blind", "by few rows, with the wider margin 0.15"),
         ({"not_measured": "none; until 2027-01-31"}, "not_measured", "not measured (none; until"),
-        ({"metric": "negative_aeg", "value": -0.3, "rival": 0.2}, "category", "size of negative"),
-        ({"kind": "floor", "not_excluded": 0.6}, "category", "0.60 not excluded, 0.16 below the"),
-        ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.20, 0.13 not excluded"),
-        ({"not_excluded": -0.01}, "category", "no loss left open"),
+        (
+            {"metric": "negative_aeg", "value": -0.3, "rival": 0.2},
+            "category",
+            "own negative_aeg -0.300, the",
+        ),
+        ({"kind": "floor", "not_excluded": 0.6}, "category", "0.60 is not excluded, 0.16 below"),
+        ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.200; 0.13 is not"),
+        ({"not_excluded": -0.01}, "category", "no loss is left open"),
         ({"not_excluded": None}, "category", "no bound of bpsn_auc"),
     ],
 )
@@ -216,7 +221,7 @@ def test_checks_without_a_champion_are_one_exception_and_no_identity_s(n, words)
 def test_identities_that_no_blocking_rule_is_about_are_named():
     warned = result("muslim", action="warn")
     assert extent(result("gay"), warned).exceptions[0].sentence == (
-        "no rule of the policy that blocks is about hindu, muslim."
+        "no blocking rule is about hindu, muslim."
     )
     nobody = extent(result(None))
     assert (nobody.groups, nobody.of) == ((), 3)
@@ -227,6 +232,13 @@ def test_the_worst_of_all_speaks_for_everybody_but_the_small():
     worst = result("gay", scope="worst", instead_of=("hindu",))
     found = extent(worst, result("hindu", "skipped", **SMALL))
     assert found.groups == ("gay", "muslim")
+
+
+def test_a_group_of_which_any_check_did_not_pass_is_not_proven():
+    found = extent(result("gay"), result("gay", "fail", metric="auc"), result("hindu"))
+    assert found.groups == ("hindu",)
+    worst = result("gay", "insufficient", scope="worst")
+    assert extent(result("hindu"), worst, result("muslim")).groups == ()
 
 
 def test_a_group_that_failed_is_neither_proven_nor_an_exception():

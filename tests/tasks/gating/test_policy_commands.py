@@ -266,7 +266,36 @@ def test_a_waiver_near_its_end_is_warned_of(expires, words):
     found = warn_of_policy(policy(RULE, waivers=[waiver]), TODAY)
     assert any(words in one for one in found)
     waiver["expires"] = "2027-12-01"
-    assert warn_of_policy(policy(RULE, waivers=[waiver]), TODAY) == []
+    assert warn_of_policy(policy(RULE, waivers=[waiver], shown_harm={}), TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "may pass (`shown_harm`)"),
+        ({"shown_harm": {"action": "warn"}}, "may pass (`shown_harm`)"),
+        ({"shown_harm": {"tolerance": 0.2}}, "tolerates a loss of 0.2"),
+        ({"roll_up": "civil_comments", "blind": {"margin": 0.3}}, "leaves a loss of 0.3 open"),
+        (
+            {"not_measured": [{"identity": "a", "reason": "b", "expires": "2020-01-01"}]},
+            "a was not measured until 2020-01-01: it must be now",
+        ),
+    ],
+)
+def test_what_a_policy_lets_pass_is_warned_of(options, words):
+    assert any(words in warning for warning in warn_of_policy(policy(RULE, **options), TODAY))
+
+
+def test_a_policy_about_nobody_in_particular_is_warned_of():
+    overall = {"metric": "auc", "scope": "overall", "floor": 0.8}
+    assert any("for nobody" in one for one in warn_of_policy(policy(overall), TODAY))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_policies_say_of_small_identities_is_explained(name):
+    text = "\n".join(explain_policy(read_policy(name, SHIPPED)))
+    assert "No identity, however small, must be shown to be worse than with the champion" in text
+    assert ("leaves a loss of more than 0.15 open" in text) == (name == "no-worse")
 
 
 @pytest.fixture(scope="module")
@@ -351,3 +380,14 @@ def test_an_error_about_a_list_says_what_it_holds(tmp_path, more, told):
     with pytest.raises(InputError) as error:
         read_policy(str(tmp_path / "p.yaml"), tmp_path)
     assert told in str(error.value)
+
+
+def test_an_included_policy_is_printed_as_it_is_read(tmp_path):
+    printed = CliRunner().invoke(app, ["policy", "show", "no-worse"])
+    assert printed.exit_code == 0
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(printed.stdout, "utf-8")
+    assert read_policy(str(copy), tmp_path) == read_policy("no-worse", SHIPPED)
+    wrong = CliRunner().invoke(app, ["policy", "show", "no-worst"])
+    assert wrong.exit_code == 2
+    assert "Did you mean 'no-worse'?" in wrong.stderr

@@ -115,8 +115,38 @@ def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
     assert (verdict["outcome"], shown(verdict)) == ("pass", {})
     assert word_of_verdict(verdict).text == "Passed with exceptions"
     [line] = exceptions_in_words([verdict])
-    assert line.startswith("Except transgender: negative_aeg is shown to be worse than the champi")
-    assert line.endswith("and no rule of the policy says that this blocks (`shown_harm`).")
+    assert line.startswith("Except transgender: shown to be worse than with the champion (negative")
+    assert line.endswith("; the policy has no rule on that (`shown_harm`).")
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"tolerance": 0.4}, "the policy tolerates 0.8"),
+        ({"action": "warn"}, "the policy only warns"),
+    ],
+)
+def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, words):
+    lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, shown_harm=rule)
+    verdict = judged(tmp_path, rows("harmless"), lenient)
+    assert verdict["outcome"] == "pass"
+    assert any(words in line for line in exceptions_in_words([verdict]))
+
+
+def test_of_a_blocked_candidate_nobody_who_failed_is_said_to_be_proven(tmp_path):
+    verdict = judged(tmp_path, rows("harmless"), read_policy("default", SHIPPED))
+    assert "transgender" not in verdict["holds_for"]["identities"]
+    assert exceptions_in_words([verdict]) == []
+
+
+def test_the_objective_leaves_out_who_is_not_measured(tmp_path):
+    columns = rows()
+    columns["identity/female"] = np.zeros(N, dtype=bool)
+    entry = {"identity": "female", "reason": "none", "expires": "2099-12-31"}
+    rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
+    objective = judged(tmp_path, columns, policy_of(rule, not_measured=[entry]))["objective"]
+    assert objective["value"] is not None
+    assert objective["change"] is not None
 
 
 def test_two_rivals_share_alpha(tmp_path):
@@ -134,7 +164,7 @@ def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
     assert (verdict["outcome"], first["outcome"]) == ("pass", "skipped")
     assert word_of_verdict(verdict).text == "Passed with exceptions"
     assert exceptions_in_words([verdict]) == [
-        "Except no champion to compare with: 3 checks were skipped."
+        "Except: no champion to compare with: 3 checks were skipped."
     ]
 
 

@@ -369,7 +369,7 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
     assert entry["reason"] == (
         "it is time. Proven for no identity. "
         "Except gay: 1 check waived by Ada until 2100-01-01: few. "
-        "Except no champion to compare with: 1 check was skipped"
+        "Except: no champion to compare with: 1 check was skipped"
     )
     assert wrong(gateway, store) == set()
     assert not promote_version(MODEL, version.version, "again", gateway)["promoted"]
