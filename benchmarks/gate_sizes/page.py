@@ -153,9 +153,15 @@ def table(summaries: Sequence[Summary], cell: Callable[[Summary], str]) -> Itera
             *(cell(by_size[n]) if n in by_size else "" for n in sizes),
             " to ".join(str(n) for n in dict.fromkeys((draws[0], draws[-1]))),
             f"{100 * max(errors):.0f}",
-            "" if allowed is None else f"at most {allowed:.0%} pass",
+            _required(allowed),
         ]
         yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _required(passes: float | None) -> str:
+    if passes is None:
+        return ""
+    return f"at most {passes:.0%} pass" if passes < 1 else "none passes unnamed"
 
 
 def missed_rows(summaries: Iterable[Summary]) -> Iterator[str]:

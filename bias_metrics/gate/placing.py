@@ -71,6 +71,7 @@ def judge_all(
             place=place,
             blind=found.small.blind,
             not_measured=found.small.not_measured.get(str(target.group)),
+            hint=found.small.hints.get(str(target.group), ""),
         )
 
 

@@ -89,6 +89,7 @@ class Check:
         place: str | None = None,
         blind: tuple[float, float] | None = None,
         not_measured: str | None = None,
+        hint: str = "",
     ) -> RuleResult:
         """Judge a group that has too few rows for the rule by what is known of it alone.
 
@@ -136,6 +137,8 @@ class Check:
             not_measured=not_measured,
             known=known,
         )
+        if outcome == "insufficient" and hint:
+            text = f"{text} {hint}"
         return self._result(
             target,
             joint,

@@ -34,6 +34,8 @@ class SmallGroups:
     size of a gap; None for any. Only with a hierarchy."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Groups that the rows are known not to measure, with the reason."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """What to think of where a group lacks evidence: an entry that ended, or is misspelt."""
 
 
 @dataclass(frozen=True)

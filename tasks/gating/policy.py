@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -181,8 +182,8 @@ class Policy(Settings):
             return None
         return self.shown_harm.limit(corrected_confidence(self.confidence, max(n_rivals, 1)))
 
-    def small_groups(self, today: date) -> SmallGroups:
-        """Return how identities are judged that are too small for a rule."""
+    def small_groups(self, today: date, identities: Sequence[str] = ()) -> SmallGroups:
+        """Return how those of a set's identities are judged that are too small for a rule."""
         return SmallGroups(
             self.hierarchy,
             None if self.blind is None else self.blind.margins,
@@ -191,7 +192,17 @@ class Policy(Settings):
                 for entry in self.not_measured
                 if today <= entry.expires
             },
+            dict(self._hints(today, identities)),
         )
+
+    def _hints(self, today: date, identities: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with entries of `not_measured`, by the identity that is meant."""
+        for entry in self.not_measured:
+            if entry.identity in identities and entry.expires < today:
+                yield entry.identity, f"`not_measured` ended on {entry.expires.isoformat()}."
+            elif entry.identity not in identities:
+                for meant in get_close_matches(entry.identity, identities, n=1):
+                    yield meant, f"`not_measured` has {entry.identity!r}: is it this identity?"
 
     @property
     def spending(self) -> OnlineSettings | None:

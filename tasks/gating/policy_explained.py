@@ -81,7 +81,7 @@ def _rules_in_words(policy: Policy) -> Iterator[str]:
             "alone (no `shown_harm`); a pass names it."
         )
     else:
-        verb = "must" if harm.action == "block" else "should (a warning only)"
+        verb = "may" if harm.action == "block" else "should (a warning only)"
         by = f" by more than {harm.tolerance:g} (of the size of a gap: {2 * harm.tolerance:g})"
         yield (
             f"No identity, however small, {verb} be shown to be worse than with the champion or "

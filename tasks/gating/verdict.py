@@ -106,7 +106,11 @@ def build_verdict(
         compared = (None, 2 * confidence - 1)
         needed = dict.fromkeys([all_rows, compared, *evidence_needed(rules)])
         measured = evidence.measure(
-            needed, thresholds, rules, small=policy.small_groups(today), share=share
+            needed,
+            thresholds,
+            rules,
+            small=policy.small_groups(today, evidence.identities),
+            share=share,
         )
         alone = measured[all_rows] if nights is None else evidence.measure_set(rules[0].level)
         _refuse_other_numbers(report, alone.report)

@@ -189,6 +189,25 @@ def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
     assert (verdict["outcome"], verdict["exceptions"]) == ("pass", [])
 
 
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ({"identity": "female", "expires": "2020-01-01"}, "`not_measured` ended on 2020-01-01."),
+        ({"identity": "femal"}, "`not_measured` has 'femal': is it this identity?"),
+    ],
+)
+def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_path, entry, hint):
+    columns = rows()
+    columns["identity/female"] = np.zeros(N, dtype=bool)
+    known = {"reason": "none", "expires": "2099-12-31"} | entry
+    rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
+    policy = policy_of(rule, roll_up={"gender": list(NAMES)}, not_measured=[known])
+    verdict = judged(tmp_path, columns, policy)
+    assert verdict["outcome"] == "insufficient"
+    [lacking] = [one for one in verdict["results"] if one["outcome"] == "insufficient"]
+    assert (lacking["group"], lacking["sentence"].endswith(hint)) == ("female", True)
+
+
 def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
     verdict = judged(tmp_path, rows("harmless"), read_policy("strict", SHIPPED))
     counted = [
