@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from statistics import NormalDist, mean
+from statistics import mean
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
 from benchmarks.gate_sizes.populations import GAY, real_rows
 from bias_metrics._core.packed import PackedMasks
@@ -34,7 +29,6 @@ from biasgate.tasks.gating.measured_rows import Measuring
 BACKGROUNDS = "outside_subgroup", "no_identity"
 # Noise of each model beside scores of variance 1, so that the two have a correlation of .9.
 _NOISE = math.sqrt(1 / 0.9 - 1)
-_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True)
@@ -56,21 +50,10 @@ PLANTS = {
 }
 
 
-@cache
-def normal_scores() -> npt.NDArray[np.float64]:
-    """Return the normal quantiles of the ranks of toxic-bert's scores; ties share the middle."""
-    file = Path(os.environ["BIASGATE_REAL_DATA"]) / "toxic_bert_submission.csv"
-    scores = pd.read_csv(file)["prediction"]
-    shares = (scores.rank() - 0.5) / scores.size
-    return np.array([_NORMAL.inv_cdf(share) for share in shares])
-
-
 def losses(plant: str, background: str, rng: np.random.Generator) -> Losses:
     """Return what one sample of two models shows to be worse."""
-    labels, members = real_rows()
-    champion, candidate = (
-        normal_scores() + _NOISE * rng.standard_normal(labels.size) for _ in range(2)
-    )
+    labels, members, scores = real_rows()
+    champion, candidate = (scores + _NOISE * rng.standard_normal(labels.size) for _ in range(2))
     for shift in PLANTS[plant]:
         candidate += members[shift.group] * np.where(labels, shift.toxic, shift.harmless)
     measuring = Measuring(
