@@ -189,8 +189,8 @@ class Check:
         if slack > 0 and target.own[scarcer] > 0:
             wanted = rows_needed(target.own[scarcer], reach, slack)
             more[scarcer] = max(more[scarcer], wanted)
-        # A loss is shown by the other end, which is not as far away near a limit of the range.
-        visible = visible_loss(abs(shown - own.value), self.rule.confidence)
+        # A loss is shown by the other end; near 1 that end is close, and would not be after a loss.
+        visible = visible_loss(max(abs(shown - own.value), reach), self.rule.confidence)
         return Alone(not_excluded, visible, {name: n for name, n in more.items() if n})
 
     def _number(

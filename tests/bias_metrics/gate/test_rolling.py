@@ -223,6 +223,12 @@ def test_what_is_left_open_what_would_be_seen_and_what_is_missing_by_hand():
     assert hindu.rows_needed == {"negative": 60}
 
 
+def test_near_the_best_value_the_wider_side_says_what_would_be_seen():
+    perfect = cell(1.0, 0.67, 1.0)
+    hindu = by_group(judged(Evidence(report(CATEGORIES, hindu=(perfect, 5)))))["hindu"]
+    assert hindu.visible == pytest.approx(0.33 * (1 + 0.8416212 / 1.6448536))
+
+
 def test_of_a_better_group_no_loss_is_left_open():
     _, hindu = against_champion(0.02, 0.1)
     assert "no loss is left open (95 % bound)" in hindu.sentence
