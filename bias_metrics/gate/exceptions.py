@@ -191,9 +191,8 @@ def _left_open(result: RuleResult) -> Iterator[str]:
         )
         return
     signed = "+" if METRICS[result.metric].is_gap else ""
-    own = f"own {result.metric} {result.value:{signed}.3f}"
-    if result.rival is not None:
-        own = f"{own}, the {result.kind}'s {result.rival:{signed}.3f}"
+    rival = result.value if result.rival is None else result.rival
+    own = f"own {result.metric} {result.value:{signed}.3f}, the {result.kind}'s {rival:{signed}.3f}"
     left = f"a loss of {result.not_excluded:.2g} is not excluded"
     if result.not_excluded <= 0:
         left = "no loss is left open"

@@ -133,7 +133,7 @@ def test_runs_tell_their_verdict_where_mlflow_shows_a_description(first):
     notes = {run.info.run_name: run.data.tags.get("mlflow.note.content") for run in first.runs}
     _, passed, proven, look = notes["words on comments"].split("\n\n")
     assert passed.startswith("**Passed for 2 of 3 identities** by policy fair. ")
-    assert proven.startswith("- Proven for gay, muslim.\n- Except ")
+    assert proven == "- Proven for gay, muslim.\n- Except: no blocking rule is about deaf."
     assert look == as_text(first.read("comments/words/report.json")["look_first"]["sentence"])
     assert "**Blocked** by policy fair. " in notes["shifted on comments"]
     assert "- bpsn_auc of gay is 0." in notes["shifted on comments"]
