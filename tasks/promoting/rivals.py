@@ -114,6 +114,9 @@ def _opened_alike(
         return rival
     version = gateway.resolve(rival.uri)
     same = [one for one in candidates if one.uri == version.uri]
+    if rival.kind != AS_MLFLOW["kind"]:  # the evaluation file says how it is opened
+        alike = (one for one in same if one.opened_as() == rival.opened_as())
+        return next(alike, None) or rival.pinned(version.uri)
     alike = (one for one in same if _is_opened_as_judged(one, version, gateway))
     return next(alike, None) or _as_judged(rival, version, gateway)
 

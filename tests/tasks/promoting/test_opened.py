@@ -114,3 +114,20 @@ def test_a_version_that_was_never_promoted_is_opened_as_its_signed_verdict_says(
     gateway.tag_version(version, {OPENED_AS: json.dumps(SHORT)})
     with pytest.raises(InputError, match="must have a verdict that says how it was opened"):
         reference(gateway)
+
+
+@pytest.mark.parametrize(("precision", "is_itself"), [("int8", False), ("float32", True)])
+def test_where_the_file_says_how_a_rival_is_opened_a_candidate_is_it_only_if_opened_alike(
+    gateway, store, tmp_path, precision, is_itself
+):
+    version, _, _ = judged_version(gateway, store, tmp_path / "first")
+    for name in version.tags:  # then no verdict says how it is opened
+        gateway.client.delete_model_version_tag(MODEL, version.version, name)
+    of_file = {"model": version.uri, "name": "full precision"}
+    rivals = {"champion": CANDIDATES.validate_python(LONG | of_file)}
+    options = LONG | {"model": version.uri, "name": "served", "precision": precision}
+    candidate = CANDIDATES.validate_python(options)
+    policy = read_policy("no-worse", Path())
+    found = find_rivals(rivals, None, policy, [candidate], gateway)["champion"]
+    assert (found is candidate) == is_itself
+    assert found.precision == "float32"
