@@ -103,7 +103,7 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
         if result["rule"] == SHOWN_HARM and result["outcome"] == "fail"
         if result["action"] == "block"
     )
-    # Not those of whom it is only shown by comments that also mention somebody worse off.
+    # An identity is left out if its loss is not shown without the comments of a worse one.
     own = {
         cell["group"] for verdict in verdicts for cell in verdict["worsened"] if not cell["without"]
     }

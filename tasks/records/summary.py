@@ -15,8 +15,8 @@ class Decision(TypedDict):
     """The decision on a version.
 
     `rule` decided on a version that passed; `champion_moved` means that it was compared with a
-    former champion, and must be judged again. `word` and `exceptions` are there after a pass: for
-    whom it is proven, and what it does not say.
+    former champion, and must be judged again. `word` says the outcome with its identities, and
+    `exceptions` what a pass leaves open.
     """
 
     outcome: Outcome
