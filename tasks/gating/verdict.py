@@ -161,7 +161,7 @@ def build_verdict(
             *(cast("ExceptionRecord", asdict(entry)) for entry in extent.exceptions),
             *_unruled_harm(policy, losses),
         ],
-        "bounds": _bounds(results, losses, policy, is_sample=evidence.is_sample),
+        "bounds": _bounds(results, losses, policy, given, is_sample=evidence.is_sample),
         "results": cast("list[Result]", [one.to_dict() for one in results]),
         "objective": cast("ObjectiveRecord", objective.to_dict()),
         "worsened": list(losses["champion"].cells) if "champion" in losses else [],
@@ -290,7 +290,12 @@ def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[Exceptio
 
 
 def _bounds(
-    results: Sequence[RuleResult], losses: Mapping[str, Losses], policy: Policy, *, is_sample: bool
+    results: Sequence[RuleResult],
+    losses: Mapping[str, Losses],
+    policy: Policy,
+    given: Mapping[str, float | None],
+    *,
+    is_sample: bool,
 ) -> BoundsRecord:
     """Count the bounds that were looked at, and how many of them may be wrong."""
     apart = [one for one in results if one.bound is not None and one.mode == "proven"]
@@ -306,6 +311,12 @@ def _bounds(
     if jointly:
         share = 100 * (1 - policy.confidence)
         text += f"; {jointly:,} joint bounds of losses, any wrong in at most {share:g} of 100 sets"
+    unknown = [role for role in losses if given.get(role) is None]
+    if unknown and given["candidate"] is not None:
+        text += (
+            f". Losses in fpr_gap and fnr_gap were not looked at: the {' and the '.join(unknown)} "
+        )
+        text += f"{'has' if len(unknown) == 1 else 'have'} no `threshold`"
     return {
         "separately": len(apart),
         "expected_wrong": expected,

@@ -86,10 +86,14 @@ def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, Any]:
 
 
 def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
-    """Yield the reports that a version's own verdicts rest on."""
+    """Yield the reports that a version's own verdicts rest on, as far as they can be read."""
     for run_id, verdict in own_verdicts(version, gateway):
-        report: Report = gateway.read_json(run_id, "report.json")
-        if json_digest(report) == verdict["report_digest"]:
+        try:
+            report: Report = gateway.read_json(run_id, "report.json")
+            counts = json_digest(report) == verdict["report_digest"]
+        except _UNREADABLE:
+            continue
+        if counts:
             yield report
 
 

@@ -42,7 +42,8 @@ def find_rivals(
     With a registered model, the champion is the version under its alias; else the one that
     the evaluation names. There may be none yet. A registered rival is pinned to its current
     version; if that is also a candidate, it is opened with the candidate's options, so that
-    both have the same scores.
+    both have the same scores. Each has the threshold that it is used with, if anything says it:
+    losses in gaps of error rates are looked at where both models have one.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def find_rivals(
     registered_model : str or None
         The model whose champion may be replaced.
     policy : Policy
-        Its rules decide whether thresholds are needed.
+        Its rules decide whether a rival must have a threshold.
     candidates : sequence of CandidateSettings
         All candidates of the evaluation, pinned.
     gateway : Gateway
@@ -73,33 +74,31 @@ def find_rivals(
                 else as_named.pinned(champion.uri)
             )
     opened = {role: _opened_alike(one, candidates, gateway) for role, one in rivals.items()}
-    for role in thresholds_needed(policy.decision_rules()).get(GIVEN, set()) & opened.keys():
-        threshold = _own_threshold(role, rivals[role], opened[role], gateway)
-        opened[role] = opened[role].model_copy(update={"threshold": threshold})
+    needed = thresholds_needed(policy.decision_rules()).get(GIVEN, set())
+    for role, rival in opened.items():
+        threshold = _own_threshold(rivals[role], rival, gateway)
+        if threshold is None and role in needed:
+            raise InputError(missing_threshold(role, rival.uri or rival.name))
+        if threshold != rival.threshold:
+            opened[role] = rival.model_copy(update={"threshold": threshold})
     return opened
 
 
 def _own_threshold(
-    role: str, rival: CandidateSettings, opened: CandidateSettings, gateway: Gateway
-) -> float:
-    """Return the threshold that a rival is used with.
+    rival: CandidateSettings, opened: CandidateSettings, gateway: Gateway
+) -> float | None:
+    """Return the threshold that a rival is used with; None if nothing says it.
 
     It is the one in the evaluation file; else, for a registered version, the one that it was
     judged with.
-
-    Raises
-    ------
-    InputError
-        If it has none.
     """
     named = opened.threshold if rival.threshold is None else rival.threshold
-    if named is not None:
+    if named is not None or not opened.uri:
         return named
-    if opened.uri:
-        for report in judged_reports(gateway.resolve(opened.uri), gateway):
-            if GIVEN in report["thresholds"]:
-                return report["thresholds"][GIVEN]["threshold"]
-    raise InputError(missing_threshold(role, opened.uri or opened.name))
+    for report in judged_reports(gateway.resolve(opened.uri), gateway):
+        if GIVEN in report["thresholds"]:
+            return report["thresholds"][GIVEN]["threshold"]
+    return None
 
 
 def _opened_alike(
