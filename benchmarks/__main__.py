@@ -17,7 +17,8 @@ INSTALLS = {
     "torch": '-c constraints.txt ".[text]"',
     "transformers": '-c constraints.txt ".[text]"',
 }
-UNTIMED = {"coverage", "gate_sizes"}  # simulations, with commands of their own
+# Simulations, and tools for a refactoring, with commands of their own.
+UNTIMED = {"counts", "coverage", "gate_sizes", "same_numbers"}
 NAMES = sorted(
     module.name
     for module in pkgutil.iter_modules([str(FOLDER)])

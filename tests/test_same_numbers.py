@@ -1,0 +1,109 @@
+"""What `benchmarks.same_numbers` calls the same, and what it must not."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyarrow")
+same_numbers = pytest.importorskip("benchmarks.same_numbers")
+
+import pyarrow as pa  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+VERDICT = {
+    "outcome": "pass",
+    "decided_on": "2026-11-21",
+    "run_id": "97c2c42970cc4d5a8a2593bdaea92200",
+    "bias": {"subgroups": {"muslim": {"auc": 0.8125}, "gay": {"auc": None}}},
+    "results": [{"group": "muslim", "sentence": "auc of muslim is 0.8125.", "waived": False}],
+}
+PAGE = "<html><style>p {{}}</style><h1>Passed</h1><p title='bound {0}'>auc {0}</p></html>"
+
+
+def write(folder, verdict=VERDICT, page="0.8125", cell="0.5", score=0.25):
+    (folder / "set").mkdir(parents=True)
+    (folder / "set" / "verdict.json").write_text(json.dumps(verdict))
+    (folder / "set" / "report.html").write_text(PAGE.format(page))
+    (folder / "set" / "junit.xml").write_text(
+        f"<suite time='{cell}'><case name='a'>b</case></suite>"
+    )
+    (folder / "table.csv").write_text(f"subgroup,auc\nmuslim,{cell}\n")
+    (folder / "notes.md").write_text("Written to /tmp/x.1/out at 2026-11-21 10:00:00 UTC.\n")
+    pq.write_table(pa.table({"id": ["a", "b"], "score": [0.5, score]}), folder / "rows.parquet")
+    return folder
+
+
+def changed(**values):
+    return json.loads(json.dumps(VERDICT)) | values
+
+
+@pytest.fixture
+def compared(tmp_path, capsys):
+    before = write(tmp_path / "before")
+
+    def run(**values):
+        after = write(tmp_path / "after", **values)
+        return same_numbers.main([str(before), str(after)]), capsys.readouterr().out
+
+    return run
+
+
+def test_another_run_of_the_same_numbers_is_the_same(compared):
+    other = changed(decided_on="2026-12-01", run_id="9ba53edc4b2541e9a33a5cc26f80c429")
+    other["bias"]["subgroups"]["muslim"]["auc"] += 1e-13
+    code, printed = compared(verdict=other)
+    assert code == 0
+    assert "no difference" in printed
+    assert "ignored: times, the key 'decided_on', 1 times" in printed
+    assert "ignored: ids and digests in texts, 2 times" in printed
+    # auc twice, waived, the cell of the CSV, and two scores
+    assert "compared: 6 numbers" in printed
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            {
+                "verdict": changed(
+                    bias={"subgroups": {"muslim": {"auc": 0.8126}, "gay": {"auc": None}}}
+                )
+            },
+            "changed: set/verdict.json: bias.subgroups.*.auc (1 times; 0.8125 -> 0.8126)",
+        ),
+        ({"verdict": changed(outcome="fail")}, "changed: set/verdict.json: outcome"),
+        ({"verdict": changed(results=[])}, "1 -> 0 items"),
+        ({"cell": "0.500000001"}, "changed: table.csv: auc.*"),
+        ({"score": 0.25000000001}, "changed: rows.parquet: score.*"),
+        ({"page": "0.8135"}, "lines of set/report.html: 4 differ"),
+    ],
+)
+def test_a_number_or_a_verdict_that_differs_fails(compared, values, told):
+    code, printed = compared(**values)
+    assert code == 1
+    assert told in printed
+
+
+@pytest.mark.parametrize("key", ["waived", "group"])
+def test_a_key_that_is_missing_fails_and_one_that_is_new_does_not(compared, tmp_path, key):
+    other = changed()
+    del other["results"][0][key]
+    code, printed = compared(verdict=other)
+    assert (code, f"missing: set/verdict.json: results.*.{key}" in printed) == (1, True)
+    assert same_numbers.main([str(tmp_path / "after"), str(tmp_path / "before")]) == 0
+
+
+def test_other_words_are_told_and_do_no_harm_unless_a_number_in_them_differs(compared, tmp_path):
+    other = changed()
+    other["results"][0]["sentence"] = "The auc of muslim is 0.8125."
+    code, printed = compared(verdict=other)
+    assert (code, "wording: set/verdict.json: results.*.sentence" in printed) == (0, True)
+    other["results"][0]["sentence"] = "The auc of muslim is 0.8126."
+    (tmp_path / "after/set/verdict.json").write_text(json.dumps(other))
+    assert same_numbers.main([str(tmp_path / "before"), str(tmp_path / "after")]) == 1
+
+
+def test_a_file_that_is_missing_fails(compared, tmp_path):
+    assert compared()[0] == 0
+    (tmp_path / "after/rows.parquet").unlink()
+    assert same_numbers.main([str(tmp_path / "before"), str(tmp_path / "after")]) == 1
