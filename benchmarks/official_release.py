@@ -180,10 +180,13 @@ class State(NamedTuple):
 
 
 def run_command(folder: Path, *arguments: str) -> Ran:
-    """Run the command in a folder, and watch memory and disk."""
+    """Run the command in a folder, and watch memory and disk.
+
+    `BENCHMARK_TREE` names another checkout whose code runs, to compare the two.
+    """
     environment = os.environ | {"PREFECT_HOME": str(folder / "prefect")}
     environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "true"}
-    root = str(Path(__file__).resolve().parents[1])
+    root = os.environ.get("BENCHMARK_TREE") or str(Path(__file__).resolve().parents[1])
     command = [sys.executable, "-m", "biasgate", *arguments]
     began, peak = time.perf_counter(), 0
     states: list[State] = []

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,22 +50,22 @@ def measure(rows: int | None = None) -> Measurement:
         folder = Path(name)
         write_release(folder, n_rows)
         figures["GiB, the CSV"] = (folder / "train.csv").stat().st_size / GIB
-        _add_noise(folder)
+        add_noise(folder, "noisy.csv", 0.1)
         every = list(IDENTITIES)
-        write_config(folder, [_scores("first", "noisy.csv")], MODEL, identities=every)
+        write_config(folder, [scores_of("first", "noisy.csv")], MODEL, identities=every)
         first = run_command(folder, "evaluate", "official.yaml", "--output", "first")
         figures |= {
             "champion alone: seconds": first.seconds,
             "champion alone: peak GiB": first.peak,
         }
-        both = [_scores("file", "scores.csv"), _words()]
+        both = [scores_of("file", "scores.csv"), _words()]
         write_config(folder, both, MODEL, identities=every)
         trained = run_command(folder, "train", "official.yaml")
         figures |= {"train: seconds": trained.seconds, "train: peak GiB": trained.peak}
         for night in range(1, NIGHTS + 1):
             ran = run_command(folder, "nightly", "official.yaml", "--output", "nights")
             if night in (1, 2, NIGHTS):
-                of_night = {"seconds": ran.seconds, "peak GiB": ran.peak, **_stages(folder, ran)}
+                of_night = {"seconds": ran.seconds, "peak GiB": ran.peak, **stages_of(folder, ran)}
                 figures |= {f"night {night}: {key}": value for key, value in of_night.items()}
                 figures |= _sizes(folder, f"after night {night}: GiB")
             now = {"seconds": ran.seconds, "peak GiB": ran.peak, **_sizes(folder, "GiB")}
@@ -77,15 +78,16 @@ def measure(rows: int | None = None) -> Measurement:
     )
 
 
-def _add_noise(folder: Path) -> None:
-    """Write scores for the champion, a little worse than those that come after it."""
+def add_noise(folder: Path, name: str, scale: float) -> None:
+    """Write scores that are a little worse than those of `scores.csv`."""
     table = pacsv.read_csv(folder / "scores.csv")
-    noise = np.random.default_rng(8).normal(0, 0.1, len(table))
+    noise = np.random.default_rng(8).normal(0, scale, len(table))
     noisy = pa.array(table["prediction"].to_numpy() + noise)
-    pacsv.write_csv(table.set_column(1, "prediction", noisy), folder / "noisy.csv")
+    pacsv.write_csv(table.set_column(1, "prediction", noisy), folder / name)
 
 
-def _scores(name: str, path: str) -> dict[str, Any]:
+def scores_of(name: str, path: str) -> dict[str, Any]:
+    """Return a candidate whose scores are in a file."""
     return {"name": name, "kind": "scores", "path": path, "register": MODEL}
 
 
@@ -96,10 +98,19 @@ def _words() -> dict[str, Any]:
     return found | {"allow_training_rows": True}  # some short texts may be the same
 
 
-def _stages(folder: Path, ran: Ran) -> dict[str, float]:
-    """Return seconds, memory and disk of each kind of task that took a second at least."""
+def stages_of(
+    folder: Path, ran: Ran, sums: Mapping[str, Collection[str]] | None = None
+) -> dict[str, float]:
+    """Return seconds, memory and disk of each kind of task that took a second at least.
+
+    `sums` names kinds of tasks that are also taken together.
+    """
     found: dict[str, float] = {}
-    for stage, spans in _spans(folder, ran.states[0].time).items():
+    by_stage = _spans(folder, ran.states[0].time)
+    for name, kinds in (sums or {}).items():
+        together = [span for kind in kinds for span in by_stage.get(kind, [])]
+        by_stage[f"sum of {name}"] = _joined(together)
+    for stage, spans in by_stage.items():
         seconds = sum(end - start for start, end in spans)
         if seconds >= 1:
             during = [
@@ -128,15 +139,18 @@ def _spans(folder: Path, since: float) -> dict[str, list[tuple[float, float]]]:
             times.setdefault(str(key).rpartition("-")[0].replace("_", " "), []).append(
                 (begins, ends)
             )
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for stage, found in times.items():
-        joined = spans.setdefault(stage, [])
-        for begins, ends in sorted(found):
-            if joined and begins <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(ends, joined[-1][1]))
-            else:
-                joined.append((begins, ends))
-    return spans
+    return {stage: _joined(spans) for stage, spans in times.items()}
+
+
+def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return spans of time in order, those that overlap as one."""
+    joined: list[tuple[float, float]] = []
+    for begins, ends in sorted(spans):
+        if joined and begins <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(ends, joined[-1][1]))
+        else:
+            joined.append((begins, ends))
+    return joined
 
 
 def _sizes(folder: Path, what: str) -> dict[str, float]:

@@ -24,6 +24,7 @@ import base64
 import csv
 import difflib
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ TOKENS = {
     "addresses": re.compile(r"https?://(?:127\.0\.0\.1|localhost)(?::\d+)?"),
     "ids and digests": re.compile(r"\b(?=\d*[a-f])[0-9a-f]{12,128}\b"),
     "dates and times": re.compile(
-        r"\b\d{4}-\d\d-\d\d\b(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d| UTC)?)?"
+        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d| UTC)?)?\b"
     ),
     "paths": re.compile(r"(?<![\w.:/<])(?:file://)?/(?:[\w.+@%-]+/)+[\w.+@%-]+/?"),
 }
@@ -182,39 +183,38 @@ def _names(paths: list[Path]) -> Iterator[str]:
 
 def _values(found: Differences, place: tuple[str, ...], first: Any, second: Any) -> None:
     """Compare two values and all that is in them."""
-    reason = _ignored(place[-1]) if len(place) > 1 else None
-    if reason:
-        found.ignored[f"{reason}, the key {place[-1]!r}"] += 1
-    elif isinstance(first, dict) and isinstance(second, dict):
-        for key in [*first, *(key for key in second if key not in first)]:
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in dict.fromkeys([*first, *second]):
+            if _ignored(found, key):
+                continue
             if key in first and key in second:
-                _values(found, (*place, str(key)), first[key], second[key])
-            elif not _ignored(str(key)):
+                _values(found, (*place, key), first[key], second[key])
+            else:
                 kind, value = ("missing", first[key]) if key in first else ("added", second[key])
-                found.add(kind, (*place, str(key)), _short(value), harm=key in first)
+                found.add(kind, (*place, key), _short(value), harm=key in first)
     elif isinstance(first, list) and isinstance(second, list):
         if len(first) != len(second):
             found.add("changed", place, f"{len(first)} -> {len(second)} items", harm=True)
-        for at, (one, other) in enumerate(zip(first, second, strict=False)):
-            _values(found, (*place, str(at)), one, other)
+        for at, pair in enumerate(zip(first, second, strict=False)):
+            _values(found, (*place, str(at)), *pair)
     elif isinstance(first, str) and isinstance(second, str):
         _texts(found, place, first, second)
     else:
         _numbers(found, place, first, second)
 
 
-def _ignored(key: str) -> str | None:
-    return next((why for why, keys in IGNORED.items() if key in keys), None)
+def _ignored(found: Differences, key: str) -> bool:
+    reason = next((why for why, keys in IGNORED.items() if key in keys), None)
+    found.ignored[f"{reason}, the key {key!r}"] += reason is not None
+    return reason is not None
 
 
 def _numbers(found: Differences, place: tuple[str, ...], first: Any, second: Any) -> None:
     found.numbers += 1
-    plain = all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in (first, second)
-    )
-    if plain:
-        same = first == second or (first != first and second != second)  # noqa: PLR0124 - NaN
-        same = same or abs(first - second) <= TOLERANCE * max(1, abs(first))
+    if {type(first), type(second)} <= {int, float}:
+        largest = TOLERANCE * max(1, abs(first))
+        both_nan = math.isnan(first) and math.isnan(second)
+        same = both_nan or math.isclose(first, second, rel_tol=0, abs_tol=largest)
     else:
         same = type(first) is type(second) and first == second
     if not same:
@@ -223,17 +223,16 @@ def _numbers(found: Differences, place: tuple[str, ...], first: Any, second: Any
 
 def _texts(found: Differences, place: tuple[str, ...], first: str, second: str) -> None:
     if place[-1] == "payload" and first.startswith("ey"):  # the statement of an attestation
-        _values(
-            found, (*place, "*"), *(json.loads(base64.b64decode(one)) for one in (first, second))
-        )
+        statements = (json.loads(base64.b64decode(text)) for text in (first, second))
+        _values(found, (*place, "*"), *statements)
         return
     found.texts += 1
     if first == second:
         return
-    one, other = _plain(found, first), _plain(found, second)
-    if one != other:
-        words = not re.search(r"\s", one) or not re.search(r"\s", other)
-        harm = words or NUMBER.findall(one) != NUMBER.findall(other)
+    before, after = _plain(found, first), _plain(found, second)
+    if before != after:
+        a_word = not re.search(r"\s", before) or not re.search(r"\s", after)
+        harm = a_word or NUMBER.findall(before) != NUMBER.findall(after)
         kind = "changed" if harm else "wording"
         found.add(kind, place, f"{_short(first)} -> {_short(second)}", harm=harm)
 
@@ -248,7 +247,7 @@ def _plain(found: Differences, text: str) -> str:
 
 def _lines(found: Differences, name: str, *paths: Path) -> None:
     """Compare what a reader sees of two pages."""
-    first, second = ([_plain(found, line) for line in _visible(path)] for path in paths)
+    first, second = ([_plain(found, line) for line in _visible(found, path)] for path in paths)
     found.lines += len(first)
     if first == second:
         return
@@ -262,25 +261,25 @@ def _lines(found: Differences, name: str, *paths: Path) -> None:
     found.harm |= numbers[0] != numbers[1]
 
 
-def _visible(path: Path) -> list[str]:
+def _visible(found: Differences, path: Path) -> list[str]:
     text = path.read_text("utf-8")
     if path.suffix == ".html":
         page = _Page()
         page.feed(text)
         lines = page.lines
     elif path.suffix == ".xml":
-        lines = list(_of_xml(ET.fromstring(text)))  # noqa: S314 - our own file
+        lines = list(_of_xml(found, ET.fromstring(text)))  # noqa: S314 - our own file
     else:
         lines = text.splitlines()
     return [line for line in (" ".join(line.split()) for line in lines) if line]
 
 
-def _of_xml(element: ET.Element) -> Iterator[str]:
-    shown = {key: value for key, value in element.attrib.items() if not _ignored(key)}
+def _of_xml(found: Differences, element: ET.Element) -> Iterator[str]:
+    shown = {key: value for key, value in element.attrib.items() if not _ignored(found, key)}
     yield " ".join([element.tag, *(f"{key}={value}" for key, value in shown.items())])
     yield from (element.text or "").splitlines()
     for inner in element:
-        yield from _of_xml(inner)
+        yield from _of_xml(found, inner)
 
 
 class _Page(HTMLParser):

@@ -74,6 +74,8 @@ def test_another_run_of_the_same_numbers_is_the_same(compared):
         ({"verdict": changed(outcome="fail")}, "changed: set/verdict.json: outcome"),
         ({"verdict": changed(results=[])}, "1 -> 0 items"),
         ({"cell": "0.500000001"}, "changed: table.csv: auc.*"),
+        ({"cell": "inf"}, "0.5 -> Infinity"),
+        ({"cell": "nan"}, "0.5 -> NaN"),
         ({"score": 0.25000000001}, "changed: rows.parquet: score.*"),
         ({"page": "0.8135"}, "lines of set/report.html: 4 differ"),
     ],
