@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from benchmarks._situations import Situation, situations
 from bias_metrics import (
+    Rows,
     compare_bias,
     compare_rate_gaps,
     equal_error_range,
@@ -83,16 +84,17 @@ def _errors(
 
     at, span = own(first)
     report = evaluate_bias(labels, first, members, intervals=False).to_dict()
-    gaps = rate_gaps(labels, first, members, threshold=at, threshold_range=span, confidence=level)
+    gaps = rate_gaps(
+        Rows(labels, members), first, threshold=at, threshold_range=span, confidence=level
+    )
     report["thresholds"] = {name: gaps.to_dict()}
     if second is None:
         return Evidence(report)
     at_b, span_b = own(second)
     found = compare_rate_gaps(
-        labels,
+        Rows(labels, members),
         first,
         second,
-        members,
         threshold_a=at,
         threshold_b=at_b,
         threshold_range_a=span,

@@ -22,6 +22,7 @@ from bias_metrics import (
     BiasReport,
     Difference,
     MetricValue,
+    Rows,
     compare_prediction_powered,
     evaluate_bias,
     prediction_powered_bias,
@@ -102,9 +103,9 @@ class Sample:
     labelled: Bools
     clusters: npt.NDArray[np.intp] | None
 
-    def arguments(self) -> tuple[Any, ...]:
-        """Return the arguments after the scores."""
-        return self.human, self.matched, self.labelled
+    def checked(self) -> Rows:
+        """Return the rows as the library takes them."""
+        return Rows(self.labels, self.human, clusters=self.clusters)
 
     def part(self, scores: Floats) -> tuple[Any, ...]:
         """Return the arguments of `evaluate_bias` for the labelled rows."""
@@ -173,10 +174,9 @@ def hold(case: PoweredCase) -> dict[str, Held]:
     for at in range(case.replicates):
         rows = draw(case, rng)
         scores = rows.noise + mean * rows.labels
-        arguments = rows.labels, scores, *rows.arguments()
+        arguments = rows.checked(), scores, rows.matched, rows.labelled
         whole, bounds = (
-            prediction_powered_bias(*arguments, confidence=one, clusters=rows.clusters)
-            for one in (0.95, 0.90)
+            prediction_powered_bias(*arguments, confidence=one) for one in (0.95, 0.90)
         )
         clusters = None if rows.clusters is None else rows.clusters[rows.labelled]
         alone = _numbers(evaluate_bias(*rows.part(scores), clusters=clusters))
@@ -256,7 +256,7 @@ def _differences(
 ) -> Iterator[tuple[str, tuple[Difference, Difference]]]:
     both = [
         compare_prediction_powered(
-            rows.labels, *scores, *rows.arguments(), confidence=one, clusters=rows.clusters
+            rows.checked(), *scores, rows.matched, rows.labelled, confidence=one
         )
         for one in (0.95, 0.90)
     ]

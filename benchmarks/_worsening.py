@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks._operating import allowed_error
 from benchmarks._situations import gap_shift_of
-from bias_metrics import compare_bias
+from bias_metrics import Rows, compare_bias
 from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.jointly import joint_level
@@ -99,7 +99,7 @@ def sample(
 
 def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     labels, first, second, members = sample(change, rng)
-    level = joint_level(labels, (first, second), members, members, alpha=ALPHA)
+    level = joint_level(Rows(labels, members), (first, second), members, alpha=ALPHA)
     compared = compare_bias(labels, first, second, members, confidence=level).to_dict()
     shown = Losses.of(compared, dict.fromkeys(members, SUBGROUP_METRICS), level).cells
     return any(change.grew in {None, loss["metric"]} for loss in shown)

@@ -11,8 +11,8 @@ from bias_metrics._core.values import MetricValue
 from bias_metrics.borkan.aggregates import final_score, power_mean
 from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
 from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
-from bias_metrics.calibration.binned import ReliabilityBin
 from bias_metrics.calibration.calibration import calibration_report, compare_calibration
+from bias_metrics.calibration.numbers import ReliabilityBin
 from bias_metrics.calibration.results import (
     Calibrated,
     CalibrationComparison,
@@ -21,6 +21,7 @@ from bias_metrics.calibration.results import (
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
+from bias_metrics.estimate import Estimate
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
 from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
@@ -61,6 +62,7 @@ from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
+from bias_metrics.rows import Rows
 from bias_metrics.sequential.always_valid import always_valid_confidence
 from bias_metrics.sequential.nights import pool_nights
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
@@ -116,6 +118,7 @@ __all__ = [
     "EqualityDifference",
     "ErrorCurve",
     "ErrorRates",
+    "Estimate",
     "FlagChange",
     "GroupLabels",
     "IdentityCounts",
@@ -144,6 +147,7 @@ __all__ = [
     "Relabelling",
     "ReliabilityBin",
     "RollUp",
+    "Rows",
     "RuleResult",
     "SliceReports",
     "SortedClasses",

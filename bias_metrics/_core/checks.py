@@ -19,7 +19,6 @@ BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.floating]
 P = ParamSpec("P")
 R = TypeVar("R")
-_OPTIONS = {"options"}  # `**options`, whose names are arguments themselves
 MAX_WEIGHT = 1e100  # so that neither a product of two total weights nor its inverse overflows
 
 
@@ -34,7 +33,7 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        labelled = list(_labelled(known.bind(*args, **kwargs).arguments))
+        labelled = list(labelled_inputs(known.bind(*args, **kwargs).arguments))
         for name, index in labelled[1:]:
             _refuse_other_index(name, index, *labelled[0])
         return function(*args, **kwargs)
@@ -42,17 +41,14 @@ def aligned(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _labelled(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
+def labelled_inputs(given: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     """Yield the row labels of every input that has them."""
     for name, values in given.items():
         index = getattr(values, "index", None)
         if isinstance(values, PackedMasks):
             continue
         if isinstance(values, Mapping):
-            prefix = "" if name in _OPTIONS else name
-            yield from _labelled(
-                {f"{prefix}[{key!r}]" if prefix else str(key): one for key, one in values.items()}
-            )
+            yield from labelled_inputs({f"{name}[{key!r}]": one for key, one in values.items()})
         elif index is not None and not callable(index):  # a list has a method of this name
             yield name, index
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import numpy as np
+
+Choice = TypeVar("Choice", bound=str)
 
 
 def check_threshold(threshold: float) -> float:
@@ -26,7 +29,9 @@ def check_share(name: str, share: float) -> float:
     return number
 
 
-def check_choice(name: str, choice: str, allowed: Iterable[str] | Mapping[str, object]) -> str:
+def check_choice(
+    name: str, choice: Choice, allowed: Iterable[str] | Mapping[str, object]
+) -> Choice:
     """Return `choice`, which must be one of the allowed names."""
     names = tuple(allowed)
     if choice not in names:

@@ -91,15 +91,15 @@ class WeightedPair:
         return None
 
 
-def unshrunk(sums: Floats, rows: Floats) -> Floats:
+def unshrunk(sums: Floats, rows: Floats, least: float = _ROUNDING) -> Floats:
     """Return the influences of one class's rows or clusters, given their shares of its weight.
 
     One with much of the weight pulls the mean towards itself, so its own deviation is too small.
-    It is divided by sqrt(1 - its share); one with all of the weight has no influence.
+    It is divided by sqrt(1 - its share); one with all but `least` of the weight has no influence.
     """
     n = rows.sum()
     left = 1 - rows / n
-    known = left > _ROUNDING
+    known = left > least
     return np.where(known, sums / (n * np.sqrt(np.where(known, left, 1.0))), 0.0)
 
 

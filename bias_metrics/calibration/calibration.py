@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned
+from bias_metrics._core.checks import FloatArray, aligned
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.placements import Floats
 from bias_metrics._core.values import undefined
-from bias_metrics._core.weighting import WeightKind
-from bias_metrics.calibration.binned import N_BINS
-from bias_metrics.calibration.estimates import Sample
-from bias_metrics.calibration.numbers import Number
+from bias_metrics.calibration.numbers import ESTIMATES, N_BINS, RANGES, Bins, Codes, Sample
 from bias_metrics.calibration.results import (
     Calibrated,
     CalibrationComparison,
     CalibrationReport,
 )
-from bias_metrics.calibration.rows import CalibratedRows
-from bias_metrics.report.request import Background
+from bias_metrics.estimate import Estimate
+from bias_metrics.metrics import METRICS, calibration_metrics
+from bias_metrics.rows import Rows
 
 
 @aligned
 def calibration_report(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score: npt.ArrayLike,
-    subgroups: Subgroups,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
     n_bins: int = N_BINS,
 ) -> CalibrationReport:
     """Measure whether scores are probabilities, for each subgroup and its background.
@@ -44,14 +40,10 @@ def calibration_report(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        The rows.
     y_score : float array of shape (n,)
         Probabilities. If any is outside [0, 1], all numbers are undefined, with that reason.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup.
-    sample_weight, weight_kind, clusters, background
-        As in `evaluate_bias`.
     confidence : float, default=0.95
         Confidence of each interval and of the bands.
     n_bins : int, default=10
@@ -69,7 +61,7 @@ def calibration_report(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if `n_bins` is below 2.
+        If scores are of another number or not finite, or `n_bins` is below 2.
 
     Notes
     -----
@@ -86,50 +78,36 @@ def calibration_report(
     --------
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> y_score = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> found = calibration_report(y_true, y_score, {"gay": gay})
+    >>> found = calibration_report(Rows(y_true, {"gay": gay}), y_score)
     >>> print(found.subgroups["gay"].bias, found.gaps["gay"]["calibration_gap"])
     0.200 [0.068, 0.332] 0.200 [0.015, 0.385]
     """
     if n_bins < 2:
         msg = f"`n_bins` must be at least 2; got {n_bins}."
         raise ValueError(msg)
-    rows = CalibratedRows.of(
-        y_true,
-        {"y_score": y_score},
-        subgroups,
-        sample_weight=sample_weight,
-        weight_kind=weight_kind,
-        confidence=confidence,
-        clusters=clusters,
-        background=background,
-    )
-    everyone = rows.everyone()
-    overall = _calibrated(rows, everyone, rows.numbers(everyone), n_bins)
+    level = check_confidence(confidence)
+    [model] = _Model.of(rows, {"y_score": y_score})
+    everyone = model.everyone()
+    overall = model.calibrated(everyone, model.numbers(everyone), n_bins, level)
     own, others, gaps = {}, {}, {}
-    for name in rows.masks:
-        inside, outside = rows.subgroup(name)
-        numbers, of_outside = rows.numbers(inside), rows.numbers(outside)
-        own[name] = _calibrated(rows, inside, numbers, n_bins)
-        others[name] = _calibrated(rows, outside, of_outside, n_bins, curve=False)
+    for name in model.rows.subgroups:
+        inside, outside = model.subgroup(name)
+        numbers, of_outside = model.numbers(inside), model.numbers(outside)
+        own[name] = model.calibrated(inside, numbers, n_bins, level)
+        others[name] = model.calibrated(outside, of_outside, n_bins, level, curve=False)
         gaps[name] = {
-            metric: gap.measured(rows.confidence)
-            for metric, gap in rows.gaps(numbers, of_outside).items()
+            metric: gap.measured(level) for metric, gap in _gaps(numbers, of_outside).items()
         }
-    return CalibrationReport(overall, own, others, gaps, rows.reason)
+    return CalibrationReport(overall, own, others, gaps, model.reason)
 
 
 @aligned
 def compare_calibration(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
-    subgroups: Subgroups,
     *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
 ) -> CalibrationComparison:
     """Compare the calibration of two models on the same rows.
 
@@ -137,12 +115,12 @@ def compare_calibration(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        The rows.
     y_score_a, y_score_b : float array of shape (n,)
         Probabilities of the first model (the candidate) and the second (the champion).
-    subgroups, sample_weight, weight_kind, confidence, clusters, background
-        As in `calibration_report`.
+    confidence : float, default=0.95
+        Confidence of each interval.
 
     Returns
     -------
@@ -166,60 +144,130 @@ def compare_calibration(
     >>> y_true, gay = [0, 0, 1, 1] * 20, [0] * 40 + [1] * 40
     >>> a = [0.3, 0.5, 0.5, 0.7] * 20
     >>> b = [0.3, 0.5, 0.5, 0.7] * 10 + [0.5, 0.7, 0.7, 0.9] * 10
-    >>> print(compare_calibration(y_true, a, b, {"gay": gay}).subgroups["gay"]["brier"])
+    >>> rows = Rows(y_true, {"gay": gay})
+    >>> print(compare_calibration(rows, a, b).subgroups["gay"]["brier"])
     -0.040 [-0.093, +0.013]
     """
-    rows = CalibratedRows.of(
-        y_true,
-        {"y_score_a": y_score_a, "y_score_b": y_score_b},
-        subgroups,
-        sample_weight=sample_weight,
-        weight_kind=weight_kind,
-        confidence=confidence,
-        clusters=clusters,
-        background=background,
-    )
-    everyone = rows.everyone()
-    overall = _changes(rows, *(rows.numbers(everyone, model) for model in (0, 1)))
+    level = check_confidence(confidence)
+    models = _Model.of(rows, {"y_score_a": y_score_a, "y_score_b": y_score_b})
+    everyone = models[0].everyone()
+    overall = _changes([model.numbers(everyone) for model in models], level)
     found = {}
-    for name in rows.masks:
-        inside, outside = rows.subgroup(name)
-        own = [rows.numbers(inside, model) for model in (0, 1)]
-        others = [rows.numbers(outside, model) for model in (0, 1)]
-        first, second = (rows.gaps(*both) for both in zip(own, others, strict=True))
-        found[name] = _changes(rows, *own) | _changes(rows, first, second, is_gap=True)
+    for name in models[0].rows.subgroups:
+        inside, outside = models[0].subgroup(name)
+        own = [model.numbers(inside) for model in models]
+        others = [model.numbers(outside) for model in models]
+        gaps = [_gaps(*both) for both in zip(own, others, strict=True)]
+        found[name] = _changes(own, level) | _changes(gaps, level, is_gap=True)
     return CalibrationComparison(overall, found)
 
 
 def _changes(
-    rows: CalibratedRows,
-    first: Mapping[str, Number],
-    second: Mapping[str, Number],
-    *,
-    is_gap: bool = False,
+    models: Sequence[Mapping[str, Estimate]], confidence: float, *, is_gap: bool = False
 ) -> dict[str, Difference]:
+    first, second = models
     return {
-        name: one.changed(second[name], rows.confidence, is_gap=is_gap)
-        for name, one in first.items()
+        name: one.compared(second[name], confidence, is_gap=is_gap) for name, one in first.items()
     }
 
 
-def _calibrated(
-    rows: CalibratedRows,
-    sample: Sample,
-    numbers: Mapping[str, Number],
-    n_bins: int,
-    *,
-    curve: bool = True,
-) -> Calibrated:
-    bins = rows.bins(sample, n_bins)
-    measured = {name: one.measured(rows.confidence) for name, one in numbers.items()}
-    return Calibrated(
-        n=int(sample.rows.size),
-        n_positive=sample.n_positive,
-        **measured,
-        calibration_error=undefined(rows.reason or "no rows")
-        if bins is None
-        else bins.error(rows.confidence),
-        reliability=bins.curve(rows.confidence) if bins is not None and curve else (),
-    )
+def _gaps(own: Mapping[str, Estimate], background: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return the differences between a subgroup and its background, by metric."""
+    found = {}
+    for name, kind in calibration_metrics().items():
+        largest = METRICS[name].largest
+        found[name] = own[kind.of].minus(background[kind.of], (-largest, largest))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """One model's scores on the rows that count; `reason` if they are not probabilities."""
+
+    rows: Rows
+    scores: Floats
+    labels: Floats
+    weights: Floats
+    reason: str | None
+
+    @classmethod
+    def of(cls, rows: Rows, given: Mapping[str, npt.ArrayLike]) -> list[_Model]:
+        """Check scores, by the name of their argument; one that is wrong is so for all models."""
+        rows, scores = rows.counted(*(rows.scores(*each) for each in given.items()))
+        weights = np.ones(rows.n) if rows.sample_weight is None else rows.sample_weight
+        reason = next(filter(None, map(_no_probabilities, scores)), None)
+        labels = rows.y_true.astype(np.float64)
+        return [
+            cls(rows, of_model.astype(np.float64), labels, weights.astype(np.float64), reason)
+            for of_model in scores
+        ]
+
+    def everyone(self) -> Sample:
+        """Return all rows."""
+        return self._sample(np.arange(self.rows.n))
+
+    def subgroup(self, name: str) -> tuple[Sample, Sample]:
+        """Return a subgroup's rows and those of its background."""
+        mask, excluded = self.rows.subgroups[name], self.rows.excluded
+        outside = ~mask
+        if excluded is not None:
+            outside = np.ones(mask.size, dtype=np.bool_)
+            outside[excluded] = False
+        return self._sample(np.flatnonzero(mask)), self._sample(np.flatnonzero(outside))
+
+    def _sample(self, places: Codes) -> Sample:
+        clusters = None if self.rows.clusters is None else self.rows.clusters[places]
+        return Sample(places, self.labels[places], self.weights[places], clusters)
+
+    def numbers(self, sample: Sample) -> dict[str, Estimate]:
+        """Return bias, Brier score and slope of some rows."""
+        return {name: self._number(name, sample) for name in ESTIMATES}
+
+    def _number(self, name: str, sample: Sample) -> Estimate:
+        reason = self.reason or ("no rows" if sample.rows.size == 0 else None)
+        if reason is not None:
+            return Estimate.undefined(reason, self.rows.n)
+        value, influence, reason = ESTIMATES[name](self.scores[sample.rows], sample)
+        return Estimate.of(
+            value,
+            influence,
+            sample.rows,
+            sample.weight,
+            self.rows.n,
+            clusters=self.rows.clusters,
+            bounds=RANGES[name],
+            reason=reason,
+        )
+
+    def calibrated(
+        self,
+        sample: Sample,
+        numbers: Mapping[str, Estimate],
+        n_bins: int,
+        confidence: float,
+        *,
+        curve: bool = True,
+    ) -> Calibrated:
+        """Put the numbers of some rows together."""
+        measured = {name: one.measured(confidence) for name, one in numbers.items()}
+        bins = None
+        if self.reason is None and sample.rows.size:
+            bins = Bins.of(self.scores[sample.rows], sample, n_bins)
+        return Calibrated(
+            n=int(sample.rows.size),
+            n_positive=sample.n_positive,
+            **measured,
+            calibration_error=undefined(self.reason or "no rows")
+            if bins is None
+            else bins.error(confidence),
+            reliability=bins.curve(confidence) if bins is not None and curve else (),
+        )
+
+
+def _no_probabilities(scores: FloatArray) -> str | None:
+    """Say that scores are not probabilities, if so."""
+    outside = np.flatnonzero((scores < 0) | (scores > 1))
+    if not outside.size:
+        return None
+    row = int(outside[0])
+    return f"scores are not probabilities: got {scores[row]:.6g} (row {row})"

@@ -1,123 +1,238 @@
-"""Numbers with the moves of their rows: their intervals, and their differences."""
+"""The numbers of calibration and their influences, and reliability in bins."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.difference_rule import less, negated, paired, sized, undefined_difference
-from bias_metrics._core.differences import Difference
-from bias_metrics._core.intervals import MIN_CLUSTERS, quantile
-from bias_metrics._core.placements import inner, squares_of
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.intervals import effective_number, quantile
+from bias_metrics._core.placements import Floats, inner
+from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.calibration.estimates import Moves
 
-_LEAST = 2.0
-_ROUNDING = 1e-9
+N_BINS = 10
+_CLIPPED = (
+    1e-6  # scores nearer to 0 or 1 are moved to this distance before their log-odds are taken
+)
+_ROUNDS, _CONVERGED = 100, 1e-10
+
+Codes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Number:
-    """A number and its moves.
+class Sample:
+    """Some rows, by place: those of a subgroup, of its background, or all; labels are 0 and 1."""
+
+    rows: Codes
+    y_true: Floats
+    weight: Floats
+    clusters: Codes | None
+
+    @property
+    def n_positive(self) -> int:
+        """Number of positives."""
+        return int(np.count_nonzero(self.y_true))
+
+    @property
+    def share(self) -> Floats:
+        """Each row's share of the weight."""
+        return np.asarray(self.weight / self.weight.sum())
+
+
+class Influenced(NamedTuple):
+    """A number and how far each row of a sample moves it, or the reason why there is none."""
+
+    value: float | None
+    influence: Floats
+    reason: str | None = None
+
+
+def mean_of(values: Floats, sample: Sample) -> Influenced:
+    """Return the weighted mean of some values."""
+    mean = inner(sample.share, values)
+    return Influenced(mean, sample.share * (values - mean))
+
+
+def bias_of(y_score: Floats, sample: Sample) -> Influenced:
+    """Return how much higher scores are than the share of positives, in the mean."""
+    return mean_of(y_score - sample.y_true, sample)
+
+
+def brier_of(y_score: Floats, sample: Sample) -> Influenced:
+    """Return the Brier score: the mean squared distance of scores from labels."""
+    return mean_of((y_score - sample.y_true) ** 2, sample)
+
+
+def slope_of(y_score: Floats, sample: Sample) -> Influenced:
+    """Return the slope of a logistic regression of the labels on the scores' log-odds.
+
+    1 if calibrated; below 1 if scores are too extreme, above 1 if they are too near each other.
+    Newton's method finds it; influences are those of a maximum-likelihood estimate.
+    """
+    nothing = np.zeros(y_score.size)
+    inside = np.clip(y_score, _CLIPPED, 1 - _CLIPPED)
+    x = np.log(inside) - np.log1p(-inside)
+    y, weight = sample.y_true, sample.share
+    if reason := _without_slope(x, y):
+        return Influenced(None, nothing, reason)
+    centre = inner(weight, x)
+    x = x - centre  # so that the two coefficients hardly depend on each other
+    design = np.stack([np.ones_like(x), x])
+    found = np.array([0.0, 0.0])
+    for _ in range(_ROUNDS):
+        p = _expit(found @ design)
+        curvature = (design * (weight * p * (1 - p))) @ design.T
+        step = np.linalg.solve(curvature, design @ (weight * (y - p)))
+        largest = float(np.abs(step * [1.0, np.abs(x).max()]).max())
+        found = found + step / max(largest / 2, 1.0)  # large steps leave what the model describes
+        if largest < _CONVERGED:
+            break
+    else:
+        return Influenced(None, nothing, f"no slope was found in {_ROUNDS} steps")
+    influence = np.linalg.inv(curvature)[1] @ design * (weight * (y - p))
+    return Influenced(float(found[1]), influence)
+
+
+def _without_slope(x: Floats, y: Floats) -> str | None:
+    positive, negative = x[y > 0], x[y == 0]
+    if not positive.size or not negative.size:
+        return f"no {'negatives' if positive.size else 'positives'}"
+    if positive.min() >= negative.max() or positive.max() <= negative.min():
+        return "scores separate the classes, or are all the same"
+    return None
+
+
+def _expit(x: Floats) -> Floats:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
+
+
+ESTIMATES = {"bias": bias_of, "brier": brier_of, "slope": slope_of}
+"""The numbers by name."""
+RANGES = {"bias": (-1.0, 1.0), "brier": (0.0, 1.0), "slope": (-math.inf, math.inf)}
+"""Smallest and largest possible value of each number."""
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Rows of similar scores.
 
     Attributes
     ----------
-    value : float or None
-        The number.
-    reason : str or None
-        Why there is no value.
-    largest : float
-        Largest possible size.
-    worth : float
-        How many rows of equal weight it rests on.
-    rows : Moves
-        By row.
-    clusters : Moves or None
-        By cluster, if rows come in clusters.
-    n_clusters : int
-        Clusters behind it.
-    least : float, default=None
-        Smallest possible value; by default `-largest`.
+    n : int
+        Number of rows.
+    mean_score, share_positive : float
+        Their mean score, and the share of positives among them; equal if calibrated.
+    low, high : float
+        Band of the share.
     """
 
-    value: float | None
-    reason: str | None
-    largest: float
-    worth: float
-    rows: Moves
-    clusters: Moves | None = None
-    n_clusters: int = 0
-    least: float | None = None
+    n: int
+    mean_score: float
+    share_positive: float
+    low: float
+    high: float
 
-    @property
-    def moves(self) -> Moves:
-        """By cluster, if rows come in clusters."""
-        return self.clusters or self.rows
 
-    def measured(self, confidence: float) -> MetricValue:
-        """Return the number with its interval, symmetric around it within the possible range."""
-        if self.value is None:
-            return undefined(self.reason or "")
-        if self.worth < _LEAST - _ROUNDING:
-            return MetricValue(self.value, "fewer than 2 rows in subgroup or background")
-        moves = self.moves
-        reach = quantile(confidence, moves.freedom) * moves.std_error
-        least = -self.largest if self.least is None else self.least
-        low, high = max(self.value - reach, least), min(self.value + reach, self.largest)
-        found = MetricValue(self.value, std_error=moves.std_error, low=low, high=high)
-        if self.clusters is None:
-            return found
-        found = replace(found, row_std_error=self.rows.std_error, n_clusters=self.n_clusters)
-        reason = self._few()
-        return replace(found, low=None, high=None, reason=reason) if reason else found
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Rows in bins of equally many by score; rows of the same score share a bin.
 
-    def minus(self, other: Number, largest: float) -> Number:
-        """Return the difference of the numbers of a subgroup and its background."""
-        known = self.value is not None and other.value is not None
-        clusters = None
-        if self.clusters is not None and other.clusters is not None:
-            clusters = self.clusters.less(other.clusters)
-        return Number(
-            self.value - other.value if known else None,  # type: ignore[operator]
-            None if known else _lacking(self, other),
-            largest,
-            min(self.worth, other.worth),
-            _rows_less(self.rows, other.rows),
-            clusters,
-            min(self.n_clusters, other.n_clusters),
+    Attributes
+    ----------
+    n : int array of shape (b,)
+        Rows of each bin, at least 1.
+    weight : float array of shape (b,)
+        Share of the weight in each bin.
+    mean_score, share_positive : float arrays of shape (b,)
+        Weighted means.
+    covariance : float array of shape (b, b)
+        Covariances of the shares of positives.
+    worth : float array of shape (b,)
+        How many independent rows each bin is worth.
+    """
+
+    n: npt.NDArray[np.signedinteger]
+    weight: Floats
+    mean_score: Floats
+    share_positive: Floats
+    covariance: Floats
+    worth: Floats
+
+    @classmethod
+    def of(cls, y_score: Floats, sample: Sample, n_bins: int) -> Bins:
+        """Put rows into bins."""
+        edges = np.quantile(y_score, np.linspace(0, 1, n_bins + 1)[1:-1])
+        _, at = np.unique(np.searchsorted(edges, y_score), return_inverse=True)
+        n = np.bincount(at)
+        weight = _sums(at, sample.share)
+        score, positive = (
+            _sums(at, sample.share * one) / weight for one in (y_score, sample.y_true)
+        )
+        own = sample.share / weight[at]
+        moves = own * (sample.y_true - positive[at])
+        alone = _sums(at, moves**2 / np.maximum(1 - own, own))
+        equal = _sums(at, own**2)
+        if sample.clusters is None:
+            return cls(n, weight, score, positive, np.diag(alone), 1 / equal)
+        codes = np.unique(sample.clusters, return_inverse=True)[1]
+        shape = (int(codes.max()) + 1, n.size)
+        cell = codes * n.size + at
+        sums, shares = (_sums(cell, one, math.prod(shape)) for one in (moves, own))
+        left = 1 - shares
+        sums = (sums / np.sqrt(np.where(left > 0, left, 1.0))).reshape(shape)
+        covariance = sums.T @ sums
+        of_clusters = np.array([effective_number(one) for one in shares.reshape(shape).T])
+        effect = np.maximum(np.diag(covariance) / np.where(alone > 0, alone, 1.0), 1.0)
+        worth = np.maximum(np.where(alone > 0, 1 / equal / effect, of_clusters), 1.0)
+        return cls(n, weight, score, positive, covariance, worth)
+
+    def curve(self, confidence: float) -> tuple[ReliabilityBin, ...]:
+        """Return the bins with bands, by Wilson's interval for as many rows as they are worth."""
+        z = quantile(confidence)
+        return tuple(
+            ReliabilityBin(int(n), float(score), float(share), *_band(float(share), worth, z))
+            for n, score, share, worth in zip(
+                self.n, self.mean_score, self.share_positive, self.worth, strict=True
+            )
         )
 
-    def changed(self, other: Number, confidence: float, *, is_gap: bool) -> Difference:
-        """Return this model's number minus another's, of the same rows."""
-        a, b = self.measured(confidence), other.measured(confidence)
-        if a.std_error is None or b.std_error is None:
-            return undefined_difference(a, b)
-        own, others = self.moves, other.moves
-        apart = _rows_less(own, others) if self.clusters is None else own.less(others)
-        if self.clusters is not None and (reason := self._few()):
-            found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-            return replace(found, n_clusters=self.n_clusters)
-        together = Joint(inner(own.each, others.each), (0.0, 0.0, 0.0, 0.0))
-        found = paired(a, b, together, confidence, apart.freedom, small=True)
-        if is_gap:
-            opposite = together.negated()
-            total = paired(a, negated(b), opposite, confidence, apart.freedom, small=True)
-            found = sized(found, total, b, confidence)
-        return found if self.clusters is None else replace(found, n_clusters=self.n_clusters)
+    def error(self, confidence: float) -> MetricValue:
+        """Return the debiased calibration error, with its interval.
 
-    def _few(self) -> str | None:
-        if self.n_clusters >= MIN_CLUSTERS:
-            return None
-        return too_few(self.n_clusters, "cluster", MIN_CLUSTERS)
+        The plug-in error is too large, because shares of positives vary by chance: their variance
+        is subtracted. Below 0 the difference counts as 0, which has no standard error. The interval
+        is that of the squared error, whose variance is that of a quadratic form of normal shares;
+        near an error of 0 it holds more often than `confidence` says.
+
+        References
+        ----------
+        Kumar, Liang and Ma (2019), Advances in Neural Information Processing Systems 32,
+        section 5 (the debiased estimate). The interval is ours.
+        """
+        if self.n.min() < 2:
+            return undefined("fewer than 2 rows in a bin")
+        apart = self.share_positive - self.mean_score
+        weighted = self.weight[:, None] * self.covariance
+        square = float(self.weight @ apart**2 - np.trace(weighted))
+        noise = float(np.sum(weighted * weighted.T))
+        pull = self.weight * apart
+        spread = math.sqrt(4 * float(pull @ self.covariance @ pull) + 2 * noise)
+        reach = quantile(confidence) * spread
+        low, value, high = (
+            math.sqrt(max(one, 0.0)) for one in (square - reach, square, square + reach)
+        )
+        std_error = spread / (2 * value) if value > 0 else None
+        return MetricValue(value, std_error=std_error, low=low, high=high)
 
 
-def _rows_less(one: Moves, other: Moves) -> Moves:
-    each = one.each - other.each
-    return Moves(each, squares_of([each])[1])
+def _sums(at: npt.NDArray[np.signedinteger], values: Floats, n: int = 0) -> Floats:
+    return np.bincount(at, values, n).astype(np.float64, copy=False)
 
 
-def _lacking(own: Number, other: Number) -> str:
-    if own.value is None:
-        return f"subgroup: {own.reason}"
-    return f"background: {other.reason}"
+def _band(share: float, worth: float, z: float) -> tuple[float, float]:
+    low, high = wilson_interval(share, worth, z)
+    return max(float(low), 0.0), min(float(high), 1.0)

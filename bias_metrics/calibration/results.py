@@ -9,7 +9,7 @@ from typing import Any
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
 from bias_metrics._core.values import MetricValue
-from bias_metrics.calibration.binned import ReliabilityBin
+from bias_metrics.calibration.numbers import ReliabilityBin
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import calibration_metrics
 

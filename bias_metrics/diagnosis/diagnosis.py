@@ -8,21 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import pair_auc
-from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
+from bias_metrics._core.checks import aligned
 from bias_metrics._core.counted import counted
-from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.options import check_choice
 from bias_metrics._core.ranks import SortedScores
 from bias_metrics._core.values import MetricValue
 from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
 from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
-from bias_metrics.report.report import BACKGROUNDS, SubgroupBias
-from bias_metrics.report.request import Background, ranked_members
-from bias_metrics.report.steps import measure_members
+from bias_metrics.report.report import SubgroupBias
+from bias_metrics.report.steps import measure_members, ranked_members
+from bias_metrics.rows import Rows
 from bias_metrics.thresholds.curves import corners
 
 # Two AEGs, three AUCs, two unsigned gaps and the share of positives.
@@ -48,9 +46,8 @@ class _Margins(NamedTuple):
 
 @aligned
 def diagnose_bias(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score: npt.ArrayLike,
-    subgroups: Subgroups,
     *,
     confidence: float = 0.95,
     aeg_margin: float = 0.05,
@@ -59,7 +56,6 @@ def diagnose_bias(
     share_margin: float = 0.1,
     equivalence_margin: float = 0.1,
     min_rows: int = 20,
-    background: Background = "outside_subgroup",
 ) -> Diagnoses:
     """Say in words which pattern of bias each subgroup shows.
 
@@ -94,12 +90,10 @@ def diagnose_bias(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        The rows, without weights and clusters.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup; all other rows are its background.
     confidence : float, default=0.95
         Confidence of all intervals together.
     aeg_margin : float, default=0.05
@@ -117,8 +111,6 @@ def diagnose_bias(
     min_rows : int, default=20
         At least 2. With fewer positives or negatives in subgroup or background, the pattern is
         "no evidence".
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        As in `evaluate_bias`.
 
     Returns
     -------
@@ -128,7 +120,8 @@ def diagnose_bias(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if a margin or `min_rows` is out of range.
+        If scores are of another number or not finite, a margin or `min_rows` is out of range, or
+        the rows have weights or clusters.
 
     Notes
     -----
@@ -152,14 +145,13 @@ def diagnose_bias(
     >>> elsewhere, mentions = range(40), range(30, 70)
     >>> y_score = [*elsewhere, *mentions, *(s + 40 for s in elsewhere), *(s + 40 for s in mentions)]
     >>> muslim = ([0] * 40 + [1] * 40) * 2
-    >>> found = diagnose_bias(y_true, y_score, {"muslim": muslim})["muslim"]
+    >>> found = diagnose_bias(Rows(y_true, {"muslim": muslim}), y_score)["muslim"]
     >>> found.pattern, found.name
     ('B', 'large right shift')
     """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    level = 1 - (1 - check_confidence(confidence)) / (DECISIONS * max(len(masks), 1))
+    rows.refuse("diagnose_bias", "sample_weight", "clusters")
+    scores = rows.scores("y_score", y_score)
+    level = 1 - (1 - check_confidence(confidence)) / (DECISIONS * max(len(rows.subgroups), 1))
     margins = _Margins(aeg_margin, auc_margin, spread_margin, share_margin, equivalence_margin)
     for name, margin in margins._asdict().items():
         if not 0 <= margin < 0.5:
@@ -168,11 +160,10 @@ def diagnose_bias(
     if min_rows < 2:
         msg = f"`min_rows` must be at least 2; got {min_rows}."
         raise ValueError(msg)
-    check_choice("background", background, BACKGROUNDS)
-    ranked = rank_rows(labels, scores)
+    ranked = rank_rows(rows.y_true, scores)
     shared: MetricValue | None = None
     found = Diagnoses()
-    for name, members in ranked_members(ranked, masks, background).items():
+    for name, members in ranked_members(ranked, rows).items():
         bias = measure_members(members, level)
         sizes = _sizes(ranked, members)
         if reason := _too_few(sizes, min_rows):

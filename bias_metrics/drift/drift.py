@@ -15,8 +15,7 @@ from bias_metrics._core.tables import Row, Tabular
 from bias_metrics.drift.exchange import Exchange, p_values
 from bias_metrics.drift.numbers import Number, numbers_of
 from bias_metrics.drift.rows import Rows, Union
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background
+from bias_metrics.rows import BACKGROUNDS, Background
 
 ALPHA = 0.01
 CONFIDENCE = 0.95

@@ -12,16 +12,11 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
-    check_mask,
-    check_scores,
-    check_subgroups,
 )
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice
 from bias_metrics.plot._canvas import matplotlib, new_figure
 from bias_metrics.plot._colours import BLUE, ORANGE, UNDEFINED
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background, excluded_rows
+from bias_metrics.rows import Background, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,15 +58,13 @@ def score_distributions(
     ValueError, TypeError
         As `evaluate_bias`.
     """
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    excluded = excluded_rows(check_choice("background", background, BACKGROUNDS), masks)
+    rows = Rows(y_true, subgroups, background=background)
+    labels, scores, excluded = rows.y_true, rows.scores("y_score", y_score), rows.excluded
     others = None
     if excluded is not None:
         others = np.ones_like(labels)
         others[excluded] = False
-    panels = {name: (labels, scores, mask) for name, mask in masks.items()}
+    panels = {name: (labels, scores, mask) for name, mask in rows.subgroups.items()}
     return distribution_panels(panels, title=title, background=others)
 
 

@@ -22,28 +22,25 @@ from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import clustered_difference
-from bias_metrics.report.comparison import BiasComparison, compare_bias
+from bias_metrics.report.comparison import BiasComparison, compared
 from bias_metrics.report.report import BiasReport, Overall
-from bias_metrics.report.request import Background
 from bias_metrics.report.uncertainty import aggregate_of
+from bias_metrics.rows import Rows
 
 _AGGREGATES = ("overall", *FINAL_SCORE_PARTS, "final_score")
 
 
 @aligned
 def compare_prediction_powered(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
-    subgroups: Subgroups,
     matched: Subgroups,
     labelled: npt.ArrayLike,
     *,
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
 ) -> BiasComparison:
     """Compare two models from human identity labels on part of the rows and terms on all.
 
@@ -54,14 +51,14 @@ def compare_prediction_powered(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        As in `prediction_powered_bias`.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion), of the same
         rows in the same order.
-    subgroups, matched, labelled
+    matched, labelled
         As in `prediction_powered_bias`.
-    power, power_mean_groups, confidence, clusters, background
+    power, power_mean_groups, confidence
         As in `compare_bias`.
 
     Returns
@@ -88,37 +85,34 @@ def compare_prediction_powered(
     >>> term = rng.random(5000) < np.where(gay, 0.85, 0.01)
     >>> a = rng.normal(toxic)
     >>> b = a + rng.normal(0, 0.5, 5000)
-    >>> found = compare_prediction_powered(toxic, a, b, {"gay": gay}, {"gay": term}, labelled)
+    >>> found = compare_prediction_powered(
+    ...     Rows(toxic, {"gay": gay}), a, b, {"gay": term}, labelled
+    ... )
     >>> str(found.subgroups["gay"].bnsp_auc)
     '+0.011 [-0.020, +0.042]'
     """
-    rows = PoweredRows.of(
-        y_true,
-        subgroups,
+    powered = PoweredRows.of(
+        rows,
         matched,
         labelled,
         power=power,
         power_mean_groups=power_mean_groups,
         confidence=confidence,
-        clusters=clusters,
-        background=background,
     )
-    scores = rows.scores("y_score_a", y_score_a), rows.scores("y_score_b", y_score_b)
-    return comparison_of(rows, scores)
+    scores = powered.scores("y_score_a", y_score_a), powered.scores("y_score_b", y_score_b)
+    return comparison_of(powered, scores)
 
 
 def comparison_of(rows: PoweredRows, scores: Sequence[FloatArray]) -> BiasComparison:
     """Compare two models on checked rows."""
     at = np.flatnonzero(rows.labelled)
-    part = rows.within(at)
-    first, second = (one[at] for one in scores)
-    ordinary = compare_bias(part.labels, first, second, part.human, **part.options())
+    ordinary = compared(rows.human.within(at), [one[at] for one in scores], rows.options)
     if rows.labelled.all():
         return _of_labels_alone(ordinary, rows.n_labelled)
     models = [PoweredModel(rows, one) for one in scores]
     cells: list[dict[str, dict[str, tuple[Cell, Assistance]]]] = [{}, {}]
     differences: dict[str, dict[str, Difference]] = {}
-    for name in rows.human:
+    for name in rows.human.subgroups:
         both = [model.pieces(name) for model in models]
         differences[name] = {}
         for of_one in cells:

@@ -17,32 +17,29 @@ from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import ClusteredReport
-from bias_metrics.report.evaluation import evaluate_bias
+from bias_metrics.report.evaluation import report_of as ordinary_report
 from bias_metrics.report.report import BiasReport, SubgroupBias
-from bias_metrics.report.request import Background
 from bias_metrics.report.uncertainty import (
     aggregate_of,
     describe,
     replace_aggregates,
     weighted_influences,
 )
+from bias_metrics.rows import Rows
 
 Cells = Mapping[str, Mapping[str, tuple[Cell, Assistance]]]
 
 
 @aligned
 def prediction_powered_bias(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score: npt.ArrayLike,
-    subgroups: Subgroups,
     matched: Subgroups,
     labelled: npt.ArrayLike,
     *,
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
 ) -> BiasReport:
     """Measure bias from human identity labels on part of the rows and term matching on all.
 
@@ -59,12 +56,11 @@ def prediction_powered_bias(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        All rows, without weights, in subgroups by human labels, which are ignored on unlabelled
+        rows; clusters of labelled rows count.
     y_score : float array of shape (n,)
         Higher means more toxic.
-    subgroups : mapping of str to bool array of shape (n,), or data frame
-        Name and membership of each subgroup by human labels; ignored on unlabelled rows.
     matched : mapping of str to bool array of shape (n,), or data frame
         The rows that contain one of its terms, for the same names. Any other guess that does not
         use human labels of these rows will do, such as that of a classifier.
@@ -76,10 +72,6 @@ def prediction_powered_bias(
         The subgroups that the power means cover; default all.
     confidence : float, default=0.95
         Confidence of each interval on its own.
-    clusters : array of shape (n,), optional
-        As in `evaluate_bias`; those of labelled rows count.
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        As in `evaluate_bias`.
 
     Returns
     -------
@@ -115,24 +107,22 @@ def prediction_powered_bias(
     >>> rng = np.random.default_rng(0)
     >>> toxic, gay, labelled = (rng.random(5000) < share for share in (0.3, 0.2, 0.2))
     >>> score, term = rng.normal(toxic), rng.random(5000) < np.where(gay, 0.85, 0.01)
-    >>> found = prediction_powered_bias(toxic, score, {"gay": gay}, {"gay": term}, labelled)
+    >>> rows = Rows(toxic, {"gay": gay})
+    >>> found = prediction_powered_bias(rows, score, {"gay": term}, labelled)
     >>> print(found.subgroups["gay"].bnsp_auc)
     0.745 [0.692, 0.791]
     >>> round(found.subgroups["gay"].assisted["bnsp_auc"].gain, 1)
     1.8
     """
-    rows = PoweredRows.of(
-        y_true,
-        subgroups,
+    powered = PoweredRows.of(
+        rows,
         matched,
         labelled,
         power=power,
         power_mean_groups=power_mean_groups,
         confidence=confidence,
-        clusters=clusters,
-        background=background,
     )
-    return report_of(rows, rows.scores("y_score", y_score))
+    return report_of(powered, powered.scores("y_score", y_score))
 
 
 def report_of(rows: PoweredRows, scores: FloatArray) -> BiasReport:
@@ -145,14 +135,14 @@ def report_of(rows: PoweredRows, scores: FloatArray) -> BiasReport:
             metric: estimate(pieces, rows.confidence)
             for metric, pieces in model.pieces(name).items()
         }
-        for name in rows.human
+        for name in rows.human.subgroups
     }
     combined = Combined(model, cells)
     return combined.report()
 
 
 def _of_labels_alone(rows: PoweredRows, scores: FloatArray) -> BiasReport:
-    report = evaluate_bias(rows.labels, scores, rows.human, **rows.options())
+    report = ordinary_report(rows.human, scores, rows.options)
     overall = replace(report.overall, labelled=rows.n_labelled)
     return replace(report, overall=overall)
 

@@ -17,8 +17,7 @@ from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.report import BiasReport, SubgroupBias
-from bias_metrics.report.request import ranked_members
-from bias_metrics.report.steps import measure_members, summarise_bias
+from bias_metrics.report.steps import measure_members, ranked_members, summarise_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,17 +66,17 @@ class PoweredModel:
 
     def __init__(self, rows: PoweredRows, scores: FloatArray) -> None:
         self.rows = rows
-        self.everyone = rank_rows(rows.labels, scores)
-        self.clustering = Clustering.of(self.everyone, rows.clusters)
+        self.everyone = rank_rows(rows.human.y_true, scores)
+        self.clustering = Clustering.of(self.everyone, rows.human.clusters)
         at = np.flatnonzero(rows.labelled)
-        part = rows.within(at)
-        ranked = rank_rows(part.labels, scores[at])
-        self._part_clustering = replace(
-            Clustering.of(ranked, part.codes), n=self.clustering.n, alone=not rows.clustered
+        human, matched = rows.human.within(at), rows.matched.within(at)
+        ranked = rank_rows(human.y_true, scores[at])
+        self._part_clustering = replace(  # clusters keep their codes
+            Clustering.of(ranked, rows.codes[at]), n=self.clustering.n, alone=not rows.clustered
         )
-        self._human = ranked_members(ranked, part.human, rows.background)
-        self._matched_part = ranked_members(ranked, part.matched, rows.background)
-        self._matched = ranked_members(self.everyone, rows.matched, rows.background)
+        self._human = ranked_members(ranked, human)
+        self._matched_part = ranked_members(ranked, matched)
+        self._matched = ranked_members(self.everyone, rows.matched)
         self.labelled = self._summarised(ranked, self._measured())
         self._cells = ClusteredReport(self.labelled, self._part_clustering, rows.confidence)
 
@@ -89,10 +88,10 @@ class PoweredModel:
         return summarise_bias(
             ranked.everyone,
             subgroups,
-            power=self.rows.power,
-            power_mean_groups=self.rows.groups,
+            power=self.rows.options.power,
+            power_mean_groups=self.rows.options.groups,
             confidence=self.rows.confidence,
-            background=self.rows.background,
+            background=self.rows.human.background,
         )
 
     def summarise(self, subgroups: Mapping[str, SubgroupBias]) -> BiasReport:

@@ -23,8 +23,7 @@ from bias_metrics._core.options import check_choice
 from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.soft import Key
 from bias_metrics.raters.voted import Ballots, Voted, VotedNumber
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background
+from bias_metrics.rows import BACKGROUNDS, Background
 
 
 @aligned

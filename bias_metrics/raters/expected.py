@@ -17,14 +17,15 @@ from bias_metrics.borkan.aggregates import final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.raters.soft import FINAL, OVERALL, Key, SoftPair, SoftPairs, SortedRows
 from bias_metrics.report.clustered import ClusteredReport
-from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
-from bias_metrics.report.request import Request, any_of
+from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.steps import Options
 from bias_metrics.report.uncertainty import (
     aggregate_of,
     describe,
     replace_aggregates,
     weighted_influences,
 )
+from bias_metrics.rows import BACKGROUNDS, Rows, any_of
 
 
 @dataclass(eq=False)
@@ -84,51 +85,40 @@ class RaterVariances:
         return float(np.sum(self.each * moved**2))
 
 
-def pairs_of(request: Request, rows: SortedRows, probability: Floats) -> SoftPairs:
-    """Return what every number of a request compares, given the rows' probabilities."""
-    alike = request.background == BACKGROUNDS[0] or not request.masks
-    outside = None if alike else ~any_of(request.masks)
-    return SoftPairs(rows, probability[rows.order], request.masks, outside)
+def pairs_of(rows: Rows, ordered: SortedRows, probability: Floats) -> SoftPairs:
+    """Return what every number compares, given the rows' probabilities."""
+    alike = rows.background == BACKGROUNDS[0] or not rows.subgroups
+    outside = None if alike else ~any_of(rows.subgroups)
+    return SoftPairs(ordered, probability[ordered.order], rows.subgroups, outside)
 
 
-def rater_variances(pairs: SoftPairs, request: Request, each: Floats) -> dict[Key, float]:
+def rater_variances(pairs: SoftPairs, options: Options, each: Floats) -> dict[Key, float]:
     """Return the variance of every number that comes from raters.
 
-    Parameters
-    ----------
-    pairs : SoftPairs
-        What the numbers compare.
-    request : Request
-        The arguments.
-    each : float array of shape (n,)
-        Variance of each row's probability if votes are drawn again, in row order.
+    `each` is the variance of each row's probability if votes are drawn again, in row order.
     """
-    found = RaterVariances(each[pairs.rows.order], request.power, request.groups)
+    found = RaterVariances(each[pairs.rows.order], options.power, options.groups)
     for key, pair in pairs:
         if pair.lack is None:
             found.add(key, pair)
     return found.complete()
 
 
-def expected_report(pairs: SoftPairs, request: Request) -> BiasReport:
+def expected_report(pairs: SoftPairs, rows: Rows, options: Options) -> BiasReport:
     """Return the report of comments that are positive with a probability.
 
-    Parameters
-    ----------
-    pairs : SoftPairs
-        What the numbers compare.
-    request : Request
-        The arguments; its labels only count the rows of each class.
+    The labels of the rows only count those of each class.
     """
-    assert request.confidence is not None  # noqa: S101
-    report = _report_of(pairs, request)
-    members = {name: _Members(pairs, name) for name in request.masks}
-    by_rows = ClusteredReport(report, _Evidence(pairs, None), request.confidence)
+    confidence = options.confidence
+    assert confidence is not None  # noqa: S101
+    report = _report_of(pairs, rows, options, confidence)
+    members = {name: _Members(pairs, name) for name in rows.subgroups}
+    by_rows = ClusteredReport(report, _Evidence(pairs, None), confidence)
     by_rows.measure_all(members)
     report, clustered, totals = by_rows.report(), by_rows, {}
-    if request.clusters is not None:
-        evidence = _Evidence(pairs, request.clusters[pairs.rows.order])
-        clustered = ClusteredReport(report, evidence, request.confidence)
+    if rows.clusters is not None:
+        evidence = _Evidence(pairs, rows.clusters[pairs.rows.order])
+        clustered = ClusteredReport(report, evidence, confidence)
         clustered.measure_all(members)
         report, totals = clustered.report(), clustered.totals
     reaches = clustered.reaches()
@@ -138,32 +128,31 @@ def expected_report(pairs: SoftPairs, request: Request) -> BiasReport:
             influence,
             totals.get(name),
             reaches.get(name),
-            confidence=request.confidence,
+            confidence=confidence,
         )
         for name, influence in weighted_influences(report, by_rows.totals)
     }
     return replace_aggregates(report, described)
 
 
-def _report_of(pairs: SoftPairs, request: Request) -> BiasReport:
+def _report_of(pairs: SoftPairs, rows: Rows, options: Options, confidence: float) -> BiasReport:
     """Return a report whose AUCs and AEGs have intervals for independent comments."""
-    assert request.confidence is not None  # noqa: S101
-    cells = {key: _measured(key, pair, request.confidence) for key, pair in pairs}
-    labels, subgroups = request.labels, {}
-    for name, mask in request.masks.items():
+    cells = {key: _measured(key, pair, confidence) for key, pair in pairs}
+    labels, subgroups = rows.y_true, {}
+    for name, mask in rows.subgroups.items():
         own: dict[str, Any] = {metric: cells[name, metric] for metric in SUBGROUP_METRICS}
         n, n_positive = int(mask.sum()), int(labels[mask].sum())
         subgroups[name] = SubgroupBias(n_positive=n_positive, n_negative=n - n_positive, **own)
     means = {
-        metric: power_mean_of({name: cells[name, metric] for name in request.groups}, request.power)
+        metric: power_mean_of({name: cells[name, metric] for name in options.groups}, options.power)
         for metric in FINAL_SCORE_PARTS
     }
     return BiasReport(
         Overall(labels.size, int(labels.sum()), cells[OVERALL]),
         subgroups,
-        PowerMeans(request.power, request.groups, **means),
+        PowerMeans(options.power, options.groups, **means),
         final_score(cells[OVERALL], means),
-        request.background,
+        rows.background,
     )
 
 

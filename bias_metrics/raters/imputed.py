@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.intervals import quantile
 from bias_metrics._core.placements import Floats
 from bias_metrics._core.values import MetricValue, undefined
@@ -21,7 +22,9 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.raters.results import RatedValue, numbers_of
 from bias_metrics.raters.soft import FINAL, OVERALL, Key
 from bias_metrics.raters.votes import VoteModel
-from bias_metrics.report.request import Request
+from bias_metrics.report.evaluation import report_of
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Rows
 
 
 @dataclass
@@ -46,37 +49,25 @@ class Imputed:
 
 def impute(
     model: VoteModel,
-    request: Request,
+    rows: Rows,
+    scores: FloatArray,
+    options: Options,
     n_raters: npt.NDArray[np.int64],
     n_draws: int,
     rng: np.random.Generator,
 ) -> Imputed:
-    """Draw labels and measure them.
-
-    Parameters
-    ----------
-    model : VoteModel
-        Of the request's rows.
-    request : Request
-        The arguments.
-    n_raters : int array of shape (n,)
-        Raters of each comment.
-    n_draws : int
-        Number of draws.
-    rng : numpy.random.Generator
-        Source of the draws.
-    """
+    """Draw labels of the rows, with the model of their votes, and measure them."""
     best, threshold = model.fit(), model.grid.threshold
-    spread = model.spread(best, request.clusters)
+    spread = model.spread(best, rows.clusters)
     found = Imputed(np.zeros(n_raters.size), redrawn={OVERALL: [], FINAL: []})
     for _ in range(n_draws):
         fraction = model.draw(best, spread, rng)
         panels = [rng.binomial(n_raters, fraction) >= threshold * n_raters for _ in range(2)]
         found.unsure += (panels[0] != panels[1]) / (2 * n_draws)
-        report = replace(request, labels=fraction >= threshold).counted_report()
+        report = report_of(rows.labelled(fraction >= threshold), scores, options)
         found.numbers.append(numbers_of(report))
-        again = replace(request, labels=panels[0], confidence=None, clusters=None)
-        known = numbers_of(again.counted_report())
+        again = replace(options, confidence=None)
+        known = numbers_of(report_of(rows.labelled(panels[0]), scores, again))
         for key, values in found.redrawn.items():
             values.append(known[key])
     return found

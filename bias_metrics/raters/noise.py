@@ -19,8 +19,10 @@ from bias_metrics.raters.results import LabelNoise, RatedValue, Reading, numbers
 from bias_metrics.raters.soft import Key, SortedRows
 from bias_metrics.raters.votes import Grid, VoteModel
 from bias_metrics.report.bootstrap import check_draws
+from bias_metrics.report.evaluation import report_of
 from bias_metrics.report.labels import checked_fractions
-from bias_metrics.report.request import Background, Request
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Background, Rows
 
 LEAST_RATED_TWICE = 20
 """Comments with two raters or more that a model of disagreement needs."""
@@ -133,35 +135,32 @@ def label_noise(
         msg = f"`threshold` must be between 0 and 1, as in 0.5; got {threshold}."
         raise ValueError(msg)
     like = "label_fraction"
-    request = Request.of(
-        fraction >= threshold,
-        check_scores("y_score", y_score, fraction.size, like=like),
-        check_subgroups(subgroups, fraction.size, like=like),
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=confidence,
-        clusters=clusters,
-        background=background,
+    scores = check_scores("y_score", y_score, fraction.size, like=like)
+    masks = check_subgroups(subgroups, fraction.size, like=like)
+    rows = Rows(fraction >= threshold, masks, clusters=clusters, background=background)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
-    rows = SortedRows.of(request.scores)
-    panel = numbers_of(request.counted_report())
+    ordered = SortedRows.of(scores)
+    panel = numbers_of(report_of(rows, scores, options))
     redrawn: dict[str, MetricValue]
     if reason := _too_few(raters):
         consensus = every(panel, reason)
         by_panel = {key: RatedValue(one, undefined(reason)) for key, one in panel.items()}
         redrawn = {"auc": undefined(reason), "final_score": undefined(reason)}
     else:
-        cells = VoteCells.of(fraction, raters, rows, request.masks)
-        drawn = impute(VoteModel(cells, Grid.of(threshold)), request, raters, n_draws, rng)
-        hard = pairs_of(request, rows, request.labels.astype(np.float64))
-        by_panel = _rated(panel, rater_variances(hard, request, drawn.unsure))
+        cells = VoteCells.of(fraction, raters, ordered, rows.subgroups)
+        model = VoteModel(cells, Grid.of(threshold))
+        drawn = impute(model, rows, scores, options, raters, n_draws, rng)
+        hard = pairs_of(rows, ordered, rows.y_true.astype(np.float64))
+        by_panel = _rated(panel, rater_variances(hard, options, drawn.unsure))
         consensus = {
             key: combined([one[key] for one in drawn.numbers], key[1], confidence) for key in panel
         }
         redrawn = {metric: mean_of(values) for (_, metric), values in drawn.redrawn.items()}
     return LabelNoise(
         panel=Reading(by_panel),
-        expected=Reading(_expected(request, rows, fraction, raters)),
+        expected=Reading(_expected(rows, ordered, options, fraction, raters)),
         consensus=Reading(consensus),
         redrawn=redrawn,
         agreement=_agreement(fraction, raters),
@@ -198,16 +197,20 @@ def _too_few(raters: npt.NDArray[np.int64]) -> str | None:
 
 
 def _expected(
-    request: Request, rows: SortedRows, fraction: Floats, raters: npt.NDArray[np.int64]
+    rows: Rows,
+    ordered: SortedRows,
+    options: Options,
+    fraction: Floats,
+    raters: npt.NDArray[np.int64],
 ) -> dict[Key, RatedValue]:
-    pairs = pairs_of(request, rows, fraction)
-    numbers = numbers_of(expected_report(pairs, request))
+    pairs = pairs_of(rows, ordered, fraction)
+    numbers = numbers_of(expected_report(pairs, rows, options))
     alone = int(np.count_nonzero(raters == 1))
     if alone:
         reason = f"{counted(alone, 'comment')} with one rater"
         return {key: RatedValue(one, undefined(reason)) for key, one in numbers.items()}
     each = fraction * (1 - fraction) / (raters - 1)
-    return _rated(numbers, rater_variances(pairs, request, each))
+    return _rated(numbers, rater_variances(pairs, options, each))
 
 
 def _rated(numbers: dict[Key, MetricValue], by_rater: dict[Key, float]) -> dict[Key, RatedValue]:

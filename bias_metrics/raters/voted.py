@@ -24,8 +24,7 @@ from bias_metrics._core.weighted import LEAST_EFFECTIVE
 from bias_metrics.metrics import METRICS
 from bias_metrics.raters.soft import Key, SoftPair, SoftPairs, SortedRows
 from bias_metrics.report.clustered import few_clusters
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import any_of
+from bias_metrics.rows import BACKGROUNDS, any_of
 
 Rows = npt.NDArray[np.intp]
 

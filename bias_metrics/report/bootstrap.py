@@ -12,27 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    aligned,
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-)
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import aligned
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
-from bias_metrics._core.options import check_choice
-from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.bases import bases_of
 from bias_metrics.report.bca import Basis, summary_of
-from bias_metrics.report.pairing import Model
+from bias_metrics.report.comparison import models_of
 from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Key, Resampling
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background
 from bias_metrics.report.resampled import BootstrapReport
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Background, Rows
 
 
 @aligned
@@ -111,20 +101,11 @@ def bootstrap_bias(
     True
     """
     check_draws(rng, n_replicates)
-    labels = check_mask("y_true", y_true)
-    scores = check_scores("y_score", y_score, labels.size)
-    masks = check_subgroups(subgroups, labels.size)
-    level, codes = check_confidence(confidence), check_clusters(clusters, labels.size)
-    model = Model.of(
-        labels,
-        scores,
-        masks,
-        weights=None,
-        power=check_power(power),
-        groups=check_power_mean_groups(power_mean_groups, masks),
-        confidence=level,
-        background=check_choice("background", background, BACKGROUNDS),
+    rows = Rows(y_true, subgroups, clusters=clusters, background=background)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
+    [model], codes, level = models_of(rows, [rows.scores("y_score", y_score)], options)
     resampling = Resampling.of(model, codes)
     replicates = (resampling.draw(rng) for _ in range(n_replicates))
     return report_of(replicates, bases_of(model, codes, level), n_replicates, level)

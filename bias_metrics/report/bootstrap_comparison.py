@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.intervals import check_confidence
 from bias_metrics.report.bases import bases_of_differences
 from bias_metrics.report.bootstrap import check_draws, report_of
-from bias_metrics.report.comparison import models_of
+from bias_metrics.report.comparison import checked_scores, models_of
 from bias_metrics.report.pairing import Pairing
 from bias_metrics.report.replicates import Key, Resampling, draw_rows
-from bias_metrics.report.request import Background
 from bias_metrics.report.resampled import BootstrapReport
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Background, Rows
 
 
 @aligned
@@ -88,17 +88,12 @@ def bootstrap_comparison(
     (0.0, 0.0)
     """
     check_draws(rng, n_replicates)
-    level = check_confidence(confidence)
-    models, codes = models_of(
-        y_true,
-        {"y_score_a": y_score_a, "y_score_b": y_score_b},
-        subgroups,
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=level,
-        clusters=clusters,
-        background=background,
+    rows = Rows(y_true, subgroups, clusters=clusters, background=background)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
     )
+    scores = checked_scores(rows, {"y_score_a": y_score_a, "y_score_b": y_score_b})
+    models, codes, level = models_of(rows, list(scores), options)
     resamplings = [Resampling.of(model, codes) for model in models]
 
     def replicate() -> Iterator[tuple[Key, float]]:

@@ -11,12 +11,17 @@ from bias_metrics._core.checks import aligned
 from bias_metrics._core.frames import Subgroups, by_name
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics._core.weighting import WeightKind
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.report.adjustment import adjust_differences
-from bias_metrics.report.comparison import BiasComparison, comparison_of, models_of
+from bias_metrics.report.comparison import (
+    BiasComparison,
+    checked_scores,
+    comparison_of,
+    models_of,
+)
 from bias_metrics.report.pairing import Pairing
-from bias_metrics.report.request import Background
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Background, Rows, WeightKind
 
 
 class CandidateComparisons(dict[str, BiasComparison], Tabular):
@@ -99,21 +104,24 @@ def compare_candidates(
     if not given:
         msg = "`candidates` must hold at least one candidate; got none."
         raise ValueError(msg)
-    level = check_confidence(confidence)
-    each = 1 - (1 - level) / len(given)
-    y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
-    (*firsts, second), codes = models_of(
+    rows = Rows(
         y_true,
-        y_scores | {"y_score_champion": y_score_champion},
         subgroups,
         sample_weight=sample_weight,
         weight_kind=weight_kind,
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=each,
         clusters=clusters,
         background=background,
     )
+    level = check_confidence(confidence)
+    options = Options.of(
+        rows,
+        power=power,
+        power_mean_groups=power_mean_groups,
+        confidence=1 - (1 - level) / len(given),
+    )
+    y_scores = {f"candidates[{name!r}]": scores for name, scores in given.items()}
+    scores = checked_scores(rows, y_scores | {"y_score_champion": y_score_champion})
+    (*firsts, second), codes, each = models_of(rows, list(scores), options)
     pairings = {
         name: Pairing([first, second], codes, each)
         for name, first in zip(given, firsts, strict=True)

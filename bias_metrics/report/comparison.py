@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from bias_metrics._core.checks import (
-    aligned,
-    check_mask,
-    check_power_mean_groups,
-    check_scores,
-    check_subgroups,
-)
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import FloatArray, aligned
 from bias_metrics._core.clusters import Codes
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.named import Named
-from bias_metrics._core.options import check_choice
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
-from bias_metrics._core.weighting import WeightKind, counted_rows, masks_of
-from bias_metrics.borkan.aggregates import check_power
 from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.pairing import Model, Pairing
-from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall, labelled_record
-from bias_metrics.report.request import Background
+from bias_metrics.report.report import BiasReport, Overall, labelled_record
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Background, Rows, WeightKind
 
 
 @dataclass(frozen=True)
@@ -202,55 +192,44 @@ def compare_bias(
     >>> round(compare_bias(y_true, first, second, {"gay": gay}).overall.auc.value, 4)
     0.2361
     """
-    level = check_confidence(confidence)
-    models, codes = models_of(
+    rows = Rows(
         y_true,
-        {"y_score_a": y_score_a, "y_score_b": y_score_b},
         subgroups,
         sample_weight=sample_weight,
         weight_kind=weight_kind,
-        power=power,
-        power_mean_groups=power_mean_groups,
-        confidence=level,
         clusters=clusters,
         background=background,
     )
-    pairing = Pairing(models, codes, level)
+    options = Options.of(
+        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
+    )
+    scores = {"y_score_a": y_score_a, "y_score_b": y_score_b}
+    return compared(rows, list(checked_scores(rows, scores)), options)
+
+
+def compared(rows: Rows, scores: Sequence[FloatArray], options: Options) -> BiasComparison:
+    """Compare two models' checked scores of the rows."""
+    pairing = Pairing(*models_of(rows, scores, options))
     return comparison_of(pairing, adjust_differences(pairing.differences))
 
 
-def models_of(
-    y_true: npt.ArrayLike,
-    y_scores: Mapping[str, npt.ArrayLike],
-    subgroups: Subgroups,
-    *,
-    sample_weight: npt.ArrayLike | None = None,
-    weight_kind: WeightKind = "probability",
-    power: float,
-    power_mean_groups: Sequence[str] | None,
-    confidence: float,
-    clusters: npt.ArrayLike | None,
-    background: Background,
-) -> tuple[list[Model], Codes | None]:
-    """Check the arguments of `compare_bias`, and rank the rows by each of several scores.
+def checked_scores(rows: Rows, given: Mapping[str, npt.ArrayLike]) -> Iterator[FloatArray]:
+    """Yield checked scores, given by the name that errors give them."""
+    for name, scores in given.items():
+        yield rows.scores(name, scores)
 
-    `y_scores` has the scores by the name that errors give them.
-    """
-    labels = check_mask("y_true", y_true)
-    scores = [check_scores(name, given, labels.size) for name, given in y_scores.items()]
-    masks = check_subgroups(subgroups, labels.size)
-    check_power(power)
-    groups = check_power_mean_groups(power_mean_groups, masks)
-    codes = check_clusters(clusters, labels.size)
-    check_choice("background", background, BACKGROUNDS)
-    rows, weights = counted_rows(sample_weight, labels.size, weight_kind)
-    if rows is not None:
-        labels, scores = labels[rows], [given[rows] for given in scores]
-        masks = masks_of(masks, rows)
-        codes = None if codes is None else check_clusters(codes[rows], labels.size)
-    options: dict[str, Any] = {"power": power, "groups": groups, "confidence": confidence}
-    options |= {"weights": weights, "background": background}
-    return [Model.of(labels, given, masks, **options) for given in scores], codes
+
+def models_of(
+    rows: Rows, scores: Sequence[FloatArray], options: Options
+) -> tuple[list[Model], Codes | None, float]:
+    """Rank the rows that count by each of several scores; with their clusters, for a Pairing."""
+    assert options.confidence is not None  # noqa: S101
+    rows, kept = rows.counted(*scores)
+    return (
+        [Model.of(rows, of_model, options) for of_model in kept],
+        rows.clusters,
+        options.confidence,
+    )
 
 
 def comparison_of(

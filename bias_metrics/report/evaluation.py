@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_subgroups
+from bias_metrics._core.checks import FloatArray, aligned, check_subgroups
 from bias_metrics._core.frames import Subgroups
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
-from bias_metrics._core.weighting import WeightKind
 from bias_metrics.groups.counts import as_dicts
-from bias_metrics.report.report import BiasReport
-from bias_metrics.report.request import Background, Intervals, Request, members_of
-from bias_metrics.report.steps import measure_members, summarise_bias
+from bias_metrics.report.report import BiasReport, SubgroupBias
+from bias_metrics.report.steps import (
+    Intervals,
+    Options,
+    measure_members,
+    measure_subgroup,
+    members_of,
+    ranked_members,
+    summarise_bias,
+)
 from bias_metrics.report.uncertainty import with_intervals
+from bias_metrics.rows import Background, Rows, WeightKind
 
 __all__ = [
     "Members",
@@ -26,6 +36,7 @@ __all__ = [
     "measure_members",
     "members_of",
     "rank_rows",
+    "report_of",
     "summarise_bias",
     "with_intervals",
 ]
@@ -124,20 +135,75 @@ def evaluate_bias(
     >>> report.subgroups["muslim"].bpsn_auc.value
     0.0
     """
-    request = Request.of(
+    rows = Rows(
         y_true,
-        y_score,
         subgroups,
         sample_weight=sample_weight,
         weight_kind=weight_kind,
+        clusters=clusters,
+        background=background,
+    )
+    options = Options.of(
+        rows,
         power=power,
         power_mean_groups=power_mean_groups,
         intervals=intervals,
         confidence=confidence,
-        clusters=clusters,
-        background=background,
     )
-    return request.report()
+    return report_of(rows, rows.scores("y_score", y_score), options)
+
+
+def report_of(rows: Rows, scores: FloatArray, options: Options) -> BiasReport:
+    """Measure the rows that count."""
+    rows, (scores,) = rows.counted(scores)
+    summarise = partial(
+        summarise_bias,
+        power=options.power,
+        power_mean_groups=options.groups,
+        confidence=options.confidence,
+        background=rows.background,
+    )
+    if options.confidence is None or not (options.aggregates or rows.clusters is not None):
+        everyone = sort_classes(rows.y_true, scores, rows.sample_weight)
+        return summarise(everyone, _sorted_cells(rows, scores, everyone, options.confidence))
+    ranked = rank_rows(rows.y_true, scores, rows.sample_weight)
+    members = ranked_members(ranked, rows)
+    measured = {
+        name: measure_members(of_group, options.confidence) for name, of_group in members.items()
+    }
+    return with_intervals(
+        summarise(ranked.everyone, measured),
+        ranked,
+        members,
+        confidence=options.confidence,
+        clusters=rows.clusters,
+        aggregates=options.aggregates,
+    )
+
+
+def _sorted_cells(
+    rows: Rows, scores: FloatArray, everyone: SortedClasses, confidence: float | None
+) -> dict[str, SubgroupBias]:
+    """Measure the cells from sorted scores alone."""
+
+    def of(places: npt.NDArray[np.intp]) -> tuple[Any, FloatArray, FloatArray | None]:
+        weights = None if rows.sample_weight is None else rows.sample_weight[places]
+        return rows.y_true[places], scores[places], weights
+
+    excluded = None if rows.excluded is None else sort_classes(*of(rows.excluded))
+    found = {}
+    for name, mask in rows.subgroups.items():
+        # Picking a few rows by number is faster than by mask.
+        labels, own_scores, weights = of(np.flatnonzero(mask))
+        found[name] = measure_subgroup(
+            everyone,
+            labels,
+            own_scores,
+            sample_weight=weights,
+            confidence=confidence,
+            excluded=excluded,
+        )
+    return found
 
 
 class SliceReports(dict[str, BiasReport], Tabular):
@@ -154,9 +220,8 @@ class SliceReports(dict[str, BiasReport], Tabular):
 
 @aligned
 def evaluate_slices(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score: npt.ArrayLike,
-    subgroups: Subgroups,
     slices: Subgroups,
     **options: Any,
 ) -> SliceReports:
@@ -169,13 +234,15 @@ def evaluate_slices(
 
     Parameters
     ----------
-    y_true, y_score, subgroups
+    rows : Rows
+        All rows.
+    y_score : float array of shape (n,)
         As in `evaluate_bias`.
     slices : mapping of str to bool array of shape (n,), or data frame
         Name and rows of each slice: any column of 0 and 1, or a rule on one, such as
         `lengths < 100`. They may overlap.
     **options
-        As in `evaluate_bias`, for all rows: weights and clusters have shape (n,).
+        `power`, `power_mean_groups`, `intervals` and `confidence` as in `evaluate_bias`.
 
     Returns
     -------
@@ -197,10 +264,12 @@ def evaluate_slices(
     >>> y_true, gay = [0, 1, 0, 1] * 2, [0, 0, 1, 1] * 2
     >>> y_score = [0.1, 0.9, 0.8, 0.7, 0.1, 0.9, 0.2, 0.7]
     >>> slices = {"short": [1, 1, 1, 1, 0, 0, 0, 0], "long": [0, 0, 0, 0, 1, 1, 1, 1]}
-    >>> found = evaluate_slices(y_true, y_score, {"gay": gay}, slices)
+    >>> found = evaluate_slices(Rows(y_true, {"gay": gay}), y_score, slices)
     >>> [report.subgroups["gay"].subgroup_auc.value for report in found.values()]
     [0.0, 1.0]
     """
-    request = Request.of(y_true, y_score, subgroups, **options)
-    masks = check_subgroups(slices, request.labels.size, name="slices")
-    return SliceReports({name: request.within(rows).report() for name, rows in masks.items()})
+    scores, asked = rows.scores("y_score", y_score), Options.of(rows, **options)
+    masks = check_subgroups(slices, rows.n, name="slices")
+    return SliceReports(
+        {name: report_of(rows.within(mask), scores[mask], asked) for name, mask in masks.items()}
+    )

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering
-from bias_metrics._core.influence import Members, RankedRows, rank_rows
+from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.request import ranked_members
+from bias_metrics.report.steps import ranked_members
 from bias_metrics.report.uncertainty import Spread
+from bias_metrics.rows import Rows
 
 MOST_NUMBERS = 20_000_000
 _DRAWS, _SEED, _JITTER = 20_000, 20081, 1e-6
@@ -47,32 +47,25 @@ def bonferroni_level(n: int, alpha: float) -> float:
 
 
 def joint_level(
-    y_true: BoolArray,
+    rows: Rows,
     scores: Sequence[FloatArray],
-    subgroups: Mapping[str, BoolArray],
     of: Iterable[str],
     *,
     alpha: float = 0.05,
-    clusters: npt.ArrayLike | None = None,
-    background: str = "outside_subgroup",
     metrics: Mapping[str, Iterable[str]] | None = None,
 ) -> float:
     """Return the confidence of each interval with which all of them hold on one side together.
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        All rows; the weights do not count.
     scores : one or two float arrays of shape (n,)
         One model's scores, for its cells; two models', for the differences of their cells.
-    subgroups : mapping of str to bool array of shape (n,)
-        All subgroups.
     of : iterable of str
         The subgroups whose cells form the family.
     alpha : float, default=0.05
         Chance that any one-sided bound of the family is wrong.
-    clusters, background
-        As in `evaluate_bias`.
     metrics : mapping of str to iterable of str, optional
         Which of its five cells are in the family, by subgroup; default all.
 
@@ -86,11 +79,10 @@ def joint_level(
     all_five = SUBGROUP_METRICS
     cells = [(name, x) for name in of for x in (all_five if metrics is None else metrics[name])]
     most = bonferroni_level(len(cells), alpha)
-    if y_true.size * len(cells) > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
+    if rows.n * len(cells) > MOST_NUMBERS or alpha * _DRAWS < _BEYOND:
         return most
-    codes = check_clusters(clusters, y_true.size)
-    moves = [_Moves(rank_rows(y_true, one), subgroups, codes, background) for one in scores]
-    rows = []
+    moves = [_Moves(rank_rows(rows.y_true, of_model), rows) for of_model in scores]
+    standardised = []
     for name, metric in cells:
         each = [one.of(name, metric) for one in moves]
         if any(one is None for one in each):
@@ -98,25 +90,20 @@ def joint_level(
         apart = each[0] if len(each) == 1 else each[0] - each[1]
         size = math.sqrt(float(np.dot(apart, apart)))
         if size > 0:
-            rows.append(apart / size)
-    if not rows:
+            standardised.append(apart / size)
+    if not standardised:
         return 1 - 2 * alpha
-    stacked = np.stack(rows)
+    stacked = np.stack(standardised)
     return min(max(_level(stacked @ stacked.T, alpha), 1 - 2 * alpha), most)
 
 
 class _Moves:
     """How each row, or cluster, of one model moves each cell."""
 
-    def __init__(
-        self,
-        ranked: RankedRows,
-        subgroups: Mapping[str, BoolArray],
-        codes: Any,
-        background: str,
-    ) -> None:
+    def __init__(self, ranked: RankedRows, rows: Rows) -> None:
         self._ranked = ranked
-        self._members: Mapping[str, Members] = ranked_members(ranked, subgroups, background)
+        self._members = ranked_members(ranked, rows)
+        codes = rows.clusters
         self._clustering = None if codes is None else Clustering.of(ranked, codes)
         self._spread = Spread(ranked, 0.95)
 

@@ -17,7 +17,7 @@ from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.evaluation import evaluate_bias
 from bias_metrics.report.report import BiasReport
-from bias_metrics.report.request import Background
+from bias_metrics.rows import Background
 
 
 @dataclass(frozen=True)

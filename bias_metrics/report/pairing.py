@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bias_metrics._core.checks import BoolArray, FloatArray
+from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.covariance import Joint, MatchedMembers, TwoRankings, joint
 from bias_metrics._core.difference_rule import (
@@ -21,9 +21,8 @@ from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.clustered import ClusteredReport, clustered_difference
-from bias_metrics.report.evaluation import measure_members, summarise_bias
 from bias_metrics.report.report import BiasReport
-from bias_metrics.report.request import ranked_members
+from bias_metrics.report.steps import Options, measure_members, ranked_members, summarise_bias
 from bias_metrics.report.uncertainty import (
     Spread,
     aggregate_influences,
@@ -33,6 +32,7 @@ from bias_metrics.report.uncertainty import (
     replace_aggregates,
     weighted_influences,
 )
+from bias_metrics.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,29 +54,18 @@ class Model:
     report: BiasReport
 
     @classmethod
-    def of(
-        cls,
-        labels: BoolArray,
-        scores: FloatArray,
-        masks: Mapping[str, BoolArray],
-        *,
-        weights: FloatArray | None,
-        power: float,
-        groups: Sequence[str],
-        confidence: float,
-        background: str,
-    ) -> Model:
-        """Rank all rows and measure the cells."""
-        ranked = rank_rows(labels, scores, weights)
-        members = ranked_members(ranked, masks, background)
-        measured = {name: measure_members(one, confidence) for name, one in members.items()}
+    def of(cls, rows: Rows, scores: FloatArray, options: Options) -> Model:
+        """Rank all rows, which must count, and measure the cells."""
+        ranked = rank_rows(rows.y_true, scores, rows.sample_weight)
+        members = ranked_members(ranked, rows)
+        measured = {name: measure_members(one, options.confidence) for name, one in members.items()}
         report = summarise_bias(
             ranked.everyone,
             measured,
-            power=power,
-            power_mean_groups=groups,
-            confidence=confidence,
-            background=background,
+            power=options.power,
+            power_mean_groups=options.groups,
+            confidence=options.confidence,
+            background=rows.background,
         )
         return cls(ranked, members, report)
 

@@ -14,8 +14,8 @@ from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
+from bias_metrics.rows import Background
 
-BACKGROUNDS = ("outside_subgroup", "no_identity")
 """Which rows a subgroup may be compared with; the default first."""
 
 
@@ -185,7 +185,7 @@ class BiasReport(Tabular):
     subgroups: dict[str, SubgroupBias]
     power_mean: PowerMeans
     final_score: MetricValue
-    background: str = BACKGROUNDS[0]
+    background: Background = "outside_subgroup"
 
     @property
     def worst(self) -> dict[str, WorstSubgroup]:

@@ -6,7 +6,10 @@ The report is the same to the last bit. They are no part of the library's public
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import (
@@ -17,18 +20,52 @@ from bias_metrics._core.cells import (
     pair_auc,
 )
 from bias_metrics._core.checks import (
+    BoolArray,
     aligned,
     check_mask,
     check_power_mean_groups,
     check_scores,
     check_weights,
 )
-from bias_metrics._core.influence import Members
+from bias_metrics._core.influence import Members, RankedRows
+from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.lazily import Lazily
 from bias_metrics._core.options import check_choice
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.report import BACKGROUNDS, BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.rows import BACKGROUNDS, Background, Rows
+
+Intervals = Literal[True, False, "cells"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a report covers: the power means, and the intervals (none if `confidence` is None)."""
+
+    power: float
+    groups: tuple[str, ...]
+    confidence: float | None
+    aggregates: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        power: float = -5.0,
+        power_mean_groups: Sequence[str] | None = None,
+        intervals: Intervals = True,
+        confidence: float = 0.95,
+    ) -> Options:
+        """Check options, see `evaluate_bias`."""
+        return cls(
+            check_power(power),
+            check_power_mean_groups(power_mean_groups, rows.subgroups),
+            None if intervals is False else check_confidence(confidence),
+            intervals is True,
+        )
 
 
 @aligned
@@ -106,6 +143,23 @@ def measure_members(members: Members, confidence: float | None) -> SubgroupBias:
     return SubgroupBias.of(members.positive.scores.n, members.negative.scores.n, cells, worth)
 
 
+def ranked_members(ranked: RankedRows, rows: Rows) -> Mapping[str, Members]:
+    """Return each subgroup's ranked rows, and what they are compared with."""
+    excluded = rows.excluded
+    others = None if excluded is None else ranked.members(excluded)
+    return members_of(ranked, rows.subgroups, others)
+
+
+def members_of(
+    ranked: RankedRows, masks: Mapping[str, BoolArray], others: Members | None
+) -> Mapping[str, Members]:
+    """Return each subgroup's ranked rows, computed on demand.
+
+    They take more memory than anything else, so all are kept at once only if there are few.
+    """
+    return Lazily(masks, lambda name: ranked.members(np.flatnonzero(masks[name]), others))
+
+
 def summarise_bias(
     everyone: SortedClasses,
     subgroups: Mapping[str, SubgroupBias],
@@ -113,7 +167,7 @@ def summarise_bias(
     power: float = -5.0,
     power_mean_groups: Sequence[str] | None = None,
     confidence: float | None = None,
-    background: str = BACKGROUNDS[0],
+    background: Background = "outside_subgroup",
 ) -> BiasReport:
     """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
 

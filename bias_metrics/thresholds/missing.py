@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_subgroups
-from bias_metrics._core.cluster_codes import check_clusters
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
-from bias_metrics._core.options import check_choice
-from bias_metrics._core.proportions import wilson_interval
+from bias_metrics._core.checks import aligned, check_mask
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular
-from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import CLASSES, Rate
-from bias_metrics.report.report import BACKGROUNDS
-from bias_metrics.report.request import Background, excluded_rows
-from bias_metrics.thresholds.rate_cells import Gap
+from bias_metrics.rows import Background, Rows
+from bias_metrics.thresholds.rate_cells import gaps_of
 from bias_metrics.thresholds.rate_sides import Events, Side
 
 _MISSING = Rate(CLASSES, "flagged")
@@ -150,38 +144,17 @@ def missing_scores(
     0.500 [-0.166, 0.850]
     """
     absent = check_mask("missing", missing)
-    masks = check_subgroups(subgroups, absent.size)
-    check_choice("background", background, BACKGROUNDS)
+    # Whatever the labels: neither shares nor gaps of missing scores look at them.
+    rows = Rows(absent, subgroups, clusters=clusters, background=background)
     level = check_confidence(confidence)
-    codes = check_clusters(clusters, absent.size)
-    events = Events.of(_MISSING, np.ones_like(absent), [absent], codes)
-    total = events.among(np.arange(absent.size))
-    excluded = excluded_rows(background, masks)
-    shared = None if excluded is None else events.among(excluded)
-    found = {}
-    for name, mask in masks.items():
-        own = events.among(np.flatnonzero(mask))
-        gap = Gap(own, total.less(shared or own), "rows", level)
-        found[name] = replace(_share(own, level), missing_gap=gap.measure())
+    events = Events.of(_MISSING, np.ones_like(absent), [absent], rows.clusters)
+    total = events.among(np.arange(rows.n))
+    found = {
+        name: replace(_share(gap.own, level), missing_gap=gap.measure())
+        for name, gap in gaps_of(events, rows, total, "rows", level)
+    }
     return MissingScores(_share(total, level), found)
 
 
 def _share(side: Side, confidence: float) -> MissingShare:
-    n, n_missing = side.n, side.events[0]
-    if not n:
-        return MissingShare(0, 0, undefined("no rows"))
-    share = n_missing / n
-    low, high = wilson_interval(share, n, quantile(confidence))
-    value = MetricValue(share, low=max(low, 0.0), high=min(high, 1.0))
-    if side.rows_by_cluster is None:
-        return MissingShare(n, n_missing, value)
-    n_clusters = side.n_clusters
-    value = replace(value, n_clusters=n_clusters)
-    if n_clusters < MIN_CLUSTERS:
-        reason = too_few(n_clusters, "cluster", MIN_CLUSTERS)
-        return MissingShare(n, n_missing, replace(value, low=None, high=None, reason=reason))
-    influence = side.influence(0)
-    error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
-    reach = error * quantile(confidence, side.freedom)
-    low, high = min(low, share - reach), max(high, share + reach)
-    return MissingShare(n, n_missing, replace(value, low=max(low, 0.0), high=min(high, 1.0)))
+    return MissingShare(side.n, side.events[0], side.measure(0, confidence))

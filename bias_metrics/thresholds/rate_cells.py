@@ -10,17 +10,26 @@ clusters, the variance is the sum of squares of the clusters' influences, as for
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from bias_metrics._core.cells import lacks
+from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.difference_rule import less, negated, paired, sized, symmetric
 from bias_metrics._core.difference_rule import undefined_difference as without_uncertainty
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, two_sided_p
+from bias_metrics._core.options import check_threshold
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.thresholds.rate_sides import Floats, Side, few_clusters
+from bias_metrics.metrics import threshold_metrics
+from bias_metrics.rows import Rows
+from bias_metrics.thresholds.errors import flagged
+from bias_metrics.thresholds.rate_sides import Events, Floats, Side, few_clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,3 +186,62 @@ class Gap:
         n_clusters = self.n_clusters
         inflation = n_clusters / max(n_clusters - 1, 1)
         return math.sqrt(inflation * float(influence @ influence))
+
+
+def decisions(
+    rows: Rows,
+    name: str,
+    y_score: npt.ArrayLike,
+    threshold: float,
+    threshold_range: tuple[float, float] | None = None,
+) -> list[BoolArray]:
+    """Say which rows a model flags at its threshold, and at the ends of the range."""
+    scores = rows.scores(name, y_score)
+    return [flagged(scores, check_threshold(at)) for at in (threshold, *(threshold_range or ()))]
+
+
+def rate_cells(
+    rows: Rows,
+    models: Sequence[list[BoolArray]],
+    confidence: float,
+    names: Iterable[str] | None = None,
+) -> Iterator[tuple[str, str, Gap]]:
+    """Yield each subgroup (or each of these names) with its background, for each metric.
+
+    `models` are the decisions of each model, see `decisions`.
+    """
+    shown = list(rows.subgroups if names is None else names)
+    decided, *ends = zip(*models, strict=True)
+    at_ends = [_cells(rows, flags, confidence, shown) for flags in ends]
+    of_groups = _cells(rows, decided, confidence, shown)
+    for (name, metric, gap), *others in zip(of_groups, *at_ends, strict=True):
+        moved = (
+            tuple(end.value(model) or 0.0 for _, _, end in others) for model in range(len(models))
+        )
+        yield name, metric, replace(gap, moved=tuple(moved) if ends else ())
+
+
+def _cells(
+    rows: Rows, models: Sequence[BoolArray], confidence: float, names: Iterable[str]
+) -> Iterator[tuple[str, str, Gap]]:
+    for metric, rate in threshold_metrics().items():
+        events = Events.of(rate, rows.y_true, models, rows.clusters)
+        total = events.among(np.arange(rows.n))
+        counted = f"{rate.of[0]}s" if len(rate.of) == 1 else "rows"
+        for name, gap in gaps_of(events, rows, total, counted, confidence, names):
+            yield name, metric, gap
+
+
+def gaps_of(
+    events: Events,
+    rows: Rows,
+    total: Side,
+    counted: str,
+    confidence: float,
+    names: Iterable[str] | None = None,
+) -> Iterator[tuple[str, Gap]]:
+    """Yield each subgroup with its background, of one kind of event; `total` is of all rows."""
+    shared = None if rows.excluded is None else events.among(rows.excluded)
+    for name in rows.subgroups if names is None else names:
+        own = events.among(np.flatnonzero(rows.subgroups[name]))
+        yield name, Gap(own, total.less(shared or own), counted, confidence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
 from bias_metrics._core.differences import Difference
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.tables import Row, Tabular, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.report.report import cell_of
-from bias_metrics.report.request import Background
-from bias_metrics.thresholds.rate_cells import Gap
-from bias_metrics.thresholds.rate_rows import RateRows
+from bias_metrics.rows import Rows
+from bias_metrics.thresholds.rate_cells import Gap, decisions, rate_cells
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,12 @@ class RateGapComparison(Tabular):
 
 @aligned
 def rate_gaps(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
     *,
     threshold: float,
     threshold_range: tuple[float, float] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
 ) -> RateGaps:
     """Compare each subgroup's error rates at one threshold with those of its background.
 
@@ -117,24 +114,18 @@ def rate_gaps(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        The rows, without weights.
     y_score : float array of shape (n,)
         Finite scores.
-    subgroups : mapping of str to bool array of shape (n,)
-        Name and membership of each subgroup; they may overlap.
     threshold : float
         Finite; a score at or above it is flagged. The intervals take it as given.
     threshold_range : tuple of two floats, optional
         If the threshold was estimated from these rows: the range in which it lies, as from
         `equal_error_range`. The intervals then allow for how far each gap changes within it.
     confidence : float, default=0.95
-        Confidence of each interval.
-    clusters : array of shape (n,), optional
-        Article, thread or template of each row. There is no interval if subgroup or background
-        has fewer than 20 clusters with rows of the counted class.
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        As in `evaluate_bias`.
+        Confidence of each interval. There is none if subgroup or background has fewer than 20
+        clusters with rows of the counted class.
 
     Returns
     -------
@@ -145,7 +136,8 @@ def rate_gaps(
     Raises
     ------
     ValueError, TypeError
-        As `evaluate_bias`; and if a threshold is not finite.
+        If scores are of another number or not finite, a threshold is not finite, or the rows
+        have weights.
 
     Notes
     -----
@@ -160,33 +152,29 @@ def rate_gaps(
 
     Examples
     --------
-    >>> found = rate_gaps(
-    ...     [0, 0, 0, 0, 1, 1], [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], {"gay": [1, 1, 0, 0, 0, 1]},
-    ...     threshold=0.5,
-    ... )
+    >>> rows = Rows([0, 0, 0, 0, 1, 1], {"gay": [1, 1, 0, 0, 0, 1]})
+    >>> found = rate_gaps(rows, [0.9, 0.2, 0.3, 0.1, 0.8, 0.4], threshold=0.5)
     >>> cells = found.subgroups["gay"]
     >>> cells["fpr_gap"].value, cells["fnr_gap"].value  # 1 of 2 minus 0 of 2; 1 of 1 minus 0 of 1
     (0.5, 1.0)
     """
-    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
-    model = rows.decide("y_score", y_score, threshold, threshold_range)
-    return _gaps(rows, list(rows.compare([model])), 0, threshold)
+    rows.refuse("rate_gaps", "sample_weight")
+    model = decisions(rows, "y_score", y_score, threshold, threshold_range)
+    level = check_confidence(confidence)
+    return _gaps(list(rate_cells(rows, [model], level)), 0, threshold, rows, level)
 
 
 @aligned
 def compare_rate_gaps(
-    y_true: npt.ArrayLike,
+    rows: Rows,
     y_score_a: npt.ArrayLike,
     y_score_b: npt.ArrayLike,
-    subgroups: Mapping[str, npt.ArrayLike],
     *,
     threshold_a: float,
     threshold_b: float,
     threshold_range_a: tuple[float, float] | None = None,
     threshold_range_b: tuple[float, float] | None = None,
     confidence: float = 0.95,
-    clusters: npt.ArrayLike | None = None,
-    background: Background = "outside_subgroup",
 ) -> RateGapComparison:
     """Compare the error rate gaps of two models on the same rows, each at its own threshold.
 
@@ -194,17 +182,15 @@ def compare_rate_gaps(
 
     Parameters
     ----------
-    y_true : bool array of shape (n,)
-        True for the positive (toxic) class.
+    rows : Rows
+        The rows, without weights.
     y_score_a, y_score_b : float array of shape (n,)
         Scores of the first model (the candidate) and the second (the champion).
-    subgroups : mapping of str to bool array of shape (n,)
-        Name and membership of each subgroup.
     threshold_a, threshold_b : float
         The score at or above which each model flags a row.
     threshold_range_a, threshold_range_b : tuple of two floats, optional
         If the thresholds were estimated: give both or neither; see `rate_gaps`.
-    confidence, clusters, background
+    confidence : float, default=0.95
         As in `rate_gaps`.
 
     Returns
@@ -225,34 +211,39 @@ def compare_rate_gaps(
 
     Examples
     --------
-    >>> y_true, gay = [0, 0, 0, 0] * 10, [0, 0, 1, 1] * 10
+    >>> rows = Rows([0, 0, 0, 0] * 10, {"gay": [0, 0, 1, 1] * 10})
     >>> a, b = [0.1, 0.2, 0.9, 0.2] * 10, [0.1, 0.2, 0.3, 0.2] * 10
-    >>> found = compare_rate_gaps(y_true, a, b, {"gay": gay}, threshold_a=0.5, threshold_b=0.5)
+    >>> found = compare_rate_gaps(rows, a, b, threshold_a=0.5, threshold_b=0.5)
     >>> one = found.subgroups["gay"]["fpr_gap"]
     >>> one.first, one.second, round(one.size_low, 2)
     (0.5, 0.0, 0.18)
     """
-    rows = RateRows.of(y_true, subgroups, confidence, clusters, background)
+    rows.refuse("compare_rate_gaps", "sample_weight")
     models = [
-        rows.decide("y_score_a", y_score_a, threshold_a, threshold_range_a),
-        rows.decide("y_score_b", y_score_b, threshold_b, threshold_range_b),
+        decisions(rows, "y_score_a", y_score_a, threshold_a, threshold_range_a),
+        decisions(rows, "y_score_b", y_score_b, threshold_b, threshold_range_b),
     ]
-    compared = list(rows.compare(models))
-    differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.masks}
+    level = check_confidence(confidence)
+    compared = list(rate_cells(rows, models, level))
+    differences: dict[str, dict[str, Difference]] = {name: {} for name in rows.subgroups}
     for name, metric, gap in compared:
         differences[name][metric] = gap.difference()
     return RateGapComparison(
-        _gaps(rows, compared, 0, threshold_a),
-        _gaps(rows, compared, 1, threshold_b),
+        _gaps(compared, 0, threshold_a, rows, level),
+        _gaps(compared, 1, threshold_b, rows, level),
         differences,
     )
 
 
 def _gaps(
-    rows: RateRows, compared: Sequence[tuple[str, str, Gap]], model: int, threshold: float
+    compared: Sequence[tuple[str, str, Gap]],
+    model: int,
+    threshold: float,
+    rows: Rows,
+    confidence: float,
 ) -> RateGaps:
     """Measure one model's gaps."""
-    found: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.masks}
+    found: dict[str, dict[str, MetricValue]] = {name: {} for name in rows.subgroups}
     for name, metric, gap in compared:
         found[name][metric] = gap.measure(model)
-    return RateGaps(float(threshold), found, rows.confidence)
+    return RateGaps(float(threshold), found, confidence)

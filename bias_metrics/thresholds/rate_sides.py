@@ -85,6 +85,7 @@ class Side:
             return undefined("no rows")
         share = self.share(model)
         low, high = wilson_interval(share, self.n, quantile(confidence))
+        n_clusters = None
         if self.rows_by_cluster is not None:
             n_clusters, influence = self.n_clusters, self.influence(model)
             if n_clusters < MIN_CLUSTERS:
@@ -92,7 +93,8 @@ class Side:
             error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
             reach = error * quantile(confidence, self.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
-        return MetricValue(share, low=max(low, 0.0), high=min(high, 1.0))
+        low, high = max(low, 0.0), min(high, 1.0)
+        return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
 
     @cached_property
     def n_clusters(self) -> int:

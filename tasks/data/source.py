@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from bias_metrics._core.weighting import WeightKind
+from bias_metrics.rows import WeightKind
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.terms import TermMatcher

@@ -29,6 +29,7 @@ from bias_metrics.gate.losses import Losses
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence, SmallGroups
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
+from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
@@ -316,9 +317,9 @@ class EvidenceFile:
         return self.column("cluster") if "cluster" in self._table.column_names else None
 
     @property
-    def background(self) -> str:
+    def background(self) -> Background:
         """What identities are compared with."""
-        return str(self.record["choices"]["background"])
+        return self.record["choices"]["background"]
 
     @cached_property
     def _members(self) -> PackedMasks:

@@ -2,61 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import calibration_report, compare_calibration
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics import Rows, calibration_report, compare_calibration
 
 
 def add_calibration(
-    labels: npt.NDArray[np.bool_],
+    rows: Rows,
     scores: npt.NDArray[np.floating],
-    members: PackedMasks,
     report: dict[str, Any],
-    options: Mapping[str, Any],
+    confidence: float,
 ) -> None:
     """Add a model's calibration to its report.
 
     Parameters
     ----------
-    labels : bool array of shape (n,)
-        Labels.
+    rows : Rows
+        Its identities, and categories, are the subgroups.
     scores : float array of shape (n,)
         Its scores.
-    members : PackedMasks
-        Identities, and categories.
     report : dict
         What it is added to.
-    options : mapping
+    confidence : float
         Of `calibration_report`.
     """
-    report["calibration"] = calibration_report(labels, scores, members, **options).to_dict()
+    report["calibration"] = calibration_report(rows, scores, confidence=confidence).to_dict()
 
 
 def add_calibration_change(
-    labels: npt.NDArray[np.bool_],
+    rows: Rows,
     scores: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]],
-    members: PackedMasks,
     comparison: dict[str, Any],
-    options: Mapping[str, Any],
+    confidence: float,
 ) -> None:
     """Add how much the calibration of two models differs to their comparison.
 
     Parameters
     ----------
-    labels : bool array of shape (n,)
-        Labels.
+    rows : Rows
+        Its identities, and categories, are the subgroups.
     scores : tuple of two float arrays of shape (n,)
         Of the candidate and its rival.
-    members : PackedMasks
-        Identities, and categories.
     comparison : dict
         What it is added to.
-    options : mapping
+    confidence : float
         Of `compare_calibration`.
     """
-    comparison["calibration"] = compare_calibration(labels, *scores, members, **options).to_dict()
+    comparison["calibration"] = compare_calibration(rows, *scores, confidence=confidence).to_dict()

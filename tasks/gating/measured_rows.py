@@ -32,6 +32,8 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.report.jointly import bonferroni_level, joint_level
+from bias_metrics.rows import Background
+from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
 
@@ -65,7 +67,7 @@ class Measuring:
 
     rows: Rows
     power_mean_groups: Sequence[str] | None
-    background: str
+    background: Background
     is_sample: bool
     thresholds: Mapping[str, Mapping[str, float]]
     span: Callable[[str, str, float], Span]
@@ -96,26 +98,25 @@ class Measuring:
         """
         members, matched = self._with(categories or {})
         covered = groups or self.power_mean_groups or list(self.rows.members)
-        rows, options = self.rows, self._options(confidence)
-        means = {"power_mean_groups": covered}
+        rows, options = self.rows, {"confidence": confidence, "power_mean_groups": covered}
         both = members, matched
-        compared = {name: self._compare(name, *both, options | means) for name in self.rivals}
+        compared = {name: self._compare(name, *both, options) for name in self.rivals}
         whole = [one for name, one in compared.items() if self._scored_by(name) is None]
         first = next((one.first for one in whole), None)
         if first is None or matched is not None:
-            first = self._evaluate(*both, options | means)
+            first = self._evaluate(*both, options)
         report = first.to_dict()
         differences = {name: one.to_dict() for name, one in compared.items()}
         for name in self.thresholds:
-            self._add_errors(name, members, report, differences, options)
+            self._add_errors(name, members, report, differences, confidence)
         if self.calibrated:
-            weighed = options | {"sample_weight": rows.weights}
-            add_calibration(rows.labels, rows.scores[CANDIDATE], members, report, weighed)
+            weighted = self._rows(rows, members, weights=rows.weights)
+            add_calibration(weighted, rows.scores[CANDIDATE], report, confidence)
             for role, content in differences.items():
-                among, of_both, how = self._both(role, members, options)
-                how = {**how, "sample_weight": among.weights}
+                among, of_both = self._both(role, members)
+                weighted = self._rows(among, of_both, weights=among.weights)
                 scores = among.scores[CANDIDATE], among.scores[role]
-                add_calibration_change(among.labels, scores, of_both, content, how)
+                add_calibration_change(weighted, scores, content, confidence)
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
@@ -171,20 +172,19 @@ class Measuring:
 
     def shown_losses(self, rival: str, alpha: float) -> Losses | None:
         """Return the same, not saying whose comments; None if the rows lack a class."""
-        rows, members, _ = self._both(rival, self.rows.members, {"clusters": None})
+        rows, members = self._both(rival, self.rows.members)
         if not rows.has_both_classes:
             return None
         looked_at = self._looked_at(rows)
         level = self.joint_level((rival,), list(members), alpha, looked_at)
-        options = self._options(level)
         comparison = self._compare(
             rival,
             self.rows.members,
             self.rows.matched,
-            options | {"power_mean_groups": self.power_mean_groups},
+            {"confidence": level, "power_mean_groups": self.power_mean_groups},
         ).to_dict()
         for name in self.thresholds:
-            self._add_errors(name, self.rows.members, {}, {rival: comparison}, options)
+            self._add_errors(name, self.rows.members, {}, {rival: comparison}, level)
         if not self.is_sample:
             comparison = without_sampling_error(comparison)
         return Losses.of(comparison, looked_at, level)
@@ -216,28 +216,17 @@ class Measuring:
         Bonferroni's if error rates or calibration are among the numbers, or rows have weights or
         are matched by terms.
         """
-        rows = self.rows
         partly = any(self._scored_by(role) is not None for role in self.rivals)
         special = self.thresholds or self.calibrated or partly
-        if special or rows.weights is not None or rows.matched:
+        if special or self.rows.weights is not None or self.rows.matched:
             each = len(SUBGROUP_METRICS) + len(self.thresholds) * len(threshold_metrics())
             each += len(calibration_metrics()) * self.calibrated
             n = len(of) * each if looked_at is None else sum(map(len, looked_at.values()))
             return bonferroni_level(n, alpha)
-        scores = self.rows.scores
+        scores, rows = self.rows.scores, self._rows(self.rows, self.rows.members)
         families = [[scores[one] for one in dict.fromkeys((CANDIDATE, role))] for role in roles]
         return max(
-            joint_level(
-                self.rows.labels,
-                family,
-                self.rows.members,
-                of,
-                alpha=alpha,
-                clusters=self.rows.clusters,
-                background=self.background,
-                metrics=looked_at,
-            )
-            for family in families
+            joint_level(rows, family, of, alpha=alpha, metrics=looked_at) for family in families
         )
 
     def _with(
@@ -250,36 +239,51 @@ class Measuring:
             None if matched is None else _joined(matched, categories),
         )
 
-    def _options(self, confidence: float) -> dict[str, Any]:
-        return {
-            "confidence": confidence,
-            "clusters": self.rows.clusters,
-            "background": self.background,
-        }
+    def _rows(
+        self,
+        rows: Rows,
+        members: Mapping[str, npt.NDArray[np.bool_]],
+        *,
+        weights: npt.NDArray[np.floating] | None = None,
+    ) -> LabelledRows:
+        """Return rows as the library takes them."""
+        return LabelledRows(
+            rows.labels,
+            members,
+            sample_weight=weights,
+            clusters=rows.clusters,
+            background=self.background,
+        )
 
     def _evaluate(
         self, members: PackedMasks, matched: PackedMasks | None, options: Mapping[str, Any]
     ) -> BiasReport:
         rows = self.rows
-        given = rows.labels, rows.scores[CANDIDATE], members
+        scores = rows.scores[CANDIDATE]
         if matched is None or rows.labelled is None:
-            return evaluate_bias(*given, sample_weight=rows.weights, **options)
-        return prediction_powered_bias(*given, matched, rows.labelled, **options)
+            known = {**self._known(rows), **options}
+            return evaluate_bias(rows.labels, scores, members, **known)
+        checked = self._rows(rows, members)
+        return prediction_powered_bias(checked, scores, matched, rows.labelled, **options)
+
+    def _known(self, rows: Rows) -> dict[str, Any]:
+        return {
+            "sample_weight": rows.weights,
+            "clusters": rows.clusters,
+            "background": self.background,
+        }
 
     def _scored_by(self, rival: str) -> npt.NDArray[np.bool_] | None:
         """Return which rows a rival has a score for; None if it has one for all."""
         missing = np.isnan(self.rows.scores[rival])
         return ~missing if missing.any() else None
 
-    def _both(
-        self, rival: str, members: PackedMasks, options: Mapping[str, Any]
-    ) -> tuple[Rows, PackedMasks, Mapping[str, Any]]:
+    def _both(self, rival: str, members: PackedMasks) -> tuple[Rows, PackedMasks]:
         """Return the rows that a rival has a score for too, to compare with it."""
         kept = self._scored_by(rival)
         if kept is None:
-            return self.rows, members, options
-        rows = self.rows.within(kept)
-        return rows, members.within(kept), {**options, "clusters": rows.clusters}
+            return self.rows, members
+        return self.rows.within(kept), members.within(kept)
 
     def _compare(
         self,
@@ -288,11 +292,13 @@ class Measuring:
         matched: PackedMasks | None,
         options: Mapping[str, Any],
     ) -> BiasComparison:
-        rows, members, options = self._both(rival, members, options)
-        given = rows.labels, rows.scores[CANDIDATE], rows.scores[rival], members
+        rows, members = self._both(rival, members)
+        first, second = rows.scores[CANDIDATE], rows.scores[rival]
         if matched is None or rows.labelled is None:
-            return compare_bias(*given, sample_weight=rows.weights, **options)
-        return compare_prediction_powered(*given, matched, rows.labelled, **options)
+            known = {**self._known(rows), **options}
+            return compare_bias(rows.labels, first, second, members, **known)
+        checked = self._rows(rows, members)
+        return compare_prediction_powered(checked, first, second, matched, rows.labelled, **options)
 
     def _add_errors(
         self,
@@ -300,33 +306,31 @@ class Measuring:
         members: PackedMasks,
         report: dict[str, Any],
         differences: dict[str, dict[str, Any]],
-        options: Mapping[str, Any],
+        confidence: float,
     ) -> None:
         """Add the gaps in error rates at a threshold to a report and to comparisons."""
         rows, of_role = self.rows, self.thresholds[name]
         at = of_role[CANDIDATE]
-        spans = {role: self.span(name, role, options["confidence"]) for role in of_role}
+        spans = {role: self.span(name, role, confidence) for role in of_role}
         gaps = rate_gaps(
-            rows.labels,
+            self._rows(rows, members),
             rows.scores[CANDIDATE],
-            members,
             threshold=at,
             threshold_range=spans[CANDIDATE],
-            **options,
+            confidence=confidence,
         )
         report.setdefault("thresholds", {})[name] = gaps.to_dict()
         for role in of_role.keys() & set(self.rivals):
-            among, of_both, how = self._both(role, members, options)
+            among, of_both = self._both(role, members)
             change = compare_rate_gaps(
-                among.labels,
+                self._rows(among, of_both),
                 among.scores[CANDIDATE],
                 among.scores[role],
-                of_both,
                 threshold_a=at,
                 threshold_b=of_role[role],
                 threshold_range_a=spans[CANDIDATE],
                 threshold_range_b=spans[role],
-                **how,
+                confidence=confidence,
             )
             differences[role].setdefault("thresholds", {})[name] = change.to_dict()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from bias_metrics import calibration_report
+from bias_metrics import Rows, calibration_report
 from bias_metrics.gate.rules import LEAST_ROWS
 from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Calibration, Cell
@@ -29,13 +29,15 @@ def calibrate(layout: Layout) -> Calibration:
     """
     groups = layout.masks()
     found: dict[str, Any] = calibration_report(
-        layout.array("y_true"),
+        Rows(
+            layout.array("y_true"),
+            groups if len(groups) <= MOST else {},
+            sample_weight=layout.array("weight") if layout.has_weights else None,
+            clusters=layout.clusters(),
+            background=layout.record["choices"]["background"],
+        ),
         layout.array("y_score"),
-        groups if len(groups) <= MOST else {},
-        sample_weight=layout.array("weight") if layout.has_weights else None,
         confidence=CONFIDENCE,
-        clusters=layout.clusters(),
-        background=layout.record["choices"]["background"],
     ).to_dict()
     known = cast("Calibration", found | {"sentence": ""})
     return {**known, "sentence": calibration_sentence(known)}

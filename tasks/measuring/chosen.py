@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bias_metrics._core.weighting import counted_rows
+from bias_metrics.rows import counted_rows
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet

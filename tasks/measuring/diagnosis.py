@@ -13,6 +13,7 @@ import numpy as np
 
 from bias_metrics import (
     BiasReport,
+    Rows,
     diagnose_bias,
     equal_error_range,
     equal_error_rate,
@@ -76,11 +77,9 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     y_true, y_score = layout.array("y_true"), layout.array("y_score")
     groups = layout.masks()
     diagnoses = diagnose_bias(
-        y_true,
+        Rows(y_true, groups, background=record["choices"]["background"]),
         y_score,
-        groups,
         confidence=CONFIDENCE,
-        background=record["choices"]["background"],
     )
     equal = equal_error_rate(y_true, y_score)
     span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
@@ -100,14 +99,16 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
             | {
                 "seed": SEED,
                 "gaps": rate_gaps(
-                    y_true,
+                    Rows(
+                        y_true,
+                        groups,
+                        clusters=layout.clusters(),
+                        background=record["choices"]["background"],
+                    ),
                     y_score,
-                    groups,
                     threshold=number,
                     threshold_range=span if kind == EQUAL_ERRORS else None,
                     confidence=CONFIDENCE,
-                    clusters=layout.clusters(),
-                    background=record["choices"]["background"],
                 ).to_dict()["subgroups"],
             },
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import BiasReport, LabelAgreement, label_agreement, prediction_powered_bias
+from bias_metrics import BiasReport, LabelAgreement, Rows, label_agreement, prediction_powered_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.prediction_powered.rows import PoweredRows
 from biasgate.tasks.common.errors import InputError
@@ -54,15 +54,12 @@ class PoweredArrays:
         """
         try:
             return prediction_powered_bias(
-                self.y_true,
+                Rows(self.y_true, self.human, clusters=self.clusters, background=background),
                 self.y_score,
-                self.human,
                 self.matched,
                 self.labelled,
                 power_mean_groups=groups,
                 confidence=confidence,
-                clusters=self.clusters,
-                background=background,
             )
         except ValueError as error:
             raise InputError(_told(name, error)) from error
@@ -113,17 +110,7 @@ def refuse_selected_rows(
     """
     matched = read_matched(evaluation_set, identities)
     try:
-        PoweredRows.of(
-            labels,
-            matched,
-            matched,
-            labelled,
-            power=-5.0,
-            power_mean_groups=None,
-            confidence=0.95,
-            clusters=clusters,
-            background="outside_subgroup",
-        )
+        PoweredRows.of(Rows(labels, matched, clusters=clusters), matched, labelled)
     except ValueError as error:
         raise InputError(_told(evaluation_set.name, error)) from error
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from bias_metrics._core.weighting import WeightKind
+from bias_metrics.rows import WeightKind
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing

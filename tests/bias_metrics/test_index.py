@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import compare_bias, diagnose_bias, evaluate_bias, evaluate_slices, roc_auc
+from bias_metrics import Rows, compare_bias, diagnose_bias, evaluate_bias, evaluate_slices, roc_auc
 
 pd = pytest.importorskip("pandas")
 N = 40
@@ -40,31 +40,44 @@ def test_an_equal_index_made_apart_is_the_same_index():
     assert roc_auc(series(LABEL, lacking), series(SCORE, again)) == roc_auc(LABEL, SCORE)
 
 
+ROWS = Rows(series(LABEL), {"gay": GAY})
+GAY_ = series(GAY)
+
+
 @pytest.mark.parametrize(
-    ("call", "name"),
+    ("call", "name", "like"),
     [
-        (lambda: evaluate_bias(series(LABEL), turned(SCORE), {"gay": GAY}), "y_score"),
-        (lambda: evaluate_bias(series(LABEL), SCORE, {"gay": turned(GAY)}), "subgroups['gay']"),
+        (lambda: evaluate_bias(series(LABEL), turned(SCORE), {"gay": GAY}), "y_score", "y_true"),
+        (
+            lambda: evaluate_bias(series(LABEL), SCORE, {"gay": turned(GAY)}),
+            "subgroups['gay']",
+            "y_true",
+        ),
         (
             lambda: evaluate_bias(series(LABEL), SCORE, {"gay": GAY}, clusters=turned(GAY)),
             "clusters",
+            "y_true",
         ),
-        (lambda: compare_bias(series(LABEL), SCORE, turned(SCORE), {"gay": GAY}), "y_score_b"),
-        (lambda: diagnose_bias(series(LABEL), turned(SCORE), {"gay": GAY}), "y_score"),
         (
-            lambda: evaluate_slices(
-                series(LABEL), SCORE, {"gay": GAY}, {"short": GAY}, sample_weight=turned(SCORE)
-            ),
+            lambda: compare_bias(series(LABEL), SCORE, turned(SCORE), {"gay": GAY}),
+            "y_score_b",
+            "y_true",
+        ),
+        (lambda: diagnose_bias(ROWS, turned(SCORE)), "y_score", "rows"),
+        (lambda: evaluate_slices(ROWS, SCORE, {"a": turned(GAY)}), "slices['a']", "rows"),
+        (
+            lambda: Rows(LABEL, {}, sample_weight=GAY_, clusters=turned(GAY)),
+            "clusters",
             "sample_weight",
         ),
     ],
-    ids=["scores", "subgroup", "clusters", "second model", "diagnosis", "options"],
+    ids=["scores", "subgroup", "clusters", "second model", "diagnosis", "slices", "rows"],
 )
-def test_another_index_is_refused_with_what_to_do(call, name):
-    with pytest.raises(ValueError, match="must have the index of `y_true`") as error:
+def test_another_index_is_refused_with_what_to_do(call, name, like):
+    with pytest.raises(ValueError, match=f"must have the index of `{like}`") as error:
         call()
-    assert str(error.value).startswith(f"`{name}` must have the index of `y_true`; got 'c39'")
-    assert "(row 0). Align it with `.reindex(y_true.index)`, or pass `.to_numpy()`" in str(
+    assert str(error.value).startswith(f"`{name}` must have the index of `{like}`; got 'c39'")
+    assert f"(row 0). Align it with `.reindex({like}.index)`, or pass `.to_numpy()`" in str(
         error.value
     )
 

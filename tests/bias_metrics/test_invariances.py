@@ -79,8 +79,8 @@ def whole_report(rows):
 def reports_of_slices(rows):
     groups = {"g": rows.in_subgroup, "rest": ~rows.in_subgroup}
     slices = {"all": np.ones_like(rows.in_subgroup), "toxic or g": rows.y_true | rows.in_subgroup}
-    weight = {"sample_weight": rows.sample_weight}
-    found = bias_metrics.evaluate_slices(rows.y_true, rows.y_score, groups, slices, **weight)
+    all_rows = bias_metrics.Rows(rows.y_true, groups, sample_weight=rows.sample_weight)
+    found = bias_metrics.evaluate_slices(all_rows, rows.y_score, slices)
     return [report.overall.auc.value for report in found.values()]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bias_metrics
-from bias_metrics import compare_rate_gaps, evaluate_bias, rate_gaps
+from bias_metrics import Rows, compare_rate_gaps, evaluate_bias, rate_gaps
 from bias_metrics._core.cells import Cells
 from bias_metrics.gate.decide import decide
 from bias_metrics.gate.rules import Rule
@@ -104,10 +104,10 @@ def test_a_row_of_the_table_is_all_that_a_further_rate_needs_to_be_gated(monkeyp
     rule = Rule("recall_gap", "each", ceiling=0.1, margin=0.05, threshold="given")
     options = {"confidence": rule.level}
     report = evaluate_bias(y_true, first, group, **options).to_dict()
-    gaps = rate_gaps(y_true, first, group, threshold=0.5, **options)
+    gaps = rate_gaps(Rows(y_true, group), first, threshold=0.5, **options)
     report["thresholds"] = {"given": gaps.to_dict()}
     change = compare_rate_gaps(
-        y_true, first, second, group, threshold_a=0.5, threshold_b=0.5, **options
+        Rows(y_true, group), first, second, threshold_a=0.5, threshold_b=0.5, **options
     )
     cells = gaps.subgroups["g"]
     assert cells["recall_gap"].value == pytest.approx(-cells["fnr_gap"].value)

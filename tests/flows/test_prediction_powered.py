@@ -10,7 +10,7 @@ import yaml
 from support.evaluations import run
 from support.html_page import read_page
 
-from bias_metrics import prediction_powered_bias
+from bias_metrics import Rows, prediction_powered_bias
 
 pytestmark = pytest.mark.slow
 N = 3000
@@ -111,7 +111,7 @@ def test_the_report_has_the_numbers_of_labels_and_terms(home):
     human = {name: rows[name] >= 0.5 for name in ("gay", "old")}
     matched = {name: rows[f"named_{name}"] for name in ("gay", "old")}
     known = prediction_powered_bias(
-        rows.label == 1, rows.prediction, human, matched, rows.labelled
+        Rows(rows.label == 1, human), rows.prediction, matched, rows.labelled
     ).to_dict()
     assert found["bias"] == known
     assert found["bias"]["subgroups"]["gay"]["assisted"]["bnsp_auc"]["gain"] > 1.5

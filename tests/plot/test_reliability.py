@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from bias_metrics import calibration_report, plot
+from bias_metrics import Rows, calibration_report, plot
 
 pytest.importorskip("matplotlib")
 RNG = np.random.default_rng(0)
 CHANCE = RNG.random(500)
 REPORT = calibration_report(
-    RNG.random(500) < CHANCE,
-    CHANCE,
-    {"$gay$": np.arange(500) < 200, "nobody": np.zeros(500)},
+    Rows(RNG.random(500) < CHANCE, {"$gay$": np.arange(500) < 200, "nobody": np.zeros(500)}), CHANCE
 )
 
 

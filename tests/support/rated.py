@@ -11,7 +11,8 @@ from bias_metrics.metrics import METRICS
 from bias_metrics.raters.expected import expected_report, pairs_of, rater_variances
 from bias_metrics.raters.results import numbers_of
 from bias_metrics.raters.soft import SoftPairs, SortedRows
-from bias_metrics.report.request import Request
+from bias_metrics.report.steps import Options
+from bias_metrics.rows import Rows
 
 WORLDS = ("logistic", "beta", "mixture")
 
@@ -61,8 +62,9 @@ def true_numbers(world, m, n=400_000):
 
     raters = rng.choice(m, n)
     panel = rng.binomial(raters, fraction) >= 0.5 * raters
-    request = Request.of(fraction >= 0.5, score, groups)
-    expected = numbers_of(expected_report(pairs_of(request, rows, fraction), request))
+    checked = Rows(fraction >= 0.5, groups)
+    pairs = pairs_of(checked, rows, fraction)
+    expected = numbers_of(expected_report(pairs, checked, Options.of(checked)))
     return {"panel": hard(panel), "expected": expected, "consensus": hard(fraction >= 0.5)}
 
 
@@ -104,13 +106,14 @@ def true_numbers_by_group(strictness, n=400_000):
     return found
 
 
-def expected_numbers(votes, m, scores, groups, **options):
+def expected_numbers(votes, m, scores, groups, *, confidence=0.95, **of_rows):
     """Return every number of the expected reading, and its variance that comes from raters."""
     fraction = votes / m
-    request = Request.of(fraction >= 0.5, scores, groups, **options)
-    pairs = pairs_of(request, SortedRows.of(request.scores), fraction)
-    by_rater = rater_variances(pairs, request, fraction * (1 - fraction) / (m - 1))
-    return numbers_of(expected_report(pairs, request)), by_rater
+    rows = Rows(fraction >= 0.5, groups, **of_rows)
+    asked = Options.of(rows, confidence=confidence)
+    pairs = pairs_of(rows, SortedRows.of(scores), fraction)
+    by_rater = rater_variances(pairs, asked, fraction * (1 - fraction) / (m - 1))
+    return numbers_of(expected_report(pairs, rows, asked)), by_rater
 
 
 def _expit(x):

@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
-from bias_metrics.report.request import excluded_rows
 from bias_metrics.report.worst import worst_first
+from bias_metrics.rows import Background
+from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_rows import RateRows
+from bias_metrics.thresholds.rate_cells import rate_cells
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
@@ -178,18 +179,16 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
     return _rounded(of)
 
 
-def _curves(report: Report, known: Rows, among: str, shown: list[str]) -> Curves:
+def _curves(report: Report, known: Rows, among: Background, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
     labels, scores = known.labels, known.scores[CANDIDATE]
     chosen = {kind: at["threshold"] for kind, at in report["thresholds"].items()}
     thresholds = _grid(labels, scores, chosen)
-    members = {name: known.members[name] for name in shown}
-    rows = RateRows.of(labels, members, CONFIDENCE, known.clusters, "outside_subgroup")
     # Identities that are not shown are outside the common background too.
-    rows = replace(rows, excluded=excluded_rows(among, known.members))
+    rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
     decided = [[flagged(scores, one)] for one in thresholds]
     subgroups: dict[str, dict[str, Any]] = {name: {} for name in shown}
-    for name, metric, gap in rows.compare(decided):
+    for name, metric, gap in rate_cells(rows, decided, CONFIDENCE, shown):
         if metric not in RATE_OF_GAP:
             continue
         rate, at_each = RATE_OF_GAP[metric], range(len(thresholds))

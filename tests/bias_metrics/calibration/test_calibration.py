@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from bias_metrics import calibration_report, compare_calibration
+from bias_metrics import Rows, calibration_report, compare_calibration
 from bias_metrics._core.placements import squares_of
-from bias_metrics.calibration import estimates
-from bias_metrics.calibration.estimates import Sample, slope_of
+from bias_metrics.calibration import numbers
+from bias_metrics.calibration.numbers import Sample, slope_of
 from bias_metrics.calibration.results import NUMBERS
 from bias_metrics.metrics import METRICS, calibration_metrics
 
@@ -36,7 +36,7 @@ def test_the_brier_score_is_scikit_learns():
     metrics = pytest.importorskip("sklearn.metrics")
     y_true, y_score, masks = draw()
     weight = weights()
-    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    report = calibration_report(Rows(y_true, masks, sample_weight=weight), y_score)
     for name, rows in masks.items():
         own = metrics.brier_score_loss(y_true[rows], y_score[rows], sample_weight=weight[rows])
         assert report.subgroups[name].brier.value == pytest.approx(own, abs=1e-12)
@@ -49,7 +49,7 @@ def test_the_brier_score_is_scikit_learns():
 def test_reliability_is_scikit_learns(n_bins):
     calibration = pytest.importorskip("sklearn.calibration")
     y_true, y_score, masks = draw()
-    report = calibration_report(y_true, y_score, masks, n_bins=n_bins)
+    report = calibration_report(Rows(y_true, masks), y_score, n_bins=n_bins)
     rows = masks["gay"]
     positive, score = calibration.calibration_curve(
         y_true[rows], y_score[rows], n_bins=n_bins, strategy="quantile"
@@ -66,7 +66,7 @@ def test_the_slope_is_that_of_a_logistic_regression():
     y_true, y_score, masks = draw()
     weight = weights()
     y_score = np.clip(y_score, 0.01, 0.99)
-    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    report = calibration_report(Rows(y_true, masks, sample_weight=weight), y_score)
     rows = masks["gay"]
     x = np.log(y_score[rows] / (1 - y_score[rows]))[:, None]
     model = linear.LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
@@ -80,7 +80,7 @@ def test_the_slopes_error_is_the_robust_one_of_a_logistic_regression():
     y_score = np.clip(y_score, 0.01, 0.99)
     x = api.add_constant(np.log(y_score / (1 - y_score)))
     fitted = api.Logit(y_true.astype(float), x).fit(disp=0, cov_type="HC0")
-    found = calibration_report(y_true, y_score, {}).overall.slope
+    found = calibration_report(Rows(y_true, {}), y_score).overall.slope
     assert found.value == pytest.approx(fitted.params[1], rel=1e-8)
     assert found.std_error == pytest.approx(fitted.bse[1] * math.sqrt(N / (N - 1)), rel=1e-8)
 
@@ -99,7 +99,7 @@ def logistic(x, y, weight):
 def test_the_slope_and_its_error_are_those_of_a_naive_regression():
     y_true, y_score, _ = draw()
     y_score, weight = np.clip(y_score, 0.01, 0.99), weights()
-    found = calibration_report(y_true, y_score, {}, sample_weight=weight).overall.slope
+    found = calibration_report(Rows(y_true, {}, sample_weight=weight), y_score).overall.slope
     share = weight / weight.sum()
     value, each = logistic(np.log(y_score / (1 - y_score)), y_true.astype(float), share)
     assert found.value == pytest.approx(value, rel=1e-8)
@@ -110,7 +110,7 @@ def test_the_slope_and_its_error_are_those_of_a_naive_regression():
 def test_by_hand():
     y_true = [1, 0, 1, 0, 0, 1]
     y_score = [0.5, 0.5, 1.0, 0.0, 0.2, 0.8]
-    found = calibration_report(y_true, y_score, {"gay": [1, 1, 0, 0, 0, 0]}, n_bins=2)
+    found = calibration_report(Rows(y_true, {"gay": [1, 1, 0, 0, 0, 0]}), y_score, n_bins=2)
     gay, other = found.subgroups["gay"], found.backgrounds["gay"]
     assert (gay.bias.value, gay.brier.value) == (0.0, 0.25)
     assert other.brier.value == pytest.approx((0.04 + 0.04) / 4)
@@ -131,7 +131,7 @@ def naive_mean(values, rows, weight=None):
 def test_errors_and_gaps_are_those_of_naive_sums(weighted):
     y_true, y_score, masks = draw()
     weight = weights() if weighted else None
-    report = calibration_report(y_true, y_score, masks, sample_weight=weight)
+    report = calibration_report(Rows(y_true, masks, sample_weight=weight), y_score)
     loss = (y_score - y_true) ** 2
     own, each = naive_mean(loss, masks["gay"], weight)
     other, of_other = naive_mean(loss, ~masks["gay"], weight)
@@ -147,7 +147,7 @@ def test_errors_and_gaps_are_those_of_naive_sums(weighted):
 
 def test_a_background_without_identities_has_no_identity():
     y_true, y_score, masks = draw()
-    report = calibration_report(y_true, y_score, masks, background="no_identity")
+    report = calibration_report(Rows(y_true, masks, background="no_identity"), y_score)
     outside = ~(masks["gay"] | masks["muslim"])
     for name in masks:
         assert report.backgrounds[name].n == outside.sum()
@@ -161,15 +161,17 @@ def test_frequencies_give_what_repeated_rows_give():
     rows = np.repeat(np.arange(N), times)
     again = {name: mask[rows] for name, mask in masks.items()}
     options = {"sample_weight": times, "weight_kind": "frequency"}
-    found = calibration_report(y_true, y_score, masks, clusters=codes(), **options)
-    repeated = calibration_report(y_true[rows], y_score[rows], again, clusters=codes()[rows])
+    found = calibration_report(Rows(y_true, masks, clusters=codes(), **options), y_score)
+    repeated = calibration_report(Rows(y_true[rows], again, clusters=codes()[rows]), y_score[rows])
     assert found == repeated
 
 
 def test_equal_weights_are_no_weights():
     y_true, y_score, masks = draw()
-    one = calibration_report(y_true, y_score, masks).to_dict()
-    other = calibration_report(y_true, y_score, masks, sample_weight=np.full(N, 4.0)).to_dict()
+    one = calibration_report(Rows(y_true, masks), y_score).to_dict()
+    other = calibration_report(
+        Rows(y_true, masks, sample_weight=np.full(N, 4.0)), y_score
+    ).to_dict()
     for name in NUMBERS:
         found, expected = (each["subgroups"]["gay"][name] for each in (other, one))
         assert found == pytest.approx(expected, rel=1e-9)
@@ -178,7 +180,7 @@ def test_equal_weights_are_no_weights():
 def test_clusters_add_up_the_influences_of_their_rows():
     y_true, y_score, masks = draw()
     clusters = codes()
-    found = calibration_report(y_true, y_score, masks, clusters=clusters)
+    found = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
     rows, total = masks["gay"], np.zeros(50)
     for side, sign in ((rows, 1), (~rows, -1)):
         residual = (y_score - y_true)[side]
@@ -187,18 +189,18 @@ def test_clusters_add_up_the_influences_of_their_rows():
     gap = found.gaps["gay"]["calibration_gap"]
     assert gap.std_error == pytest.approx(math.sqrt(total @ total))
     assert gap.n_clusters == 50
-    alone = calibration_report(y_true, y_score, masks).gaps["gay"]["calibration_gap"]
+    alone = calibration_report(Rows(y_true, masks), y_score).gaps["gay"]["calibration_gap"]
     assert gap.row_std_error == pytest.approx(alone.std_error)
 
 
 def test_few_clusters_have_no_interval():
     y_true, y_score, masks = draw()
     clusters = codes() % 15
-    found = calibration_report(y_true, y_score, masks, clusters=clusters)
+    found = calibration_report(Rows(y_true, masks, clusters=clusters), y_score)
     for cell in (found.overall.brier, found.gaps["gay"]["slope_gap"]):
         assert cell.reason == "15 clusters where 20 are needed"
         assert (cell.low, cell.std_error is None) == (None, False)
-    change = compare_calibration(y_true, y_score, y_score**2, masks, clusters=clusters)
+    change = compare_calibration(Rows(y_true, masks, clusters=clusters), y_score, y_score**2)
     one = change.subgroups["gay"]["brier_gap"]
     assert (one.reason, one.low, one.n_clusters) == ("15 clusters where 20 are needed", None, 15)
 
@@ -218,7 +220,7 @@ def naive_calibration_error(y_true, y_score, n_bins):
 @pytest.mark.parametrize("n_bins", [2, 10, 15])
 def test_the_calibration_error_is_that_of_a_naive_loop(n_bins):
     y_true, y_score, masks = draw()
-    found = calibration_report(y_true, y_score, masks, n_bins=n_bins)
+    found = calibration_report(Rows(y_true, masks), y_score, n_bins=n_bins)
     for name, rows in masks.items():
         cell = found.subgroups[name].calibration_error
         expected = naive_calibration_error(y_true[rows], y_score[rows], n_bins)
@@ -228,7 +230,7 @@ def test_the_calibration_error_is_that_of_a_naive_loop(n_bins):
 
 def test_an_error_below_chance_counts_as_0():
     y_score = np.full(100, 0.5)
-    found = calibration_report(np.arange(100) < 50, y_score, {}).overall.calibration_error
+    found = calibration_report(Rows(np.arange(100) < 50, {}), y_score).overall.calibration_error
     assert (found.value, found.std_error, found.low) == (0.0, None, 0.0)
     assert found.high > 0
 
@@ -236,7 +238,7 @@ def test_an_error_below_chance_counts_as_0():
 def test_clusters_of_one_row_each_leave_the_calibration_error_as_it_is():
     y_true, y_score, _ = draw()
     alone, clustered = (
-        calibration_report(y_true, y_score, {}, clusters=clusters).overall
+        calibration_report(Rows(y_true, {}, clusters=clusters), y_score).overall
         for clusters in (None, np.arange(N))
     )
     for name in ("value", "low", "high"):
@@ -251,7 +253,7 @@ def test_bands_of_clustered_rows_are_wider():
     clusters = np.repeat(np.arange(30), 20)
     y_true, y_score = (rng.random(30) < 0.5)[clusters], rng.random(N)
     alone, clustered = (
-        calibration_report(y_true, y_score, {}, clusters=one, n_bins=2).overall.reliability[0]
+        calibration_report(Rows(y_true, {}, clusters=one), y_score, n_bins=2).overall.reliability[0]
         for one in (None, clusters)
     )
     assert clustered.high - clustered.low > 2 * (alone.high - alone.low)
@@ -260,13 +262,15 @@ def test_bands_of_clustered_rows_are_wider():
 def test_a_bin_of_equal_labels_is_worth_its_clusters():
     y_score = np.repeat([0.1, 0.9], 100)
     clusters = np.tile(np.arange(25), 8)
-    found = calibration_report(y_score > 0.5, y_score, {}, clusters=clusters, n_bins=2).overall
+    found = calibration_report(
+        Rows(y_score > 0.5, {}, clusters=clusters), y_score, n_bins=2
+    ).overall
     n, z = 25, 1.959963984540054
     assert found.reliability[0].high == pytest.approx(z**2 / (n + z**2))
 
 
 def test_bins_of_one_row_have_no_calibration_error():
-    found = calibration_report([0, 1, 0], [0.1, 0.5, 0.9], {}, n_bins=3).overall
+    found = calibration_report(Rows([0, 1, 0], {}), [0.1, 0.5, 0.9], n_bins=3).overall
     assert found.calibration_error.reason == "fewer than 2 rows in a bin"
 
 
@@ -274,13 +278,13 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
     y_true, y_score, masks = draw()
     y_score = y_score.copy()
     y_score[3] = 1.5
-    found = calibration_report(y_true, y_score, masks)
+    found = calibration_report(Rows(y_true, masks), y_score)
     assert found.reason == "scores are not probabilities: got 1.5 (row 3)"
     assert found.to_dict()["reason"] == found.reason
     for cell in (found.overall.calibration_error, found.gaps["gay"]["brier_gap"]):
         assert cell.value is None
         assert "scores are not probabilities" in cell.reason
-    change = compare_calibration(y_true, y_score, y_true, masks).subgroups["gay"]["brier"]
+    change = compare_calibration(Rows(y_true, masks), y_score, y_true).subgroups["gay"]["brier"]
     assert "scores are not probabilities" in change.reason
 
 
@@ -295,19 +299,19 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
     ],
 )
 def test_a_slope_needs_classes_that_overlap(y_true, y_score, reason):
-    found = calibration_report(y_true * 5, y_score * 5, {"gay": [1] + [0] * 9})
+    found = calibration_report(Rows(y_true * 5, {"gay": [1] + [0] * 9}), y_score * 5)
     assert reason in found.overall.slope.reason
     assert found.gaps["gay"]["slope_gap"].reason.startswith("subgroup: ")
 
 
 def test_a_gap_says_whether_the_background_is_undefined():
-    found = calibration_report([1, 0, 1, 0], [0.4, 0.5, 0.6, 0.3], {"gay": [1, 1, 1, 1]})
+    found = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 1, 1, 1]}), [0.4, 0.5, 0.6, 0.3])
     assert found.gaps["gay"]["brier_gap"].reason == "background: no rows"
     assert found.backgrounds["gay"].calibration_error.reason == "no rows"
 
 
 def test_one_row_has_a_value_but_no_interval():
-    found = calibration_report([1, 0, 1, 0], [0.4, 0.5, 0.6, 0.3], {"gay": [1, 0, 0, 0]})
+    found = calibration_report(Rows([1, 0, 1, 0], {"gay": [1, 0, 0, 0]}), [0.4, 0.5, 0.6, 0.3])
     cell = found.gaps["gay"]["brier_gap"]
     assert cell.value == pytest.approx(0.36 - (0.25 + 0.16 + 0.09) / 3)
     assert cell.reason == "fewer than 2 rows in subgroup or background"
@@ -324,15 +328,16 @@ def test_extreme_scores_still_have_a_slope():
 
 
 def test_a_slope_that_is_not_found_says_so(monkeypatch):
-    monkeypatch.setattr(estimates, "_ROUNDS", 1)
-    found = calibration_report(*draw()).overall.slope
+    monkeypatch.setattr(numbers, "_ROUNDS", 1)
+    y_true, y_score, masks = draw()
+    found = calibration_report(Rows(y_true, masks), y_score).overall.slope
     assert (found.value, found.reason) == (None, "no slope was found in 1 steps")
 
 
 def test_a_difference_has_the_error_of_paired_rows():
     y_true, y_score, masks = draw()
     second = np.clip(y_score + np.random.default_rng(7).normal(0, 0.05, N), 0, 1)
-    found = compare_calibration(y_true, y_score, second, masks)
+    found = compare_calibration(Rows(y_true, masks), y_score, second)
     both = [(one - y_true) ** 2 for one in (y_score, second)]
     (a, of_a), (b, of_b) = (naive_mean(loss, masks["gay"]) for loss in both)
     cell = found.subgroups["gay"]["brier"]
@@ -351,7 +356,7 @@ def test_a_difference_has_the_error_of_paired_rows():
 
 def test_a_difference_of_clustered_rows_counts_its_clusters():
     y_true, y_score, masks = draw()
-    found = compare_calibration(y_true, y_score, y_score**2, masks, clusters=codes())
+    found = compare_calibration(Rows(y_true, masks, clusters=codes()), y_score, y_score**2)
     assert found.overall["brier"].n_clusters == 50
     assert found.subgroups["gay"]["calibration_gap"].size_high is not None
 
@@ -360,7 +365,7 @@ def test_a_difference_of_clustered_rows_counts_its_clusters():
 def test_identical_scores_differ_by_0(clustered):
     y_true, y_score, masks = draw()
     clusters = codes() if clustered else None
-    found = compare_calibration(y_true, y_score, y_score, masks, clusters=clusters)
+    found = compare_calibration(Rows(y_true, masks, clusters=clusters), y_score, y_score)
     for cell in [*found.overall.values(), *found.subgroups["gay"].values()]:
         assert (cell.value, cell.low, cell.high) == (0, 0, 0)
 
@@ -368,9 +373,9 @@ def test_identical_scores_differ_by_0(clustered):
 def test_the_order_of_rows_does_not_matter():
     y_true, y_score, masks = draw()
     order = np.random.default_rng(9).permutation(N)
-    one = calibration_report(y_true, y_score, masks)
+    one = calibration_report(Rows(y_true, masks), y_score)
     other = calibration_report(
-        y_true[order], y_score[order], {name: mask[order] for name, mask in masks.items()}
+        Rows(y_true[order], {name: mask[order] for name, mask in masks.items()}), y_score[order]
     )
     for name in NUMBERS:
         found, expected = (getattr(each.subgroups["gay"], name) for each in (one, other))
@@ -381,7 +386,7 @@ def test_the_order_of_rows_does_not_matter():
 def test_flipping_a_subgroup_with_its_background_negates_the_gaps():
     y_true, y_score, masks = draw()
     gay = masks["gay"]
-    found = calibration_report(y_true, y_score, {"gay": gay, "not": ~gay}).gaps
+    found = calibration_report(Rows(y_true, {"gay": gay, "not": ~gay}), y_score).gaps
     for metric in calibration_metrics():
         one, other = found["gay"][metric], found["not"][metric]
         assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
@@ -389,7 +394,7 @@ def test_flipping_a_subgroup_with_its_background_negates_the_gaps():
 
 def test_reports_are_records_and_tables():
     y_true, y_score, masks = draw()
-    report = calibration_report(y_true, y_score, masks)
+    report = calibration_report(Rows(y_true, masks), y_score)
     assert len(report.rows()) == 2 * (len(NUMBERS) + 3) + len(NUMBERS)
     assert "calibration_gap" in str(report)
     plain = report.to_dict()["subgroups"]["gay"]
@@ -398,14 +403,15 @@ def test_reports_are_records_and_tables():
         == plain["brier"]["value"] - plain["background"]["brier"]["value"]
     )
     assert plain["reliability"][0].keys() == {"n", "mean_score", "share_positive", "low", "high"}
-    change = compare_calibration(y_true, y_score, y_score, masks)
+    change = compare_calibration(Rows(y_true, masks), y_score, y_score)
     assert change.to_dict()["subgroups"]["gay"].keys() == {*NAMES, *calibration_metrics()}
     assert len(change.rows()) == 2 * 6 + 3
 
 
 def test_there_are_at_least_two_bins():
+    y_true, y_score, masks = draw()
     with pytest.raises(ValueError, match="`n_bins` must be at least 2; got 1"):
-        calibration_report(*draw(), n_bins=1)
+        calibration_report(Rows(y_true, masks), y_score, n_bins=1)
 
 
 def test_metrics_of_calibration_compare_all_rows_of_both_sides():
@@ -443,7 +449,9 @@ def test_intervals_hold(slope, shift, n_own, clustered):
             clusters = rng.integers(0, 100, n)
             luck = np.where(rng.random(n) < 0.3, rng.random(100)[clusters], luck)
         y_true = luck < np.where(gay, chance[at], SCORES[at])
-        cells = calibration_report(y_true, SCORES[at], {"gay": gay}, clusters=clusters).gaps["gay"]
+        cells = calibration_report(Rows(y_true, {"gay": gay}, clusters=clusters), SCORES[at]).gaps[
+            "gay"
+        ]
         for name, value in truth.items():
             held[name] += cells[name].low <= value <= cells[name].high
     assert all(0.92 <= one / n_samples <= 0.985 for one in held.values()), held

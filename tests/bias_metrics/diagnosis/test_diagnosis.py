@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from bias_metrics import diagnose_bias
+from bias_metrics import Rows, diagnose_bias
 from bias_metrics.diagnosis.ranges import unsigned_gap
 from bias_metrics.thresholds.curves import equality_curve
 
 
 def diagnose(rows, **options):
     labels, scores, members = rows
-    return diagnose_bias(labels, scores, {"muslim": members}, **options)["muslim"]
+    return diagnose_bias(Rows(labels, {"muslim": members}), scores, **options)["muslim"]
 
 
 # By hand: scores evenly spread over a span. Elsewhere harmless ones span 0 to 10 and toxic
@@ -180,7 +180,7 @@ def test_without_identities_in_the_background_only_their_rows_are_compared():
     elsewhere = ~members & (np.arange(labels.size) % 2 == 0)
     kept = members | ~elsewhere
     groups = {"muslim": members, "jewish": elsewhere}
-    found = diagnose_bias(labels, scores, groups, background="no_identity")["muslim"]
+    found = diagnose_bias(Rows(labels, groups, background="no_identity"), scores)["muslim"]
     level = 1 - 0.05 / 2  # two subgroups share the errors
     alone = diagnose([array[kept] for array in SPANS["B"]], confidence=level)
     assert found.pattern == alone.pattern == "B"
@@ -196,7 +196,7 @@ def test_the_evidence_is_that_of_the_rows_of_subgroup_and_background_alone(backg
     y_true, members = rng.random(3000) < 0.4, rng.random((3000, 3)).T < 0.1
     y_score = rng.normal(y_true + 0.5 * members[0]).round(1)
     groups = dict(zip(("gay", "muslim", "women"), members, strict=True))
-    diagnoses = diagnose_bias(y_true, y_score, groups, background=background)
+    diagnoses = diagnose_bias(Rows(y_true, groups, background=background), y_score)
     for name, inside in groups.items():
         outside = ~(inside if background == "outside_subgroup" else members.any(axis=0))
         evidence = diagnoses[name].evidence
@@ -276,14 +276,14 @@ def test_more_subgroups_at_once_need_clearer_differences():
     labels, scores, members = spans((15, 25), (35, 45), 20, 20)
     alone = diagnose((labels, scores, members)).evidence["negative_aeg"]
     groups = {f"g{i}": members for i in range(24)}
-    together = diagnose_bias(labels, scores, groups)["g7"].evidence["negative_aeg"]
+    together = diagnose_bias(Rows(labels, groups), scores)["g7"].evidence["negative_aeg"]
     assert together.low < alone.low < alone.value == together.value
 
 
 def test_diagnoses_come_in_the_order_given_and_none_for_no_subgroups():
     labels, scores, members = SPANS["B"]
-    assert list(diagnose_bias(labels, scores, {"z": members, "a": ~members})) == ["z", "a"]
-    assert diagnose_bias(labels, scores, {}) == {}
+    assert list(diagnose_bias(Rows(labels, {"z": members, "a": ~members}), scores)) == ["z", "a"]
+    assert diagnose_bias(Rows(labels, {}), scores) == {}
 
 
 @pytest.mark.parametrize(("share", "l1_norm"), [(0.9, 0.4993), (0.95, 0.5821), (0.99, 0.7518)])
@@ -356,6 +356,6 @@ def test_options_out_of_range_are_refused(options, message):
 
 def test_bad_arrays_are_refused():
     with pytest.raises(ValueError, match=re.escape("`y_score` must be finite; got nan (row 1).")):
-        diagnose_bias([0, 1], [0.1, math.nan], {"g": [0, 1]})
+        diagnose_bias(Rows([0, 1], {"g": [0, 1]}), [0.1, math.nan])
     with pytest.raises(ValueError, match="must have 2 rows like `y_true`; got 3"):
-        diagnose_bias([0, 1], [0.1, 0.2], {"g": [0, 1, 1]})
+        diagnose_bias(Rows([0, 1], {"g": [0, 1, 1]}), [0.1, 0.2])

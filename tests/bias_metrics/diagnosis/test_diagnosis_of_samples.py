@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bias_metrics import diagnose_bias
+from bias_metrics import Rows, diagnose_bias
 from bias_metrics.diagnosis.ranges import unsigned_gap
 from bias_metrics.thresholds.curves import equality_curve
 
@@ -15,7 +15,7 @@ NO_MARGINS = {"aeg_margin": 0, "auc_margin": 0, "spread_margin": 0, "share_margi
 
 def diagnose(rows, **options):
     labels, scores, members = rows
-    return diagnose_bias(labels, scores, {"g": members}, **options)["g"]
+    return diagnose_bias(Rows(labels, {"g": members}), scores, **options)["g"]
 
 
 # From Table 2 of Borkan et al. (2019), 1,000 rows a cell: (mean, deviation) of the normal
@@ -66,7 +66,7 @@ def share_named(name, draws, others=0):
     for _ in range(draws):
         labels, scores, members = drawn(rng, column, sizes)
         random = {f"other {i}": rng.random(labels.size) < 0.5 for i in range(others)}
-        diagnoses = diagnose_bias(labels, scores, {"g": members} | random)
+        diagnoses = diagnose_bias(Rows(labels, {"g": members} | random), scores)
         found[diagnoses["g"].pattern] += 1
     return found[pattern] / draws
 

@@ -5,7 +5,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from bias_metrics import calibration_report, compare_bias, compare_calibration, evaluate_bias
+from bias_metrics import Rows, calibration_report, compare_bias, compare_calibration, evaluate_bias
 from bias_metrics.gate.decide import decide, evidence_needed, needs_calibration
 from bias_metrics.gate.rules import Rule
 from bias_metrics.gate.verdict import Evidence
@@ -21,11 +21,11 @@ OFF = np.clip(CHANCE + 0.15 * MASKS["gay"], 0, 1)
 def judge(rule, y_score, champion=None):
     report = evaluate_bias(Y_TRUE, y_score, MASKS, confidence=rule.level).to_dict()
     options = {"confidence": rule.level}
-    report["calibration"] = calibration_report(Y_TRUE, y_score, MASKS, **options).to_dict()
+    report["calibration"] = calibration_report(Rows(Y_TRUE, MASKS), y_score, **options).to_dict()
     compared = None
     if champion is not None:
         compared = compare_bias(Y_TRUE, y_score, champion, MASKS, **options).to_dict()
-        change = compare_calibration(Y_TRUE, y_score, champion, MASKS, **options)
+        change = compare_calibration(Rows(Y_TRUE, MASKS), y_score, champion, **options)
         compared["calibration"] = change.to_dict()
     evidence = dict.fromkeys(evidence_needed([rule]), Evidence(report, compared))
     verdict = decide(evidence, [rule], today=date(2026, 11, 22))

@@ -8,6 +8,7 @@ import pytest
 from bias_metrics import (
     Assistance,
     Difference,
+    Rows,
     compare_bias,
     compare_prediction_powered,
     evaluate_bias,
@@ -21,7 +22,7 @@ from bias_metrics.prediction_powered.rows import PoweredRows
 from bias_metrics.prediction_powered.tuning import error_of, tune
 
 
-class Rows:
+class Home:
     """A sample: a fifth of the rows is labelled, terms find most mentions and few others."""
 
     def __init__(self, seed=0, n=3000, found=0.85, wrong=0.01, auc_shift=1.5):
@@ -37,13 +38,23 @@ class Rows:
         }
         self.clusters = self.rng.integers(0, 150, n)
 
+    def rows(self, clusters=None, background="outside_subgroup"):
+        return Rows(self.toxic, self.human, clusters=clusters, background=background)
+
     def powered(self, **options):
-        known = self.human, self.matched, self.labelled
-        return prediction_powered_bias(self.toxic, self.score, *known, **options)
+        rows, options = self._checked(options)
+        return prediction_powered_bias(rows, self.score, self.matched, self.labelled, **options)
 
     def compared(self, other, **options):
-        known = self.human, self.matched, self.labelled
-        return compare_prediction_powered(self.toxic, self.score, other, *known, **options)
+        rows, options = self._checked(options)
+        known = self.matched, self.labelled
+        return compare_prediction_powered(rows, self.score, other, *known, **options)
+
+    def _checked(self, options):
+        of_rows = {
+            name: options.pop(name) for name in ("clusters", "background") if name in options
+        }
+        return self.rows(**of_rows), options
 
     def part(self):
         human = {name: one[self.labelled] for name, one in self.human.items()}
@@ -70,7 +81,7 @@ def other_scores(rows):
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_with_all_rows_labelled_every_number_is_the_ordinary_one(clustered, background):
-    rows = Rows()
+    rows = Home()
     rows.labelled[:] = True
     options = {"background": background, "clusters": rows.clusters if clustered else None}
     ordinary = evaluate_bias(rows.toxic, rows.score, rows.human, **options)
@@ -87,7 +98,7 @@ def test_with_all_rows_labelled_every_number_is_the_ordinary_one(clustered, back
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 def test_terms_that_match_nothing_leave_the_cells_of_the_labelled_rows(clustered):
-    rows = Rows()
+    rows = Home()
     rows.matched = {name: np.zeros_like(one) for name, one in rows.human.items()}
     clusters = rows.clusters if clustered else None
     part = {"clusters": clusters[rows.labelled]} if clustered else {}
@@ -108,7 +119,7 @@ def test_terms_that_match_nothing_leave_the_cells_of_the_labelled_rows(clustered
 
 
 def test_perfect_terms_give_nearly_the_numbers_of_all_rows():
-    rows = Rows(found=1.0, wrong=0.0)
+    rows = Home(found=1.0, wrong=0.0)
     whole = evaluate_bias(rows.toxic, rows.score, rows.human)
     found = rows.powered()
     for metric in SUBGROUP_METRICS:
@@ -120,14 +131,14 @@ def test_perfect_terms_give_nearly_the_numbers_of_all_rows():
 
 
 def test_human_labels_of_unlabelled_rows_do_not_matter():
-    rows = Rows()
+    rows = Home()
     known = rows.powered()
     rows.human = {name: one & rows.labelled for name, one in rows.human.items()}
     assert rows.powered() == known
 
 
 def test_the_order_of_rows_does_not_matter():
-    rows = Rows()
+    rows = Home()
     known = rows.powered()
     order = rows.rng.permutation(rows.toxic.size)
     rows.toxic, rows.score, rows.labelled = (
@@ -167,7 +178,7 @@ def by_definition(toxic, score, human, matched, labelled, metric):
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)
 def test_a_cell_is_that_of_its_definition(metric):
-    rows = Rows(n=1500)
+    rows = Home(n=1500)
     known = rows.human["gay"], rows.matched["gay"], rows.labelled
     value, weight = by_definition(rows.toxic, rows.score, *known, metric)
     found = rows.powered()
@@ -177,7 +188,7 @@ def test_a_cell_is_that_of_its_definition(metric):
 
 @pytest.mark.parametrize("metric", ["bnsp_auc", "negative_aeg"])
 def test_the_error_is_that_of_leaving_each_cluster_out(metric):
-    rows = Rows(n=6000)
+    rows = Home(n=6000)
     clusters = rows.rng.integers(0, 40, 6000)
     rows.score += 0.5 * rows.rng.normal(size=40)[clusters]
     known = rows.toxic, rows.score, rows.human["gay"], rows.matched["gay"], rows.labelled
@@ -185,7 +196,7 @@ def test_the_error_is_that_of_leaving_each_cluster_out(metric):
     def measure(kept):
         toxic, score, human, matched, labelled = (one[kept] for one in known)
         found = prediction_powered_bias(
-            toxic, score, {"gay": human}, {"gay": matched}, labelled, clusters=clusters[kept]
+            Rows(toxic, {"gay": human}, clusters=clusters[kept]), score, {"gay": matched}, labelled
         )
         return cell(found, metric)
 
@@ -195,7 +206,7 @@ def test_the_error_is_that_of_leaving_each_cluster_out(metric):
 
 
 def test_clusters_of_one_row_give_the_errors_of_independent_rows():
-    rows = Rows()
+    rows = Home()
     found, plain = rows.powered(clusters=np.arange(rows.toxic.size)), rows.powered()
     for metric in SUBGROUP_METRICS:
         assert cell(found, metric).std_error == pytest.approx(
@@ -208,7 +219,7 @@ def test_clusters_of_one_row_give_the_errors_of_independent_rows():
 
 
 def test_rows_repeated_in_clusters_are_worth_no_more_than_once():
-    rows = Rows(n=1500)
+    rows = Home(n=1500)
     once = rows.powered(clusters=np.arange(1500))
     for name in ("toxic", "score", "labelled"):
         setattr(rows, name, np.tile(getattr(rows, name), 3))
@@ -219,7 +230,7 @@ def test_rows_repeated_in_clusters_are_worth_no_more_than_once():
 
 
 def test_the_aggregates_are_those_of_the_cells():
-    found = Rows().powered()
+    found = Home().powered()
     values = [float(cell(found, "bnsp_auc", name)) for name in found.subgroups]
     mean = (sum(one**-5 for one in values) / 2) ** (-1 / 5)
     assert float(found.power_mean.bnsp_auc) == pytest.approx(mean)
@@ -229,7 +240,7 @@ def test_the_aggregates_are_those_of_the_cells():
 
 
 def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells():
-    rows = Rows()
+    rows = Home()
     found = rows.compared(other_scores(rows))
     for metric in SUBGROUP_METRICS:
         one = found.subgroups["gay"][metric]
@@ -245,7 +256,7 @@ def test_a_difference_has_one_weight_for_both_models_and_is_that_of_their_cells(
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
 def test_terms_make_a_difference_more_precise(clustered):
-    rows = Rows()
+    rows = Home()
     clusters = rows.clusters if clustered else None
     other = other_scores(rows)
     found = rows.compared(other, clusters=clusters)
@@ -260,7 +271,7 @@ def test_terms_make_a_difference_more_precise(clustered):
 
 
 def test_the_gain_is_the_ratio_of_variances_less_its_own_error():
-    rows = Rows()
+    rows = Home()
     found, plain = rows.powered(), evaluate_bias(*rows.part())
     ratio = (cell(plain).std_error / cell(found).std_error) ** 2
     n = found.subgroups["gay"].n_positive
@@ -269,14 +280,14 @@ def test_the_gain_is_the_ratio_of_variances_less_its_own_error():
 
 
 def test_a_model_and_itself_do_not_differ():
-    rows = Rows()
+    rows = Home()
     found = rows.compared(rows.score)
     differences = [*found.subgroups["gay"].values(), found.final_score, found.overall.auc]
     assert {(one.value, one.low, one.high) for one in differences} == {(0.0, 0.0, 0.0)}
 
 
 def test_a_cell_without_errors_is_left_alone_and_says_why():
-    rows = Rows()
+    rows = Home()
     rows.score = rows.toxic + 0.1 * rows.rng.random(rows.toxic.size)
     found = rows.powered()
     assert cell(found).value == 1
@@ -288,7 +299,7 @@ def test_a_cell_without_errors_is_left_alone_and_says_why():
 
 
 def test_a_subgroup_without_labelled_rows_is_undefined_whatever_terms_say():
-    rows = Rows()
+    rows = Home()
     rows.human["gay"] &= ~rows.labelled
     found = rows.powered()
     assert cell(found).value is None
@@ -301,7 +312,7 @@ def test_a_subgroup_without_labelled_rows_is_undefined_whatever_terms_say():
 
 
 def test_few_clusters_are_no_evidence():
-    rows = Rows()
+    rows = Home()
     found = rows.powered(clusters=rows.clusters % 15)
     assert cell(found).low is None
     assert cell(found).reason.endswith("clusters where 20 are needed")
@@ -309,18 +320,8 @@ def test_few_clusters_are_no_evidence():
 
 
 def test_an_estimate_outside_its_range_is_not_shown():
-    rows = Rows()
-    checked = PoweredRows.of(
-        rows.toxic,
-        rows.human,
-        rows.matched,
-        rows.labelled,
-        power=-5,
-        power_mean_groups=None,
-        confidence=0.95,
-        clusters=None,
-        background="outside_subgroup",
-    )
+    rows = Home()
+    checked = PoweredRows.of(rows.rows(), rows.matched, rows.labelled)
     both = [
         replace(PoweredModel(checked, scores).pieces("gay")["bnsp_auc"], shift=-1.0)
         for scores in (rows.score, other_scores(rows))
@@ -333,7 +334,7 @@ def test_an_estimate_outside_its_range_is_not_shown():
 
 
 def test_a_difference_that_terms_make_less_precise_is_left_alone():
-    rows = Rows(n=800, found=0.1, wrong=0.1)
+    rows = Home(n=800, found=0.1, wrong=0.1)
     other = other_scores(rows)
     found = rows.compared(other)
     labels, scores, human = rows.part()
@@ -360,7 +361,7 @@ def test_a_weight_above_1_is_1_and_a_negative_one_0():
 
 
 def test_records_have_the_same_keys_and_the_gains():
-    found = Rows().powered()
+    found = Home().powered()
     records = found.rows()
     assert len({tuple(one) for one in records}) == 1
     assert records[0]["gain"] == found.subgroups["gay"].assisted["subgroup_auc"].gain > 1
@@ -372,7 +373,7 @@ def test_records_have_the_same_keys_and_the_gains():
 
 
 def test_labels_chosen_by_terms_are_refused():
-    rows = Rows()
+    rows = Home()
     rows.labelled = rows.rng.random(3000) < np.where(rows.matched["gay"], 0.6, 0.1)
     with pytest.raises(ValueError, match="random sample of the rows of each class") as error:
         rows.powered()
@@ -380,38 +381,38 @@ def test_labels_chosen_by_terms_are_refused():
 
 
 def test_labels_chosen_by_scores_are_refused():
-    rows = Rows()
+    rows = Home()
     rows.labelled = rows.rng.random(3000) < np.where(rows.score > 1, 0.5, 0.1)
     with pytest.raises(ValueError, match=r"mean of `y_score` of .* on labelled positives"):
         rows.powered()
 
 
 def test_more_labels_of_one_class_are_fine():
-    rows = Rows()
+    rows = Home()
     rows.labelled = rows.rng.random(3000) < np.where(rows.toxic, 0.5, 0.1)
     assert cell(rows.powered()).low is not None
 
 
 def test_whole_clusters_may_be_labelled():
-    rows = Rows()
+    rows = Home()
     rows.matched["gay"] |= rows.clusters < 60  # a few threads are about it
     rows.labelled = np.isin(rows.clusters, rows.rng.permutation(150)[:40])
     assert cell(rows.powered(clusters=rows.clusters)).low is not None
 
 
 def test_too_few_rows_to_compare_are_no_reason_to_refuse():
-    rows = Rows(n=60)
+    rows = Home(n=60)
     rows.labelled = rows.score < np.median(rows.score)
     rows.labelled[rows.toxic] = True
     assert sum(rows.powered().overall.labelled.values()) == rows.labelled.sum()
 
 
 def test_names_must_agree_and_some_rows_be_labelled():
-    rows = Rows()
+    rows = Home()
     rows.matched.pop("old")
     with pytest.raises(ValueError, match="must have the names of `subgroups`; in only one: old"):
         rows.powered()
-    rows = Rows()
+    rows = Home()
     rows.labelled[:] = False
     with pytest.raises(ValueError, match="`labelled` must be true of some rows; got none of 3000"):
         rows.powered()

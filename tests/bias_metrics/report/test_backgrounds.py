@@ -7,8 +7,8 @@ from bias_metrics import bootstrap_bias, compare_bias, evaluate_bias
 from bias_metrics._core.covariance import TwoRankings, joint
 from bias_metrics._core.influence import rank_rows
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.report.request import ranked_members
-from bias_metrics.report.steps import measure_subgroup, rank_scores
+from bias_metrics.report.steps import measure_subgroup, rank_scores, ranked_members
+from bias_metrics.rows import Rows
 
 NO_IDENTITY = "no_identity"
 
@@ -122,7 +122,8 @@ def test_what_two_models_share_is_the_sum_over_rows(rows, metric):
     y_true, first, subgroups = rows
     second = np.round(first + np.random.default_rng(5).normal(size=600), 1)
     rankings = [rank_rows(y_true, scores) for scores in (first, second)]
-    members = [ranked_members(ranked, subgroups, NO_IDENTITY) for ranked in rankings]
+    checked = Rows(y_true, subgroups, background=NO_IDENTITY)
+    members = [ranked_members(ranked, checked) for ranked in rankings]
     pair = TwoRankings.of(*rankings)
     for name in subgroups:
         a, b = influences(rows, name, metric), influences(rows, name, metric, second)
@@ -139,7 +140,8 @@ def test_a_background_many_times_larger_hardly_adds_to_how_skewed_a_difference_i
     first, second = (rng.exponential(size=6_000) + y_true for _ in range(2))
     rows = y_true, first, {"gay": own}
     rankings = [rank_rows(y_true, scores) for scores in (first, second)]
-    members = [ranked_members(ranked, rows[2], NO_IDENTITY)["gay"] for ranked in rankings]
+    checked = Rows(y_true, rows[2], background=NO_IDENTITY)
+    members = [ranked_members(ranked, checked)["gay"] for ranked in rankings]
     pair = TwoRankings.of(*rankings)
     apart = influences(rows, "gay", metric) - influences(rows, "gay", metric, second)
     found = joint(metric, pair, pair.match(*members))

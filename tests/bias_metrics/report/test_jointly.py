@@ -5,6 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from bias_metrics import Rows
 from bias_metrics.report import jointly
 from bias_metrics.report.jointly import bonferroni_level, joint_level
 
@@ -25,21 +26,23 @@ def one_sided(level):
 def test_of_cells_that_share_rows_each_gets_more_than_bonferroni_gives(rows):
     labels, first, second, masks = rows
     for scores in ((first,), (first, second)):
-        found = joint_level(labels, scores, masks, ["a", "b"])
+        found = joint_level(Rows(labels, masks), scores, ["a", "b"])
         assert 0.05 / 10 < one_sided(found) < 0.05 / 5
 
 
 def test_groups_that_are_the_same_count_once(rows):
     labels, first, second, masks = rows
-    one = joint_level(labels, (first, second), masks, ["a"])
+    one = joint_level(Rows(labels, masks), (first, second), ["a"])
     same = dict.fromkeys("abcdef", masks["a"])
-    assert joint_level(labels, (first, second), same, list(same)) == pytest.approx(one, abs=2e-3)
+    assert joint_level(Rows(labels, same), (first, second), list(same)) == pytest.approx(
+        one, abs=2e-3
+    )
 
 
 def test_cells_that_are_not_looked_at_do_not_count(rows):
     labels, first, second, masks = rows
     one = {"a": ["bpsn_auc"], "b": []}
-    found = joint_level(labels, (first, second), masks, ["a", "b"], metrics=one)
+    found = joint_level(Rows(labels, masks), (first, second), ["a", "b"], metrics=one)
     assert one_sided(found) == pytest.approx(0.05, rel=0.1)
 
 
@@ -53,28 +56,28 @@ def test_independent_numbers_share_the_error_as_sidak_says():
 
 def test_an_error_too_small_to_estimate_from_draws_is_bonferronis(rows):
     labels, first, second, masks = rows
-    found = joint_level(labels, (first, second), masks, ["a"], alpha=1e-5)
+    found = joint_level(Rows(labels, masks), (first, second), ["a"], alpha=1e-5)
     assert found == bonferroni_level(5, 1e-5)
 
 
 def test_identical_models_and_groups_without_rows_need_no_correction(rows):
     labels, first, _, masks = rows
     empty = {"none": np.zeros(600, dtype=bool)}
-    assert joint_level(labels, (first, first), masks, ["a"]) == pytest.approx(0.9)
-    assert joint_level(labels, (first,), empty, ["none"]) == pytest.approx(0.9)
+    assert joint_level(Rows(labels, masks), (first, first), ["a"]) == pytest.approx(0.9)
+    assert joint_level(Rows(labels, empty), (first,), ["none"]) == pytest.approx(0.9)
 
 
 def test_with_clusters_the_sums_of_each_cluster_count(rows):
     labels, first, second, masks = rows
     clusters = np.arange(600) // 4
-    found = joint_level(labels, (first, second), masks, ["a", "b"], clusters=clusters)
+    found = joint_level(Rows(labels, masks, clusters=clusters), (first, second), ["a", "b"])
     assert 0.005 < one_sided(found) < 0.01
-    alone = joint_level(labels, (first, second), masks, ["a", "b"], clusters=np.arange(600))
-    plain = joint_level(labels, (first, second), masks, ["a", "b"])
+    alone = joint_level(Rows(labels, masks, clusters=np.arange(600)), (first, second), ["a", "b"])
+    plain = joint_level(Rows(labels, masks), (first, second), ["a", "b"])
     assert alone == pytest.approx(plain, abs=1e-3)
 
 
 def test_of_too_many_numbers_it_is_bonferronis(rows, monkeypatch):
     labels, first, _, masks = rows
     monkeypatch.setattr(jointly, "MOST_NUMBERS", 100)
-    assert joint_level(labels, (first,), masks, ["a", "b"]) == bonferroni_level(10, 0.05)
+    assert joint_level(Rows(labels, masks), (first,), ["a", "b"]) == bonferroni_level(10, 0.05)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from bias_metrics import evaluate_bias, evaluate_slices
+from bias_metrics import Rows, evaluate_bias, evaluate_slices
 
+OF_ROWS = ("sample_weight", "clusters", "background")
 OPTIONS = {
     "everything": {},
     "cells": {"intervals": "cells"},
@@ -46,9 +47,15 @@ def alone(rows, in_slice, **options):
     return evaluate_bias(y_true[in_slice], y_score[in_slice], inside, **options)
 
 
+def slices_of(rows, slices, **options):
+    y_true, y_score, subgroups = rows
+    of_rows = {name: options.pop(name) for name in OF_ROWS if name in options}
+    return evaluate_slices(Rows(y_true, subgroups, **of_rows), y_score, slices, **options)
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_slice_is_measured_as_if_there_were_no_other_rows(rows, slices, options):
-    found = evaluate_slices(*rows, slices, **options)
+    found = slices_of(rows, slices, **options)
     assert list(found) == ["short", "long", "reply"]
     for name, in_slice in slices.items():
         assert_the_same(found[name].to_dict(), alone(rows, in_slice, **options).to_dict())
@@ -58,7 +65,7 @@ def test_a_slice_is_measured_as_if_there_were_no_other_rows(rows, slices, option
 def test_weights_and_clusters_are_those_of_the_slices_rows(rows, slices, option):
     # Clusters 60 and above have no row in `reply`: codes must close the gap.
     each = np.where(slices["reply"], np.arange(800) % 60, 60 + np.arange(800) % 30)
-    found = evaluate_slices(*rows, slices, **{option: each})
+    found = slices_of(rows, slices, **{option: each})
     for name, in_slice in slices.items():
         expected = alone(rows, in_slice, **{option: each[in_slice]})
         assert_the_same(found[name].to_dict(), expected.to_dict())
@@ -66,16 +73,16 @@ def test_weights_and_clusters_are_those_of_the_slices_rows(rows, slices, option)
 
 def test_a_slice_without_rows_or_without_positives_is_undefined_with_the_reason(rows):
     none = np.zeros(800, dtype=bool)
-    found = evaluate_slices(*rows, {"none": none, "harmless": ~rows[0]})
+    found = slices_of(rows, {"none": none, "harmless": ~rows[0]})
     assert found["none"].overall.auc.reason == "no negatives and no positives"
     assert found["harmless"].overall.auc.reason == "no positives"
     assert found["harmless"].subgroups["gay"].negative_aeg.value is not None
 
 
 def test_without_slices_there_are_no_reports(rows):
-    assert evaluate_slices(*rows, {}) == {}
+    assert slices_of(rows, {}) == {}
 
 
 def test_a_slice_that_is_no_mask_is_refused_by_name(rows):
     with pytest.raises(ValueError, match=r"`slices\['short'\]` must be boolean"):
-        evaluate_slices(*rows, {"short": np.arange(800)})
+        slices_of(rows, {"short": np.arange(800)})

@@ -7,11 +7,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from bias_metrics import compare_bias, evaluate_bias, evaluate_slices
+from bias_metrics import Rows, compare_bias, evaluate_bias, evaluate_slices
 from bias_metrics._core.intervals import auc_interval, quantile
 from bias_metrics._core.packed import PackedMasks
-from bias_metrics._core.weighting import MOST_ROWS, masks_of
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
+from bias_metrics.rows import MOST_ROWS, masks_of
 
 N = 400
 
@@ -123,9 +123,9 @@ def test_slices_by_frequencies_are_those_of_repeated_rows():
     rows = np.repeat(np.arange(N), times)
     short = np.arange(N) % 2 == 0
     options = {"sample_weight": times, "weight_kind": "frequency"}
-    found = evaluate_slices(y_true, y_score, masks, {"short": short}, **options)
+    found = evaluate_slices(Rows(y_true, masks, **options), y_score, {"short": short})
     repeated = evaluate_slices(
-        y_true[rows], y_score[rows], masks_of(masks, rows), {"short": short[rows]}
+        Rows(y_true[rows], masks_of(masks, rows)), y_score[rows], {"short": short[rows]}
     )
     assert found == repeated
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bias_metrics import missing_scores, rate_gaps
+from bias_metrics import Rows, missing_scores, rate_gaps
 
 reliable = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 MISSING = [1, 1, 0, 0, 0, 1, 0, 0]
@@ -77,7 +77,7 @@ def test_the_gap_is_that_of_flagged_rows_where_a_missing_score_is_a_flag():
     found = missing_scores(missing, {"gay": gay}, clusters=cluster).subgroups["gay"].missing_gap
     # All rows harmless: a false positive is a flag.
     as_errors = rate_gaps(
-        np.zeros(200), missing.astype(float), {"gay": gay}, threshold=0.5, clusters=cluster
+        Rows(np.zeros(200), {"gay": gay}, clusters=cluster), missing.astype(float), threshold=0.5
     )
     gap = as_errors.subgroups["gay"]["fpr_gap"]
     assert (found.value, found.low, found.high) == (gap.value, gap.low, gap.high)

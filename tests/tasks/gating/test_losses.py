@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import bias_metrics
 from bias_metrics import compare_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.rules import LEAST_COMPARED
@@ -57,7 +58,9 @@ def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
     rows = made({"x": 0.5}).rows
     found = made({"x": 0.5}).losses("champion", 0.05)
     scores = rows.scores["candidate"], rows.scores["champion"]
-    level = joint_level(rows.labels, scores, rows.members, ["x", "y", "z"], alpha=0.05)
+    level = joint_level(
+        bias_metrics.Rows(rows.labels, rows.members), scores, ["x", "y", "z"], alpha=0.05
+    )
     assert (found.n_bounds, found.confidence) == (15, level)
     expected = compare_bias(rows.labels, *scores, rows.members, confidence=level)
     [bpsn] = [x for x in found.cells if (x["group"], x["metric"]) == ("x", "bpsn_auc")]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support.judging import evidence_of, report_of
 
-from bias_metrics import compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
+from bias_metrics import Rows, compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.policy import Policy
@@ -51,7 +51,8 @@ def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
     measured = columns["label"], columns["score/candidate"], {"gay": columns["identity/gay"]}
     report = report_of(evaluate_bias(*measured, power_mean_groups=["gay"]).to_dict())
     if threshold is not None:
-        found = rate_gaps(*measured, threshold=threshold).to_dict()
+        labels, scores, masks = measured
+        found = rate_gaps(Rows(labels, masks), scores, threshold=threshold).to_dict()
         report["thresholds"]["given"] = {
             "threshold": threshold,
             "gaps": found["subgroups"] if gaps is None else gaps,
@@ -72,7 +73,7 @@ def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
     masks = {"gay": rows["identity/gay"]}
     options = {"threshold_a": 0.8, "threshold_b": 0.9, "confidence": 0.9}
     scores = rows["score/candidate"], rows["score/champion"]
-    found = compare_rate_gaps(rows["label"], *scores, masks, **options)
+    found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options)
     own, change = (one.subgroups["gay"]["fpr_gap"] for one in (found.first, found))
     assert (ceiling["value"], ceiling["high"]) == (own.value, own.high)
     assert (margin["rival"], margin["high"]) == (change.second, change.size_high)
@@ -88,9 +89,8 @@ def test_at_equal_errors_the_threshold_is_that_of_all_rows_also_in_a_slice(tmp_p
         assert margin[key] == equal
     short = rows["slice/short"]
     again = rate_gaps(
-        rows["label"][short],
+        Rows(rows["label"][short], {"gay": rows["identity/gay"][short]}),
         rows["score/candidate"][short],
-        {"gay": rows["identity/gay"][short]},
         threshold=ceiling["at"],
     )
     assert ceiling["value"] == again.subgroups["gay"]["fnr_gap"].value
@@ -107,7 +107,9 @@ def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_o
     # Bonferroni: five metrics without a threshold, two at one.
     options["confidence"] = 1 - 2 * 0.05 / 7
     scores = rows["score/candidate"], rows["score/champion"]
-    found = compare_rate_gaps(rows["label"], *scores, masks, **options).subgroups["gay"]["fpr_gap"]
+    found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options).subgroups["gay"][
+        "fpr_gap"
+    ]
     assert shown["worse_by_at_least"] == shown["low"] == pytest.approx(found.size_low)
     assert verdict["champion"]["threshold"] == 0.9
 

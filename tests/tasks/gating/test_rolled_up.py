@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from support.judging import CHAMPION, TODAY, evidence_of, policy_of, report_of
 
-from bias_metrics import compare_bias, compare_rate_gaps, evaluate_bias
+from bias_metrics import Rows, compare_bias, compare_rate_gaps, evaluate_bias
 from bias_metrics.report.jointly import bonferroni_level
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -139,9 +139,9 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
     both = rows["score/candidate"], rows["score/champion"]
     options = {"threshold_a": 1.0, "threshold_b": 1.0}
     alone, hindu = (
-        compare_rate_gaps(rows["label"], *both, groups, **options, confidence=confidence).to_dict()[
-            "subgroups"
-        ]
+        compare_rate_gaps(
+            Rows(rows["label"], groups), *both, **options, confidence=confidence
+        ).to_dict()["subgroups"]
         for groups, confidence in (
             (religion, 0.9),
             ({"hindu": rows["identity/hindu"]}, bonferroni_level(2 * 7, 0.05)),

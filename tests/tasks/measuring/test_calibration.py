@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bias_metrics import calibration_report, evaluate_bias
+from bias_metrics import Rows, calibration_report, evaluate_bias
 from biasgate.tasks.measuring import calibration
 from biasgate.tasks.measuring.calibration import calibrate, calibration_sentence
 from biasgate.tasks.reporting.figures import reliability_panels
@@ -34,7 +34,9 @@ def laid_out(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
 def test_the_numbers_are_those_of_the_library(weights):
     clusters = np.arange(N) // 4
     found = calibrate(laid_out(weights=weights, clusters=clusters))
-    expected = calibration_report(LABEL, SCORE, GROUPS, sample_weight=weights, clusters=clusters)
+    expected = calibration_report(
+        Rows(LABEL, GROUPS, sample_weight=weights, clusters=clusters), SCORE
+    )
     assert found == expected.to_dict() | {"sentence": found["sentence"]}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import (
+    Rows,
     diagnose_bias,
     equal_error_rate,
     error_rates,
@@ -59,7 +60,7 @@ def laid_out():
 def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
     y_true, y_score, groups = rows()
     found = explain(laid_out(*rows()), evaluate_bias(*rows()), threshold=0.5)
-    alone = diagnose_bias(*rows())
+    alone = diagnose_bias(Rows(y_true, groups), y_score)
     assert found["diagnosis"]["subgroups"] == {name: one.to_dict() for name, one in alone.items()}
     assert alone["gay"].pattern == "B"
     equal = equal_error_rate(y_true, y_score)
@@ -76,11 +77,14 @@ def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
 
 def test_diagnoses_have_the_background_of_the_set(laid_out):
     layout = laid_out(*rows(), background="no_identity")
+    y_true, y_score, groups = rows()
     found = explain(layout, evaluate_bias(*rows(), background="no_identity"))
     told = {
         background: {
             name: one.to_dict()
-            for name, one in diagnose_bias(*rows(), background=background).items()
+            for name, one in diagnose_bias(
+                Rows(y_true, groups, background=background), y_score
+            ).items()
         }
         for background in ("no_identity", "outside_subgroup")
     }

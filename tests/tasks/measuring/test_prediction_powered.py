@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from support.judging import policy_of
 
-from bias_metrics import compare_prediction_powered, prediction_powered_bias
+from bias_metrics import Rows, compare_prediction_powered, prediction_powered_bias
 from bias_metrics.gate.targets import targets_of
 from biasgate.tasks.analysing.agreement import AgreementAnalysis
 from biasgate.tasks.common.errors import InputError
@@ -84,15 +84,14 @@ class Home:
 
     def known(self, **options):
         """The report of the library on the same rows."""
-        arrays = self.toxic, self.table["prediction"].to_numpy()
-        return prediction_powered_bias(*arrays, *self.terms(), **options)
+        y_score = self.table["prediction"].to_numpy()
+        how = {"confidence": options.pop("confidence", 0.95)}
+        rows = Rows(self.toxic, self.human, **options)
+        return prediction_powered_bias(rows, y_score, self.matched, self.labelled, **how)
 
     def clusters(self):
         """The threads, numbered as in a layout: sums in another order differ by rounding."""
         return pd.factorize(self.table["thread"])[0]
-
-    def terms(self):
-        return self.human, self.matched, self.labelled
 
 
 @pytest.fixture
@@ -149,9 +148,8 @@ def test_evidence_gives_the_same_report_and_paired_differences(home, background)
     found = evidence.measure([(None, 0.9)])[None, 0.9]
     assert found.report == home.known(confidence=0.9, **options).to_dict()
     scores = home.table["prediction"].to_numpy(), home.table["other"].to_numpy()
-    change = compare_prediction_powered(
-        home.toxic, *scores, *home.terms(), confidence=0.9, **options
-    )
+    rows = Rows(home.toxic, home.human, **options)
+    change = compare_prediction_powered(rows, *scores, home.matched, home.labelled, confidence=0.9)
     assert found.champion == change.to_dict()
     assert evidence.record["choices"] == layout.record["choices"]
     if background == "no_identity":
@@ -180,7 +178,7 @@ def test_categories_join_labels_and_matches(home):
     )
     scores = home.table["prediction"].to_numpy()
     known = prediction_powered_bias(
-        home.toxic, scores, human, matched, home.labelled, confidence=0.9
+        Rows(home.toxic, human), scores, matched, home.labelled, confidence=0.9
     )
     assert found == known.to_dict()["subgroups"]["any"]
 
@@ -194,7 +192,7 @@ def test_slices_keep_labels_and_matches(home):
     )
     scores = home.table["prediction"].to_numpy()[rows]
     known = prediction_powered_bias(
-        home.toxic[rows], scores, human, matched, home.labelled[rows], confidence=0.9
+        Rows(home.toxic[rows], human), scores, matched, home.labelled[rows], confidence=0.9
     )
     assert found == known.to_dict()
 

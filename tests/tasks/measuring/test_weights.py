@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bias_metrics import evaluate_bias, evaluate_slices
+from bias_metrics import Rows, evaluate_bias, evaluate_slices
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.gating.evidence import FILE
@@ -99,7 +99,10 @@ def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, tmp_path
     options["confidence"] = 0.9
     slices = {"short": rated["short"] == 1}
     assert found[None, 0.9].report == evaluate_bias(*given, **options).to_dict()
-    short = evaluate_slices(*given, slices, **options)["short"].to_dict()
+    labels, scores, groups = given
+    confidence = options.pop("confidence")
+    rows = Rows(labels, groups, **options)
+    short = evaluate_slices(rows, scores, slices, confidence=confidence)["short"].to_dict()
     assert found["short", 0.9].report == short
     assert found[None, 0.9].champion["final_score"]["high"] == 0
 

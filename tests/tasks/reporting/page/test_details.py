@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from support.judged import judge, rows
 from support.judging import evidence_of
 
-from bias_metrics import compare_bias, rate_gaps
+from bias_metrics import Rows, compare_bias, rate_gaps
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.reporting.page import details as module
 from biasgate.tasks.reporting.page.details import (
@@ -86,12 +86,11 @@ def test_gaps_are_those_of_the_library(tmp_path, columns, background, clusters):
     members = {name: columns[f"identity/{name}"] for name in NAMES}
     for at in set(range(0, len(curves["thresholds"]), 9)) - set(curves["named"].values()):
         alone = rate_gaps(
-            columns["label"],
+            Rows(
+                columns["label"], members, clusters=clusters.get("cluster"), background=background
+            ),
             columns["score/candidate"],
-            members,
             threshold=curves["thresholds"][at],
-            clusters=clusters.get("cluster"),
-            background=background,
         )
         for name in NAMES:
             for metric, cell in alone.subgroups[name].items():

@@ -1,0 +1,204 @@
+"""A number with the influence of every row on it: its error, its interval and differences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bias_metrics._core.counted import too_few
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.difference_rule import less, negated, paired, sized, undefined_difference
+from bias_metrics._core.differences import Difference
+from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
+from bias_metrics._core.placements import Floats, inner, squares_of
+from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics._core.weighted import unshrunk
+
+_LEAST_ROWS = 2.0
+_ROUNDING = 1e-9
+_WHOLE = 1e-6  # a row, or cluster, with all but this share of the weight has no influence
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A number, how far each row or cluster moves it, and what its interval needs.
+
+    Two estimates from the same rows are subtracted with `minus`, row by row: no covariance has a
+    formula of its own.
+
+    Attributes
+    ----------
+    value : float or None
+        The number.
+    influence : float array of shape (n,)
+        How far each of the n rows moves it; 0 for rows that do not count.
+    freedom : float
+        Degrees of freedom of the standard error.
+    n_effective : float
+        How many rows of equal weight it rests on; of a difference, the smaller number.
+    bounds : tuple of float
+        Its smallest and largest possible value.
+    reason : str or None
+        Why there is no value.
+    by_cluster : float array or None
+        How far each cluster moves it, if rows come in clusters.
+    n_clusters : int
+        Clusters behind it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> of_rows = np.array([0.3, -0.1, -0.2]) / 3
+    >>> print(Estimate(0.5, of_rows, freedom=2.0, n_effective=3.0).measured(0.95))
+    0.500 [-0.037, 1.037]
+    """
+
+    value: float | None
+    influence: Floats
+    freedom: float = math.inf
+    n_effective: float = math.inf
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    reason: str | None = None
+    by_cluster: Floats | None = field(default=None)
+    n_clusters: int = 0
+
+    @classmethod
+    def undefined(cls, reason: str, n: int) -> Estimate:
+        """Return a number of no rows, out of n."""
+        return cls(None, np.zeros(n), 1.0, 0.0, reason=reason)
+
+    @classmethod
+    def of(
+        cls,
+        value: float | None,
+        influence: Floats,
+        places: npt.NDArray[np.intp],
+        weight: Floats,
+        n: int,
+        *,
+        clusters: npt.NDArray[np.intp] | None = None,
+        bounds: tuple[float, float],
+        reason: str | None = None,
+    ) -> Estimate:
+        """Return a number of some of n rows, given their influences on it.
+
+        A row, or cluster, with much of the weight pulls the number towards itself, so its own
+        deviation is too small. Each is divided by sqrt(1 - its share of the weight).
+
+        References
+        ----------
+        Bell and McCaffrey (2002), Survey Methodology 28.
+        """
+        of_rows = unshrunk(influence * weight.sum(), weight, _WHOLE)
+        each = np.zeros(n)
+        each[places] = of_rows
+        found = cls(
+            value,
+            each,
+            squares_of([of_rows])[1],
+            effective_number(weight),
+            bounds,
+            reason,
+        )
+        if clusters is None:
+            return found
+        # Codes of all n rows have no gaps, and so no more of them than rows.
+        sums, weights = (
+            np.bincount(clusters[places], of, int(clusters.max()) + 1).astype(np.float64)
+            for of in (influence, weight)
+        )
+        return replace(
+            found,
+            freedom=max(effective_number(weights) - 1, 1.0),
+            by_cluster=unshrunk(sums * weights.sum(), weights, _WHOLE),
+            n_clusters=int(np.unique(clusters[places]).size),
+        )
+
+    @property
+    def each(self) -> Floats:
+        """The influences of the clusters, or of the rows if there are none."""
+        return self.influence if self.by_cluster is None else self.by_cluster
+
+    @property
+    def std_error(self) -> float:
+        """Standard error; it allows for clusters if there are any."""
+        return _root(self.each)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the interval: symmetric around the value, within its bounds."""
+        assert self.value is not None  # noqa: S101
+        reach = quantile(confidence, self.freedom) * self.std_error
+        least, largest = self.bounds
+        return max(self.value - reach, least), min(self.value + reach, largest)
+
+    def measured(self, confidence: float) -> MetricValue:
+        """Return the number with its interval, or the reason why it has none."""
+        if self.value is None:
+            return undefined(self.reason or "")
+        if self.n_effective < _LEAST_ROWS - _ROUNDING:
+            return MetricValue(self.value, "fewer than 2 rows in subgroup or background")
+        low, high = self.interval(confidence)
+        found = MetricValue(self.value, std_error=self.std_error, low=low, high=high)
+        if self.by_cluster is None:
+            return found
+        row_error = _root(self.influence)
+        found = replace(found, row_std_error=row_error, n_clusters=self.n_clusters)
+        reason = self._few()
+        return replace(found, low=None, high=None, reason=reason) if reason else found
+
+    def minus(
+        self, other: Estimate, bounds: tuple[float, float] = (-math.inf, math.inf)
+    ) -> Estimate:
+        """Return the difference of two numbers of the same n rows."""
+        known = self.value is not None and other.value is not None
+        by_cluster, rows = None, self.influence - other.influence
+        if self.by_cluster is not None and other.by_cluster is not None:
+            by_cluster = self.by_cluster - other.by_cluster
+            freedom = min(self.freedom, other.freedom)
+        else:
+            freedom = squares_of([rows])[1]
+        return Estimate(
+            self.value - other.value if known else None,  # type: ignore[operator]
+            rows,
+            freedom,
+            min(self.n_effective, other.n_effective),
+            bounds,
+            None if known else _lacking(self, other),
+            by_cluster,
+            min(self.n_clusters, other.n_clusters),
+        )
+
+    def compared(self, other: Estimate, confidence: float, *, is_gap: bool) -> Difference:
+        """Return this model's number minus another's, of the same rows."""
+        a, b = self.measured(confidence), other.measured(confidence)
+        if a.std_error is None or b.std_error is None:
+            return undefined_difference(a, b)
+        apart = self.minus(other)
+        if self.by_cluster is not None and (reason := self._few()):
+            found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
+            return replace(found, n_clusters=self.n_clusters)
+        together = Joint(inner(self.each, other.each), (0.0, 0.0, 0.0, 0.0))
+        found = paired(a, b, together, confidence, apart.freedom, small=True)
+        if is_gap:
+            opposite = together.negated()
+            total = paired(a, negated(b), opposite, confidence, apart.freedom, small=True)
+            found = sized(found, total, b, confidence)
+        return found if self.by_cluster is None else replace(found, n_clusters=self.n_clusters)
+
+    def _few(self) -> str | None:
+        if self.n_clusters >= MIN_CLUSTERS:
+            return None
+        return too_few(self.n_clusters, "cluster", MIN_CLUSTERS)
+
+
+def _root(each: Floats) -> float:
+    return float(np.sqrt(inner(each, each)))
+
+
+def _lacking(own: Estimate, other: Estimate) -> str:
+    if own.value is None:
+        return f"subgroup: {own.reason}"
+    return f"background: {other.reason}"

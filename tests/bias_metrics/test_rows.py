@@ -1,0 +1,90 @@
+"""Rows: checked once, taken in part, and counted by what their weights mean."""
+
+import re
+
+import numpy as np
+import pytest
+
+from bias_metrics import Rows, diagnose_bias, rate_gaps
+from bias_metrics._core.packed import PackedMasks
+
+Y_TRUE = [0, 1, 1, 0]
+GROUPS = {"a": [1, 1, 0, 0], "b": [0, 1, 0, 0]}
+SCORE = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"subgroups": {"a": [1]}}, "`subgroups['a']` must have 4 rows like `y_true`; got 1."),
+        ({"clusters": [1]}, "`clusters` must have 4 rows like `y_true`; got 1."),
+        ({"sample_weight": [1]}, "`sample_weight` must have 4 rows like `y_true`; got 1."),
+        ({"weight_kind": "x"}, "`weight_kind` must be one of probability, frequency; got 'x'."),
+        (
+            {"background": "x"},
+            "`background` must be one of outside_subgroup, no_identity; got 'x'.",
+        ),
+        (
+            {"sample_weight": [1, 2, 0.5, 1], "weight_kind": "frequency"},
+            "`sample_weight` must be whole numbers if `weight_kind` is 'frequency'; "
+            "got 0.5 (row 2).",
+        ),
+    ],
+)
+def test_wrong_rows_are_refused_at_once(wrong, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Rows(**({"y_true": Y_TRUE, "subgroups": GROUPS} | wrong))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("which", [np.array([False, True, True, False]), np.array([1, 2])])
+def test_a_part_keeps_what_is_known_of_its_rows(packed, which):
+    groups = PackedMasks.of(GROUPS.items(), 4) if packed else GROUPS
+    rows = Rows(Y_TRUE, groups, sample_weight=[1, 2, 3, 4], clusters=["x", "y", "z", "z"])
+    part = rows.within(which)
+    assert part.n == 2
+    assert isinstance(part.subgroups, PackedMasks) is packed
+    assert {name: mask.tolist() for name, mask in part.subgroups.items()} == {
+        "a": [True, False],
+        "b": [True, False],
+    }
+    assert part.sample_weight.tolist() == [2, 3]
+    assert part.clusters.tolist() == [0, 1]
+    assert rows.clusters.tolist() == [0, 1, 2, 2]
+
+
+def test_rows_of_weight_zero_do_not_count():
+    rows, [score] = Rows(Y_TRUE, GROUPS, sample_weight=[1, 0, 0.5, 2]).counted(SCORE)
+    assert rows.sample_weight.tolist() == [1, 0.5, 2]
+    assert score.tolist() == [0.1, 0.3, 0.4]
+
+
+def test_a_frequency_repeats_its_row():
+    rows = Rows(Y_TRUE, GROUPS, sample_weight=[2, 0, 1, 1], weight_kind="frequency")
+    counted, [score] = rows.counted(SCORE)
+    assert (counted.sample_weight, score.tolist()) == (None, [0.1, 0.1, 0.3, 0.4])
+    assert counted.y_true.tolist() == [False, False, True, False]
+
+
+def test_a_shared_background_excludes_the_rows_of_every_subgroup():
+    assert Rows(Y_TRUE, GROUPS).excluded is None
+    assert Rows(Y_TRUE, {}, background="no_identity").excluded is None
+    assert Rows(Y_TRUE, GROUPS, background="no_identity").excluded.tolist() == [0, 1]
+
+
+def test_what_a_function_would_ignore_is_refused():
+    rows = Rows(Y_TRUE, GROUPS, sample_weight=[1, 2, 3, 4])
+    message = "`rows` must have no `sample_weight` in rate_gaps, which does not use it."
+    with pytest.raises(ValueError, match=message):
+        rate_gaps(rows, SCORE, threshold=0.2)
+    with pytest.raises(ValueError, match="must have no `clusters` in diagnose_bias"):
+        diagnose_bias(Rows(Y_TRUE, GROUPS, clusters=[1, 1, 2, 2]), SCORE)
+
+
+def test_labels_of_rows_stay_with_a_part():
+    pd = pytest.importorskip("pandas")
+    labels = pd.Series(Y_TRUE, index=list("wxyz"))
+    part = Rows(labels, GROUPS).within(np.array([1, 3]))
+    assert list(part.index) == ["x", "z"]
+    with pytest.raises(ValueError, match="`y_score` must have the index of `rows`"):
+        rate_gaps(part, pd.Series([0.1, 0.2], index=["z", "x"]), threshold=0.1)
