@@ -13,8 +13,8 @@ from bias_metrics._core.intervals import quantile
 from bias_metrics._core.options import check_choice, check_rng
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics.drift.exchange import Exchange, p_values
-from bias_metrics.drift.numbers import Number, numbers_of
-from bias_metrics.drift.rows import Rows, Union
+from bias_metrics.drift.nights import Key, Night, Union, numbers_of
+from bias_metrics.estimate import Estimate
 from bias_metrics.rows import BACKGROUNDS, Background
 
 ALPHA = 0.01
@@ -217,50 +217,45 @@ def _drift(
     if not 0 < alpha < 1:
         msg = f"`alpha` must be above 0 and below 1, as in 0.01; got {alpha}."
         raise ValueError(msg)
-    sides = {name: Rows.of(given, name) for name, given in (("before", before), ("now", now))}
-    for name, rows in sides.items():
-        if (rows.y_score is not None) != scored or rows.y_true.size == 0:
+    sides = {name: Night.of(given, name) for name, given in (("before", before), ("now", now))}
+    for name, night in sides.items():
+        if (night.y_score is not None) != scored or night.rows.n == 0:
             msg = f"`{name}` must have rows {'with' if scored else 'without'} `y_score`."
             raise ValueError(msg)
     union = Union.of(sides["before"], sides["now"])
-    numbers = list(numbers_of(union.rows, background))
+    numbers = numbers_of(union.rows, background).values()
     exchange = Exchange.of(union, np.stack([one.influence for one in numbers], axis=1))
-    enough = exchange.moving * np.array([one.n_least for one in numbers]) >= LEAST
+    enough = exchange.moving * np.array([one.n_effective for one in numbers]) >= LEAST
     judged = enough | (exchange.std_error == 0)  # nothing can differ
     found, n_deals = p_values(exchange, judged, alpha, rng)
-    old, new = (list(numbers_of(rows, background)) for rows in sides.values())
-    errors = _errors(union, old, new)
+    old, new = (numbers_of(night, background) for night in sides.values())
     changes = tuple(
-        _change(*each, alpha) for each in zip(old, new, errors, map(float, found), strict=True)
+        _change(key, number, new[key], _error(union, number, new[key]), float(p_value), alpha)
+        for (key, number), p_value in zip(old.items(), found, strict=True)
     )
-    n_before, n_now = (rows.y_true.size for rows in sides.values())
+    n_before, n_now = (night.rows.n for night in sides.values())
     return Drift(changes, alpha, n_before, n_now, union.n_shared, union.n_changed, n_deals)
 
 
-def _errors(union: Union, old: list[Number], new: list[Number]) -> list[float]:
-    """Return the standard error of each difference; rows in both nights are not independent."""
-    weights, rows = union.rows.weights, np.arange(union.in_before.size)
-    before, now = rows[union.in_before], union.places_now
-    totals = float(weights[union.in_before].sum()), float(weights[union.in_now].sum())
-    found = []
-    for one, other in zip(old, new, strict=True):
-        moved = np.zeros(rows.size)
-        moved[now] += other.influence / totals[1]
-        moved[before] -= one.influence / totals[0]
-        by_unit = np.bincount(union.unit, weights=moved)
-        found.append(math.sqrt(float(by_unit @ by_unit)))
-    return found
+def _error(union: Union, old: Estimate, new: Estimate) -> float:
+    """Return the standard error of a difference; rows in both nights are not independent."""
+    moved = np.zeros(union.in_before.size)
+    moved[union.places_now] += new.influence
+    moved[union.in_before] -= old.influence
+    by_unit = np.bincount(union.unit, weights=moved)
+    return math.sqrt(float(by_unit @ by_unit))
 
 
-def _change(old: Number, new: Number, std_error: float, p_value: float, alpha: float) -> Change:
+def _change(
+    key: Key, old: Estimate, new: Estimate, std_error: float, p_value: float, alpha: float
+) -> Change:
     if old.value is None or new.value is None:
         empty = "no rows in a class"
-        return Change(old.metric, old.group, old.value, new.value, reason=empty)
+        return Change(*key, old.value, new.value, reason=empty)
     change, reach = new.value - old.value, quantile(CONFIDENCE) * std_error
     judged = not math.isnan(p_value)
     return Change(
-        old.metric,
-        old.group,
+        *key,
         old.value,
         new.value,
         change,

@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics.drift.rows import Union
+from bias_metrics.drift.nights import Union
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

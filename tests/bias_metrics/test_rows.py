@@ -26,8 +26,10 @@ SCORE = np.array([0.1, 0.2, 0.3, 0.4])
         ),
         (
             {"sample_weight": [1, 2, 0.5, 1], "weight_kind": "frequency"},
-            "`sample_weight` must be whole numbers if `weight_kind` is 'frequency'; "
-            "got 0.5 (row 2).",
+            (
+                "`sample_weight` must be whole numbers if `weight_kind` is 'frequency'; "
+                "got 0.5 (row 2)."
+            ),
         ),
     ],
 )

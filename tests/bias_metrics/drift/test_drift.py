@@ -5,8 +5,7 @@ import pytest
 
 from bias_metrics import data_drift, evaluate_bias, metric_drift
 from bias_metrics.drift.exchange import Exchange, p_values
-from bias_metrics.drift.numbers import numbers_of
-from bias_metrics.drift.rows import Rows, Union
+from bias_metrics.drift.nights import Night, Union, numbers_of
 
 N = 600
 
@@ -171,6 +170,17 @@ def test_an_empty_class_has_a_reason():
     assert data["toxic_share", "nobody"].reason == "no rows in a class"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_errors_of_weights_are_no_drift(seed):
+    rng = np.random.default_rng(seed)
+    nights = [
+        without_scores(one, sample_weight=rng.uniform(0.2, 5, N), y_score=one["y_true"] + 0.0)
+        for one in (FIRST, SECOND)
+    ]
+    assert {one.p_value for one in found(*nights).changes if one.metric == "auc"} == {1.0}
+    assert found(*nights).drifted == ()
+
+
 def test_without_anything_to_judge_there_is_no_deal():
     small, other = (part(one, slice(8)) | {"subgroups": {}} for one in (FIRST, SECOND))
     drift = found(small, other)
@@ -182,7 +192,7 @@ def test_without_anything_to_judge_there_is_no_deal():
 def test_a_cluster_keeps_together():
     clusters = np.arange(N) // 3
     nights = FIRST | {"clusters": clusters}, SECOND | {"clusters": clusters + 1000}
-    union = Union.of(*(Rows.of(one, "night") for one in nights))
+    union = Union.of(*(Night.of(one, "night") for one in nights))
     assert len(np.unique(union.unit)) == 2 * N / 3
     change, alone = (by_name(found(*pair))["auc", "overall"] for pair in (nights, (FIRST, SECOND)))
     assert change.change == alone.change
@@ -192,8 +202,8 @@ def test_a_cluster_keeps_together():
 def test_a_cluster_of_both_nights_is_one_unit_whose_parts_are_exchanged():
     clusters = np.arange(N) // 3
     nights = FIRST | {"clusters": clusters}, SECOND | {"clusters": clusters}
-    union = Union.of(*(Rows.of(one, "night") for one in nights))
-    [number, *_] = numbers_of(union.rows, "outside_subgroup")
+    union = Union.of(*(Night.of(one, "night") for one in nights))
+    [number, *_] = numbers_of(union.rows, "outside_subgroup").values()
     exchange = Exchange.of(union, number.influence[:, None])
     assert exchange.role.size == 0
     assert len(exchange.swapped) == N / 3
@@ -206,7 +216,7 @@ def test_a_row_that_moved_to_another_cluster_joins_both():
     moved = clusters.copy()
     moved[0] = clusters[-1]
     nights = [FIRST | {"clusters": one} for one in (clusters, moved)]
-    union = Union.of(*(Rows.of(one, "night") for one in nights))
+    union = Union.of(*(Night.of(one, "night") for one in nights))
     assert union.n_changed == 1
     assert union.unit[0] == union.unit[-1] == union.unit[N - 1]
 
@@ -217,9 +227,10 @@ def test_the_deals_have_the_spread_that_they_are_divided_by():
         longer[key][: N // 4] = FIRST[key][N // 2 : 3 * N // 4]
     for name, mask in longer["subgroups"].items():
         mask[: N // 4] = FIRST["subgroups"][name][N // 2 : 3 * N // 4]
-    union = Union.of(Rows.of(FIRST, "before"), Rows.of(longer, "now"))
+    union = Union.of(Night.of(FIRST, "before"), Night.of(longer, "now"))
     assert (union.n_shared, union.n_changed) == (N // 2, pytest.approx(N // 4, abs=9))
-    influence = np.stack([one.influence for one in numbers_of(union.rows, "no_identity")], axis=1)
+    numbers = numbers_of(union.rows, "no_identity").values()
+    influence = np.stack([one.influence for one in numbers], axis=1)
     exchange = Exchange.of(union, influence)
     assert len(np.unique(exchange.role)) == 3
     deals = exchange.deals(np.random.default_rng(0))
@@ -228,8 +239,9 @@ def test_the_deals_have_the_spread_that_they_are_divided_by():
 
 
 def test_a_p_value_counts_the_deals_that_differ_as_much_anywhere():
-    union = Union.of(Rows.of(FIRST, "before"), Rows.of(SECOND, "now"))
-    influence = np.stack([one.influence for one in numbers_of(union.rows, "no_identity")], axis=1)
+    union = Union.of(Night.of(FIRST, "before"), Night.of(SECOND, "now"))
+    numbers = numbers_of(union.rows, "no_identity").values()
+    influence = np.stack([one.influence for one in numbers], axis=1)
     exchange, judged = Exchange.of(union, influence), np.ones(influence.shape[1], dtype=bool)
     p, n_deals = p_values(exchange, judged, 0.01, np.random.default_rng(4))
     deals, sizes = exchange.deals(np.random.default_rng(4)), np.abs(exchange.observed())
