@@ -24,40 +24,20 @@ THRESHOLDS = {EQUAL_ERRORS: "the threshold of equal errors", GIVEN: "the given t
 
 @dataclass(frozen=True)
 class Pair:
-    """P(x > y), with a tie counted as one half.
+    """P(x > y), with a tie counted as one half."""
 
-    Attributes
-    ----------
-    x : {"positive", "negative"}
-        Class of the rows x, which are the subgroup's.
-    y : {"positive", "negative"}
-        Class of the rows y.
-    inside : bool
-        Whether y are rows of the subgroup too; otherwise of the background.
-    flip : bool
-        Whether the metric is P(y > x) instead.
-    """
-
-    x: Class
-    y: Class
-    inside: bool = False
-    flip: bool = False
+    x: Class  # Class of the rows x, which are the subgroup's
+    y: Class  # Class of the rows y
+    inside: bool = False  # Whether y are rows of the subgroup too; otherwise of the background
+    flip: bool = False  # Whether the metric is P(y > x) instead
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The share of rows with an event in the subgroup, minus that in the background.
+    """The share of rows with an event in the subgroup, minus that in the background."""
 
-    Attributes
-    ----------
-    of : tuple of {"positive", "negative"}
-        Classes of the counted rows.
-    event : {"flagged", "not flagged"}
-        What happens to a row at the threshold: a score at or above it is flagged.
-    """
-
-    of: tuple[Class, ...]
-    event: Event
+    of: tuple[Class, ...]  # Classes of the counted rows
+    event: Event  # What happens to a row at the threshold: a score at or above it is flagged
 
     def __post_init__(self) -> None:
         """Refuse another event, which would be counted as one of these."""
@@ -68,62 +48,31 @@ class Rate:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A number that compares scores, as probabilities, with labels: subgroup minus background.
+    """A number that compares scores, as probabilities, with labels: subgroup minus background."""
 
-    Attributes
-    ----------
-    of : {"bias", "brier", "slope"}
-        Mean score minus the share of positives, Brier score, or slope of a logistic regression
-        of the labels on the log-odds of the scores.
-    """
-
+    # Mean score minus the share of positives, Brier score, or slope of a logistic regression of the
+    # labels on the log-odds of the scores.
     of: Literal["bias", "brier", "slope"]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """One metric."""
 
-    Attributes
-    ----------
-    name : str
-        Name in reports, policies and MLflow.
-    title : str
-        Name in tables and pictures.
-    scopes : tuple of {"overall", "subgroup", "aggregate"}
-        What it describes: all rows, one subgroup, all subgroups together.
-    compares : Pair, Rate, Calibration or None
-        Which rows it compares, and how; None if it is computed from other metrics.
-    ideal : {0, 1}
-        The best value. 1: higher is better. 0: signed, and either sign is harm.
-    largest : float
-        Largest possible size.
-    centre : float
-        What is subtracted from the probability: 1/2 for an AEG.
-    question : str
-        What it asks, with `{of}` for the subgroups.
-    harm : str
-        What a bad value means for users, with `{group}` and, if 0 is best, `{side}`.
-    sides : tuple of str
-        The words for `{side}`: below 0, and above 0.
-    when_low : str
-        For an AUC: what it means if it is clearly lower than the background's.
-    hint : str
-        In a few words, what to look for; for the head of a column.
-    """
-
-    name: str
-    title: str
-    scopes: tuple[Scope, ...]
+    name: str  # Name in reports, policies and MLflow
+    title: str  # Name in tables and pictures
+    scopes: tuple[Scope, ...]  # What it describes: all rows, one subgroup, all subgroups together
+    # Which rows it compares, and how; None if it is computed from other metrics.
     compares: Pair | Rate | Calibration | None
-    question: str
-    harm: str = ""
+    question: str  # What it asks, with `{of}` for the subgroups
+    harm: str = ""  # What a bad value means for users, with `{group}` and, if 0 is best, `{side}`
+    # The best value. 1: higher is better. 0: signed, and either sign is harm.
     ideal: Literal[0, 1] = 1
-    largest: float = 1.0
-    centre: float = 0.0
-    sides: tuple[str, str] = ("lower", "higher")
-    when_low: str = ""
-    hint: str = ""
+    largest: float = 1.0  # Largest possible size
+    centre: float = 0.0  # What is subtracted from the probability: 1/2 for an AEG
+    sides: tuple[str, str] = ("lower", "higher")  # The words for `{side}`: below 0, and above 0
+    when_low: str = ""  # For an AUC: what it means if it is clearly lower than the background's
+    hint: str = ""  # In a few words, what to look for; for the head of a column
 
     @property
     def is_gap(self) -> bool:

@@ -43,28 +43,14 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """P(x > y), or P(y > x), for a class x of the subgroup and another class y.
+    """P(x > y), or P(y > x), for a class x of the subgroup and another class y."""
 
-    Attributes
-    ----------
-    base : SortedScores
-        The class y, with the rows of `excluded` that do not belong to it.
-    excluded : SortedScores or None
-        The rows in `base` that are to be removed.
-    searched : SortedScores
-        The class x.
-    base_name, searched_name : str
-        What they are called in the reason, if one is empty.
-    flip : bool
-        Whether the metric is P(y > x).
-    """
-
-    base: SortedScores
-    excluded: SortedScores | None
-    searched: SortedScores
-    base_name: str
+    base: SortedScores  # The class y, with the rows of `excluded` that do not belong to it
+    excluded: SortedScores | None  # The rows in `base` that are to be removed
+    searched: SortedScores  # The class x
+    base_name: str  # base_name, searched_name: what they are called in the reason, if one is empty
     searched_name: str
-    flip: bool = False
+    flip: bool = False  # Whether the metric is P(y > x)
 
     @property
     def n_base(self) -> int:

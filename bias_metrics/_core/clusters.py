@@ -45,31 +45,16 @@ Both = tuple[Floats, Floats]
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """How far each cluster moves one number, and how much evidence the clusters are.
+    """How far each cluster moves one number, and how much evidence the clusters are."""
 
-    Attributes
-    ----------
-    each : float array of shape (number of clusters,)
-        The clusters' influences, which sum to about 0.
-    clusters : tuple of int
-        Clusters with rows of each compared class.
-    effective : float
-        The effective number of clusters, of the class with the smaller one.
-    least : tuple of float
-        How many independent rows each compared class is worth at least: its clusters or, if rows
-        have weights, the effective number of these.
-    alone : bool, default=False
-        Whether each row is a cluster of its own: weighted rows without clusters.
-    same : SamePairs, optional
-        The pairs of one cluster, if the number is one AUC.
-    """
-
-    each: Floats
-    clusters: tuple[int, int]
-    effective: float
+    each: Floats  # (number of clusters,): The clusters' influences, which sum to about 0
+    clusters: tuple[int, int]  # Clusters with rows of each compared class
+    effective: float  # The effective number of clusters, of the class with the smaller one
+    # How many independent rows each compared class is worth at least: its clusters or, if rows have
+    # weights, the effective number of these.
     least: tuple[float, float]
-    alone: bool = False
-    same: SamePairs | None = None
+    alone: bool = False  # Whether each row is a cluster of its own: weighted rows without clusters
+    same: SamePairs | None = None  # The pairs of one cluster, if the number is one AUC
 
     @property
     def n_clusters(self) -> int:
@@ -122,24 +107,13 @@ class ClusterSums:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """The clusters of ranked rows.
+    """The clusters of ranked rows."""
 
-    Attributes
-    ----------
-    codes : mapping of bool to int array
-        By class (True for the positives): the cluster of each row, in score order.
-    n : int
-        Number of clusters.
-    everyone : SortedClasses
-        The scores.
-    alone : bool
-        Whether each row is a cluster of its own.
-    """
-
+    # By class (True for the positives): the cluster of each row, in score order.
     codes: Mapping[bool, Codes]
-    n: int
+    n: int  # Number of clusters
     everyone: SortedClasses
-    alone: bool
+    alone: bool  # Whether each row is a cluster of its own
 
     @property
     def overall(self) -> Comparison:

@@ -34,23 +34,14 @@ DOMINATED = 10
 
 @dataclass(frozen=True, eq=False)
 class MatchedClass:
-    """The rows of one class under two models.
+    """The rows of one class under two models."""
 
-    Attributes
-    ----------
-    position : int array of shape (n,)
-        In the first model's order: the row's position in the second's.
-    level : int array of shape (n,)
-        In the first model's order: which of the second's distinct scores the row has. Where
-        scores are tied, a table by level is small enough to stay in the processor's cache.
-        It has numpy's own index type, because `take` is four times as fast with it.
-    starts : int array
-        Position at which each distinct score of the second model begins.
-    """
-
-    position: npt.NDArray[np.intp]
+    position: npt.NDArray[np.intp]  # In the first model's order: the row's position in the second's
+    # In the first model's order: which of the second's distinct scores the row has. Where scores
+    # are tied, a table by level is small enough to stay in the processor's cache. It has numpy's
+    # own index type, because `take` is four times as fast with it.
     level: npt.NDArray[np.intp]
-    starts: npt.NDArray[np.intp]
+    starts: npt.NDArray[np.intp]  # Position at which each distinct score of the second model begins
 
     @classmethod
     def of(cls, first: RankedRows, second: RankedRows, *, positive: bool) -> MatchedClass:
@@ -82,19 +73,11 @@ class MatchedClass:
 
 @dataclass(frozen=True, eq=False)
 class TwoRankings:
-    """The same rows ranked by two models.
-
-    Attributes
-    ----------
-    first, second : RankedRows
-        The rankings.
-    positive, negative : MatchedClass
-        The rows of each class.
-    """
+    """The same rows ranked by two models."""
 
     first: RankedRows
     second: RankedRows
-    positive: MatchedClass
+    positive: MatchedClass  # positive, negative: the rows of each class
     negative: MatchedClass
 
     @classmethod
@@ -134,22 +117,14 @@ class TwoRankings:
 
 @dataclass(frozen=True, eq=False)
 class MatchedMembers:
-    """A subgroup's rows under two models.
+    """A subgroup's rows under two models."""
 
-    Attributes
-    ----------
-    first, second : Members
-        The rows, in each model's order.
-    positive, negative : int arrays
-        For each class, in the first's order: the row's place in the second's.
-    others : MatchedMembers or None
-        The rows excluded from its background; None if these are its own.
-    """
-
-    first: Members
+    first: Members  # first, second: the rows, in each model's order
     second: Members
+    # positive, negative: for each class, in the first's order: the row's place in the second's.
     positive: npt.NDArray[np.intp]
     negative: npt.NDArray[np.intp]
+    # The rows excluded from its background; None if these are its own.
     others: MatchedMembers | None = None
 
     def products(self, a: Floats, b: Floats, *, positive: bool) -> Floats:
@@ -162,27 +137,14 @@ class MatchedMembers:
 
 @dataclass(frozen=True, eq=False)
 class Deviations:
-    """One AUC's placements under one model, minus their means.
+    """One AUC's placements under one model, minus their means."""
 
-    Attributes
-    ----------
-    of_x : float array of shape (k,)
-        Deviation of each row of x, in score order.
-    of_y : float array of shape (s,)
-        Deviation of each step of y.
-    bounds : int array of shape (s + 1,)
-        Where the steps begin among all rows of y's class.
-    excluded : int array of shape (s + 1,)
-        Where the steps begin among the rows of that class that are not y.
-    n_y : int
-        Number of y.
-    """
-
-    of_x: Floats
-    of_y: Floats
-    bounds: npt.NDArray[np.intp]
+    of_x: Floats  # (k,): Deviation of each row of x, in score order
+    of_y: Floats  # (s,): Deviation of each step of y
+    bounds: npt.NDArray[np.intp]  # (s + 1,): Where the steps begin among all rows of y's class
+    # (s + 1,): Where the steps begin among the rows of that class that are not y.
     excluded: npt.NDArray[np.intp]
-    n_y: int
+    n_y: int  # Number of y
 
     @classmethod
     def of(cls, comparison: Comparison) -> Deviations:
@@ -205,18 +167,11 @@ class Deviations:
 
 @dataclass(frozen=True)
 class Joint:
-    """How two models' estimates of one cell vary together.
+    """How two models' estimates of one cell vary together."""
 
-    Attributes
-    ----------
-    covariance : float
-        Covariance of the two estimates.
-    thirds : tuple of four floats
-        Sums over all rows of products of their influences a and b on the two estimates:
-        aaa, aab, abb, bbb.
-    """
-
-    covariance: float
+    covariance: float  # Covariance of the two estimates
+    # Sums over all rows of products of their influences a and b on the two estimates: aaa, aab,
+    # abb, bbb.
     thirds: tuple[float, float, float, float]
 
     @property

@@ -63,25 +63,10 @@ def paired(
 ) -> Difference:
     """Return the difference of two estimates from the same rows.
 
-    Parameters
-    ----------
-    a, b : MetricValue
-        The two estimates.
-    together : Joint
-        How they vary together.
-    confidence : float
-        Confidence of the intervals.
-    freedom : float, default=inf
-        Degrees of freedom of the standard errors.
-    small : bool
-        Whether a class has few rows. If so, or if an estimate has no error of its own, the
-        interval is computed from the estimates' own intervals (see `_reach`); otherwise from
-        the error of the difference, stretched if the difference is skewed (see `skewed_reach`).
-
-    Returns
-    -------
-    Difference
-        Its interval has zero width if both models rank the rows alike.
+    With few rows in a class (`small`), or if an estimate has no error of its own, the interval is
+    computed from the estimates' own intervals (see `_reach`); otherwise from the error of the
+    difference, stretched if it is skewed (see `skewed_reach`). It has zero width if both models
+    rank the rows alike.
     """
     assert a.std_error is not None  # noqa: S101
     assert b.std_error is not None  # noqa: S101
@@ -110,18 +95,6 @@ def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
     opposite direction: with a long tail of high values, it is too low by a large amount more
     often than it seems. Hall's transformation corrects this. It never makes the interval shorter
     than `z`, because the skewness itself is estimated from the same few rows.
-
-    Parameters
-    ----------
-    z : float
-        Normal quantile.
-    skewness : float
-        Skewness of the estimate.
-
-    Returns
-    -------
-    (float, float)
-        At least `z`.
 
     References
     ----------
@@ -158,20 +131,6 @@ def sized(
     are both above 0, or both below it, so both must be shown (an intersection-union test, which
     needs no wider intervals). The signs of the estimates are not used: two gaps of the same size
     and opposite sign may both have been estimated on the same side of 0.
-
-    Parameters
-    ----------
-    difference, total : Difference
-        `first - second` and `first + second`, each with its own paired interval.
-    second : MetricValue
-        The second gap.
-    confidence : float
-        Confidence of the intervals.
-
-    Returns
-    -------
-    Difference
-        The difference, with `size_low` and `size_high` if it has an interval.
 
     References
     ----------

@@ -29,21 +29,11 @@ from bias_metrics.metrics import PAIRS
 
 @dataclass(frozen=True, eq=False)
 class RankedRows:
-    """All rows sorted by class, and the place of each row.
+    """All rows sorted by class, and the place of each row."""
 
-    Attributes
-    ----------
-    everyone : SortedClasses
-        The sorted classes.
-    y_true : bool array of shape (n,)
-        Labels.
-    position : int32 array of shape (n,)
-        Position of each row among the sorted rows of its class.
-    """
-
-    everyone: SortedClasses
+    everyone: SortedClasses  # The sorted classes
     y_true: BoolArray
-    position: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int32]  # Position of each row among the sorted rows of its class
 
     @property
     def is_weighted(self) -> bool:
@@ -72,40 +62,21 @@ class RankedRows:
 
 @dataclass(frozen=True, eq=False)
 class ClassMembers:
-    """A subgroup's rows of one class, in score order.
+    """A subgroup's rows of one class, in score order."""
 
-    Attributes
-    ----------
-    scores : SortedScores
-        Their scores.
-    rows : int array of shape (k,)
-        Their row numbers.
-    position : int array of shape (k,)
-        Their positions among the sorted rows of the class.
-    """
-
-    scores: SortedScores
-    rows: npt.NDArray[np.int32]
-    position: npt.NDArray[np.int32]
+    scores: SortedScores  # Their scores
+    rows: npt.NDArray[np.int32]  # (k,): Their row numbers
+    position: npt.NDArray[np.int32]  # (k,): Their positions among the sorted rows of the class
 
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """A subgroup's rows by class, and what its metrics compare.
+    """A subgroup's rows by class, and what its metrics compare."""
 
-    Attributes
-    ----------
-    positive, negative : ClassMembers
-        The rows.
-    compared : mapping of str to Comparison
-        By metric.
-    others : Members or None
-        The rows excluded from its background; None if these are its own.
-    """
-
-    positive: ClassMembers
+    positive: ClassMembers  # positive, negative: the rows
     negative: ClassMembers
-    compared: Mapping[str, Comparison]
+    compared: Mapping[str, Comparison]  # By metric
+    # The rows excluded from its background; None if these are its own.
     others: Members | None = None
 
     @property
@@ -143,15 +114,9 @@ def rank_rows(
 
 @dataclass(eq=False)
 class Influence:
-    """The influence of every row on one number, collected as differences by position.
+    """The influence of every row on one number, collected as differences by position."""
 
-    Attributes
-    ----------
-    n_positive, n_negative : int
-        Rows of each class.
-    """
-
-    n_positive: int
+    n_positive: int  # n_positive, n_negative: rows of each class
     n_negative: int
     _values: dict[bool, Floats] = field(init=False)
 
@@ -165,16 +130,8 @@ class Influence:
     ) -> None:
         """Add `weight` times the influence of one AUC.
 
-        Parameters
-        ----------
-        metric : str
-            Name of the metric; it decides the classes of x and y.
-        comparison : Comparison
-            What it compares.
-        members : Members or None
-            The subgroup's positions; None for the overall AUC.
-        weight : float
-            Derivative of the number with respect to this AUC.
+        `weight` is the derivative of the number with respect to this AUC; `members` is None for the
+        overall AUC.
         """
         x_positive, y_positive = CLASSES[metric]
         runs, placed = comparison.runs, comparison.placed

@@ -78,26 +78,9 @@ def auc_interval(
 ) -> tuple[float, float]:
     """Return the confidence interval of one AUC.
 
-    Parameters
-    ----------
-    value : float
-        The AUC, in [0, 1].
-    std_error : float
-        DeLong's, at least 0, or the one that allows for clusters.
-    n_negative, n_positive : float
-        Rows of the two classes that it compares; with clusters, the independent rows that they
-        are worth.
-    z : float
-        Quantile, from `quantile`.
-    freedom : float, optional
-        Degrees of freedom of `std_error`, if `z` is normal and does not allow for them.
-    clustered : bool, default=False
-        Whether rows come in clusters.
-
-    Returns
-    -------
-    (float, float)
-        Within [0, 1]; has zero width only if every score is tied and both classes are large.
+    With clusters, the sizes are the independent rows that the rows are worth. `freedom`, of
+    `std_error`, is given if `z` is normal and does not allow for it. The interval has zero width
+    only if every score is tied and both classes are large.
 
     References
     ----------

@@ -7,13 +7,7 @@ from typing import Any
 
 
 def optional(module: str, what: str) -> Any:
-    """Import a module, or say which package `what` needs.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If it is not installed.
-    """
+    """Import a module, or say which package `what` needs."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

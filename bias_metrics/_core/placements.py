@@ -27,17 +27,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Sorted scores as distinct values and how often each occurs.
+    """Sorted scores as distinct values and how often each occurs."""
 
-    Attributes
-    ----------
-    values : float array of shape (d,)
-        Ascending, distinct.
-    starts : int array of shape (d + 1,)
-        Position in the sorted scores at which each value begins; the last is the number of scores.
-    """
-
-    values: npt.NDArray[np.floating]
+    values: npt.NDArray[np.floating]  # (d,): Ascending, distinct
+    # (d + 1,): Position in the sorted scores at which each value begins; the last is the number of
+    # scores.
     starts: Indices
 
     @property
@@ -57,19 +51,11 @@ class Runs:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Distinct scores x, searched in a sorted class y.
+    """Distinct scores x, searched in a sorted class y."""
 
-    Attributes
-    ----------
-    left, right : int arrays of shape (d,)
-        Number of y below each x, and at or below it.
-    n : int
-        Number of y.
-    """
-
-    left: Indices
+    left: Indices  # left, right, (d,): number of y below each x, and at or below it
     right: Indices
-    n: int
+    n: int  # Number of y
 
     def without(self, own: Placed) -> Placed:
         """Return the placement among the y that remain when `own`'s y are removed."""
@@ -82,18 +68,11 @@ class Placed:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The placement of every y among the x, as a step function over the sorted y.
+    """The placement of every y among the x, as a step function over the sorted y."""
 
-    Attributes
-    ----------
-    bounds : int array of shape (s + 1,)
-        Positions in the sorted y at which the steps begin; the last is the number of y.
-    shares : float array of shape (s,)
-        Share of x below the y of each step.
-    """
-
+    # (s + 1,): Positions in the sorted y at which the steps begin; the last is the number of y.
     bounds: Indices
-    shares: Floats
+    shares: Floats  # (s,): Share of x below the y of each step
 
     @property
     def counts(self) -> Floats:

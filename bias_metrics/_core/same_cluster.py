@@ -24,18 +24,10 @@ Places = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class SamePairs:
-    """The pairs from the same cluster that one AUC compares.
+    """The pairs from the same cluster that one AUC compares."""
 
-    Attributes
-    ----------
-    share : float
-        Share of all pairs, below 1.
-    auc : float
-        The AUC of these pairs; any number if there are none.
-    """
-
-    share: float
-    auc: float
+    share: float  # Share of all pairs, below 1
+    auc: float  # The AUC of these pairs; any number if there are none
 
     def removed_from(self, auc: float) -> float:
         """Return the AUC of the other pairs, given that of all."""
@@ -60,16 +52,9 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class SameCluster:
-    """All rows, ordered by cluster and score.
+    """All rows, ordered by cluster and score."""
 
-    Attributes
-    ----------
-    codes : mapping of bool to int array
-        By class (True for the positives): the cluster of each row, in score order.
-    everyone : SortedClasses
-        The scores.
-    """
-
+    # By class (True for the positives): the cluster of each row, in score order.
     codes: Mapping[bool, Codes]
     everyone: SortedClasses
 

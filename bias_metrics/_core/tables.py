@@ -19,24 +19,12 @@ _INTERVAL = ("std_error", "low", "high")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts.
+    """A table of texts."""
 
-    Attributes
-    ----------
-    header : sequence of str
-        Names of the columns.
-    body : sequence of sequence of str
-        The rows.
-    title : str, default=""
-        Above the table.
-    notes : sequence of str
-        Below it.
-    """
-
-    header: Sequence[str]
-    body: Sequence[Sequence[str]]
-    title: str = ""
-    notes: Sequence[str] = ()
+    header: Sequence[str]  # Names of the columns
+    body: Sequence[Sequence[str]]  # The rows
+    title: str = ""  # Above the table
+    notes: Sequence[str] = ()  # Below it
 
     @classmethod
     def of(cls, rows: Sequence[Row], title: str = "") -> Table:

@@ -29,14 +29,9 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class WeightedPair:
-    """P(x > y) over two classes of weighted rows.
+    """P(x > y) over two classes of weighted rows."""
 
-    Attributes
-    ----------
-    y, x : SortedScores
-        Rows of the two classes, with their weights. If one is empty there are only sizes.
-    """
-
+    # y, x: rows of the two classes, with their weights. If one is empty there are only sizes.
     y: SortedScores
     x: SortedScores
 

@@ -10,13 +10,7 @@ from bias_metrics.metrics import FINAL_SCORE_PARTS
 
 
 def check_power(power: float) -> float:
-    """Return `power` as a float.
-
-    Raises
-    ------
-    ValueError
-        If `power` is 0 (the mean is not defined there), NaN or infinite.
-    """
+    """Return `power` as a float."""
     power = float(power)
     if power == 0 or not math.isfinite(power):
         msg = (

@@ -139,28 +139,14 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Rows in bins of equally many by score; rows of the same score share a bin.
+    """Rows in bins of equally many by score; rows of the same score share a bin."""
 
-    Attributes
-    ----------
-    n : int array of shape (b,)
-        Rows of each bin, at least 1.
-    weight : float array of shape (b,)
-        Share of the weight in each bin.
-    mean_score, share_positive : float arrays of shape (b,)
-        Weighted means.
-    covariance : float array of shape (b, b)
-        Covariances of the shares of positives.
-    worth : float array of shape (b,)
-        How many independent rows each bin is worth.
-    """
-
-    n: npt.NDArray[np.signedinteger]
-    weight: Floats
-    mean_score: Floats
+    n: npt.NDArray[np.signedinteger]  # (b,): Rows of each bin, at least 1
+    weight: Floats  # (b,): Share of the weight in each bin
+    mean_score: Floats  # mean_score, share_positive, (b,): weighted means
     share_positive: Floats
-    covariance: Floats
-    worth: Floats
+    covariance: Floats  # (b, b): Covariances of the shares of positives
+    worth: Floats  # (b,): How many independent rows each bin is worth
 
     @classmethod
     def of(cls, y_score: Floats, sample: Sample, n_bins: int) -> Bins:

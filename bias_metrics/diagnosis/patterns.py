@@ -94,25 +94,14 @@ ONE_SIDED: Mapping[tuple[Gap, Gap], Pattern] = {
 
 @dataclass(frozen=True)
 class Findings:
-    """What the intervals show clearly.
+    """What the intervals show clearly."""
 
-    Attributes
-    ----------
-    positive, negative : {"higher", "lower", "wider", "narrower", "alike"}
-        The subgroup's scores compared with the background's, in each class.
-    low : frozenset of str
-        The AUCs that are clearly below the background's.
-    apart : bool
-        Whether the Subgroup AUC is clearly not below it by more than the margin.
-    skewed : bool
-        Whether the share of positives clearly differs from the background's.
-    """
-
+    # positive, negative: the subgroup's scores compared with the background's, in each class.
     positive: Gap
     negative: Gap
-    low: frozenset[str]
-    apart: bool
-    skewed: bool
+    low: frozenset[str]  # The AUCs that are clearly below the background's
+    apart: bool  # Whether the Subgroup AUC is clearly not below it by more than the margin
+    skewed: bool  # Whether the share of positives clearly differs from the background's
 
     def pattern(self) -> Pattern:
         """Return the pattern; skewed counts alone are not one."""

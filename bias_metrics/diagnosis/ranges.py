@@ -71,14 +71,7 @@ def unsigned_gap(
 def kind_of_gap(aeg: Range, unsigned: Range, curve: Corners, *, shift: float, spread: float) -> Gap:
     """Say how the subgroup's scores of one class differ from the background's.
 
-    Parameters
-    ----------
-    aeg, unsigned : Range
-        Signed and unsigned area between curve and diagonal.
-    curve : Corners
-        The curve.
-    shift, spread : float
-        Margins for the signed and the unsigned area.
+    `shift` and `spread` are the margins for the signed and the unsigned area.
     """
     if unsigned.beyond(spread) and abs(aeg.value) < unsigned.value / 2:
         x, y = curve.background_rate, curve.subgroup_rate

@@ -32,24 +32,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """What each unit adds to the differences, as it is and as it would be after an exchange.
+    """What each unit adds to the differences, as it is and as it would be after an exchange."""
 
-    Attributes
-    ----------
-    role : float array of shape (u,)
-        Of units that are dealt: what their influence is multiplied with.
-    influence : float array of shape (u, k)
-        Of the same units on each number.
-    swapped : float array of shape (s, k)
-        Of units in both nights: half of how much an exchange changes each difference.
-    std_error : float array of shape (k,)
-        Of each difference, over all deals.
-    """
-
-    role: Floats
-    influence: Floats
+    role: Floats  # (u,): Of units that are dealt: what their influence is multiplied with
+    influence: Floats  # (u, k): Of the same units on each number
+    # (s, k): Of units in both nights: half of how much an exchange changes each difference.
     swapped: Floats
-    std_error: Floats
+    std_error: Floats  # (k,): Of each difference, over all deals
 
     @classmethod
     def of(cls, union: Union, influence: Floats) -> Exchange:
@@ -120,21 +109,8 @@ def p_values(
 ) -> tuple[Floats, int]:
     """Return the p-value of each difference, corrected for all that are judged.
 
-    Parameters
-    ----------
-    exchange : Exchange
-        The units.
-    judged : bool array of shape (k,)
-        Which differences count; the p-value of any other is NaN.
-    alpha : float
-        The chance of a wrong alarm; p-values are finer than it.
-    rng : numpy.random.Generator
-        Deals the roles.
-
-    Returns
-    -------
-    (float array of shape (k,), int)
-        The p-values, and the number of deals.
+    The p-value of a difference that is not judged is NaN; the others are finer than `alpha`. Also
+    returns the number of deals.
     """
     found = np.full(judged.size, np.nan)
     sizes = np.abs(exchange.observed()[judged])

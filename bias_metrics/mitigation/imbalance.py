@@ -22,36 +22,18 @@ from bias_metrics.report.adjustment import adjust_benjamini_hochberg, adjust_hol
 
 @dataclass(frozen=True)
 class Imbalance:
-    """The labels of the comments with a term, against those of the others.
+    """The labels of the comments with a term, against those of the others."""
 
-    Attributes
-    ----------
-    term : str
-        The term, or the identity that several terms name.
-    start : int
-        The shortest length of the comments that are compared.
-    stop : int or None
-        The first length that no longer belongs to them; None for the longest.
-    of_all_lengths : bool
-        Whether this is about all comments, and not about one bucket.
-    rows, others : ToxicRows
-        Comments with the term, and without it.
-    difference : MetricValue
-        Share of toxic comments with the term minus the share without, from -1 to 1, ideal 0.
-    p_value : float or None
-        Fisher's exact test, two-sided; None if the difference is undefined.
-    p_holm, p_bh : float or None
-        The same, adjusted for all terms and buckets that were tested.
-    """
-
-    term: str
-    start: int
-    stop: int | None
-    of_all_lengths: bool
-    rows: ToxicRows
+    term: str  # The term, or the identity that several terms name
+    start: int  # The shortest length of the comments that are compared
+    stop: int | None  # The first length that no longer belongs to them; None for the longest
+    of_all_lengths: bool  # Whether this is about all comments, and not about one bucket
+    rows: ToxicRows  # rows, others: comments with the term, and without it
     others: ToxicRows
+    # Share of toxic comments with the term minus the share without, from -1 to 1, ideal 0.
     difference: MetricValue
-    p_value: float | None
+    p_value: float | None  # Fisher's exact test, two-sided; None if the difference is undefined
+    # p_holm, p_bh: the same, adjusted for all terms and buckets that were tested.
     p_holm: float | None = None
     p_bh: float | None = None
 

@@ -19,35 +19,18 @@ IntArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class BalancedCell:
-    """What was added for one term in one bucket.
+    """What was added for one term in one bucket."""
 
-    Attributes
-    ----------
-    term, bucket : int
-        Positions.
-    n, n_positive : int
-        Rows and toxic rows before.
-    prior : float
-        Share of toxic rows of the bucket before, which is wanted for the term too.
-    needed : MetricValue
-        Rows that would bring the term to the prior.
-    added : int
-        Rows with the term that were added; more than needed where they were added for another.
-    lacking : int or None
-        Rows that the pool did not have; None if no number would be enough.
-    share_after : float
-        Share of toxic rows with the term after, wrong labels of the pool included.
-    """
-
-    term: int
+    term: int  # term, bucket: positions
     bucket: int
-    n: int
+    n: int  # n, n_positive: rows and toxic rows before
     n_positive: int
-    prior: float
-    needed: MetricValue
+    prior: float  # Share of toxic rows of the bucket before, which is wanted for the term too
+    needed: MetricValue  # Rows that would bring the term to the prior
+    # Rows with the term that were added; more than needed where they were added for another.
     added: int
-    lacking: int | None
-    share_after: float
+    lacking: int | None  # Rows that the pool did not have; None if no number would be enough
+    share_after: float  # Share of toxic rows with the term after, wrong labels of the pool included
 
     def record(self) -> Row:
         """Return one flat record."""

@@ -15,29 +15,16 @@ from bias_metrics.mitigation.pool import IntArray, check_buckets
 
 @dataclass(frozen=True)
 class RelabelledCell:
-    """What was changed for one term in one bucket.
+    """What was changed for one term in one bucket."""
 
-    Attributes
-    ----------
-    term, bucket : int
-        Positions.
-    n, n_positive : int
-        Rows and toxic rows before.
-    prior : float
-        Share of toxic rows among those without any of the terms.
-    excess : int
-        Toxic rows above the prior, after what was changed for earlier terms.
-    changed : int
-        Labels that were changed for this term; fewer than `excess` where scores say that the
-        other rows are toxic.
-    """
-
-    term: int
+    term: int  # term, bucket: positions
     bucket: int
-    n: int
+    n: int  # n, n_positive: rows and toxic rows before
     n_positive: int
-    prior: float
-    excess: int
+    prior: float  # Share of toxic rows among those without any of the terms
+    excess: int  # Toxic rows above the prior, after what was changed for earlier terms
+    # Labels that were changed for this term; fewer than `excess` where scores say that the other
+    # rows are toxic.
     changed: int
 
     @property

@@ -17,27 +17,15 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EvenThreshold:
-    """A threshold and what it does.
+    """A threshold and what it does."""
 
-    Attributes
-    ----------
-    threshold : float or None
-        Scores at or above it are flagged; None if no threshold is good enough.
-    reason : str or None
-        Why there is none.
-    gap : float or None
-        Largest abs(rate of a subgroup - rate of all rows), of both rates, from 0 to 1.
-    subgroup : str or None
-        The subgroup that has it.
-    recall, precision : float or None
-        On the rows that it must be good enough on.
-    """
-
+    # Scores at or above it are flagged; None if no threshold is good enough.
     threshold: float | None
-    reason: str | None = None
+    reason: str | None = None  # Why there is none
+    # Largest abs(rate of a subgroup - rate of all rows), of both rates, from 0 to 1.
     gap: float | None = None
-    subgroup: str | None = None
-    recall: float | None = None
+    subgroup: str | None = None  # The subgroup that has it
+    recall: float | None = None  # recall, precision: on the rows that it must be good enough on
     precision: float | None = None
 
 

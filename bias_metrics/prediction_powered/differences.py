@@ -24,16 +24,7 @@ Found = tuple[Difference, tuple[Cell, Cell], Assistance]
 def estimate_difference(metric: str, pair: Both, ordinary: Difference, confidence: float) -> Found:
     """Return a difference, the two cells it is made of, and what terms added.
 
-    Parameters
-    ----------
-    metric : str
-        Name of the metric.
-    pair : tuple of two Pieces
-        What the cells are estimated from.
-    ordinary : Difference
-        That of the labelled rows alone.
-    confidence : float
-        Confidence of the intervals.
+    `ordinary` is the difference of the labelled rows alone.
     """
     a, b = pair
     alone = (a.ordinary, a.sums), (b.ordinary, b.sums)

@@ -150,10 +150,7 @@ def _of_labels_alone(rows: PoweredRows, scores: FloatArray) -> BiasReport:
 class Combined:
     """A report put together from its cells.
 
-    Attributes
-    ----------
-    totals : dict of str to ClusterSums
-        The influences on the overall AUC (`overall`), the power means and the final score.
+    `totals`: the influences on the overall AUC (`overall`), the power means and the final score.
     """
 
     def __init__(self, model: PoweredModel, cells: Cells) -> None:

@@ -22,46 +22,23 @@ from bias_metrics.report.steps import measure_members, ranked_members, summarise
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What one cell is estimated from.
+    """What one cell is estimated from."""
 
-    Attributes
-    ----------
-    ordinary : MetricValue
-        The cell from the human labels of the labelled rows alone.
-    sums : ClusterSums or None
-        The influences on it, of all rows or clusters; None if it has no standard error.
-    sizes : (float, float)
-        How many independent rows the two compared classes are worth.
-    centre : float
-        What the metric subtracts from the probability.
-    shift : float
-        The cell from matched terms on the labelled rows, minus that on all rows.
-    on_shift : float array or None
-        The influences on the shift; None if terms cannot help.
-    reason : str or None
-        Why not.
-    """
-
-    ordinary: MetricValue
+    ordinary: MetricValue  # The cell from the human labels of the labelled rows alone
+    # The influences on it, of all rows or clusters; None if it has no standard error.
     sums: ClusterSums | None
-    sizes: tuple[float, float]
-    centre: float
-    shift: float = 0.0
-    on_shift: Floats | None = None
-    reason: str | None = None
+    sizes: tuple[float, float]  # How many independent rows the two compared classes are worth
+    centre: float  # What the metric subtracts from the probability
+    shift: float = 0.0  # The cell from matched terms on the labelled rows, minus that on all rows
+    on_shift: Floats | None = None  # The influences on the shift; None if terms cannot help
+    reason: str | None = None  # Why not
 
 
 class PoweredModel:
     """One model's scores, ranked on the labelled and on all rows.
 
-    Attributes
-    ----------
-    everyone : RankedRows
-        All rows.
-    clustering : Clustering
-        Their clusters.
-    labelled : BiasReport
-        The report of the labelled rows, without intervals of aggregates.
+    `everyone`: all rows; `clustering`: their clusters; `labelled`: the report of the labelled rows,
+    without intervals of aggregates.
     """
 
     def __init__(self, rows: PoweredRows, scores: FloatArray) -> None:

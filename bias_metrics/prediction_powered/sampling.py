@@ -32,21 +32,7 @@ def refuse_selected(
 ) -> None:
     """Refuse labelled rows that clearly differ from the other rows of their class.
 
-    Parameters
-    ----------
-    name : str
-        What the values are called in the error.
-    values : array of shape (n,)
-        Something that is known of every row: whether it is matched, or its score.
-    labels, labelled : bool arrays of shape (n,)
-        The classes, and which rows have human labels.
-    codes : int array of shape (n,)
-        The clusters.
-
-    Raises
-    ------
-    ValueError
-        If the means differ by more than `LARGEST_Z` standard errors.
+    They do if the means of the values differ by more than `LARGEST_Z` standard errors.
     """
     for kind, positive in _CLASSES:
         rows = labels == positive

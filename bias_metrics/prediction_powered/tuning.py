@@ -37,33 +37,17 @@ _ALL = 1 - 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """A weight, and how it varies.
+    """A weight, and how it varies."""
 
-    Attributes
-    ----------
-    weight : float
-        Above 0, at most 1.
-    kept : float array
-        By row or cluster: 1 - its leverage on the weight.
-    moves : float array
-        Its influence on the weight; 0 where the weight is 1, as the largest that is allowed.
-    """
-
-    weight: float
-    kept: Floats
+    weight: float  # Above 0, at most 1
+    kept: Floats  # By row or cluster: 1 - its leverage on the weight
+    # Its influence on the weight; 0 where the weight is 1, as the largest that is allowed.
     moves: Floats
 
     def value(self, human: float, shift: float, on_shift: Floats) -> float:
         """Return a cell's value without the bias of the weight.
 
-        Parameters
-        ----------
-        human : float
-            The cell from the human labels.
-        shift : float
-            The cell from matched terms on the labelled rows, minus that on all rows.
-        on_shift : float array
-            The influences on the shift.
+        `shift` is the cell from matched terms on the labelled rows, minus that on all rows.
         """
         return human - self.weight * shift + inner(on_shift, self.moves)
 
@@ -75,10 +59,7 @@ class Tuning:
 def tune(on_human: Floats, on_shift: Floats) -> Tuning | None:
     """Return the weight with the smallest variance; None if it is 0 or cannot be estimated.
 
-    Parameters
-    ----------
-    on_human, on_shift : float arrays of one shape
-        By row or cluster: the influences on the number from human labels, and on the shift.
+    Influences are by row or by cluster.
     """
     squares = inner(on_shift, on_shift)
     if squares == 0:

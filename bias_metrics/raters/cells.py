@@ -22,32 +22,20 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class VoteCells:
-    """The distinct combinations of votes, score level and subgroups.
+    """The distinct combinations of votes, score level and subgroups."""
 
-    Attributes
-    ----------
-    of_row : int array of shape (n,)
-        The cell of each row.
-    count : float array of shape (c,)
-        Rows in each cell.
-    toxic, harmless : float array of shape (c,)
-        Votes on each comment of the cell.
-    common : float array of shape (c, 4)
-        Hermite polynomials of degree 0 to 3 of the normal score of the cell's level, each with
-        mean 0 and variance 1 over normal scores.
-    kinds : float array of shape (c, k)
-        1 in the cells of each frequent number of raters but the most frequent one, 0 in others.
-    own : float array of shape (c, 2 (G + k))
-        For each subgroup and each of these numbers, 1 and the normal score in its cells, 0 in
-        others.
-    """
-
-    of_row: npt.NDArray[np.intp]
-    count: Floats
-    toxic: Floats
+    of_row: npt.NDArray[np.intp]  # The cell of each row
+    count: Floats  # (c,): Rows in each cell
+    toxic: Floats  # toxic, harmless, (c,): votes on each comment of the cell
     harmless: Floats
+    # (c, 4): Hermite polynomials of degree 0 to 3 of the normal score of the cell's level, each
+    # with mean 0 and variance 1 over normal scores.
     common: Floats
+    # (c, k): 1 in the cells of each frequent number of raters but the most frequent one, 0 in
+    # others.
     kinds: Floats
+    # (c, 2 (G + k)): For each subgroup and each of these numbers, 1 and the normal score in its
+    # cells, 0 in others.
     own: Floats
 
     @classmethod

@@ -32,21 +32,12 @@ from bias_metrics.rows import BACKGROUNDS, Rows, any_of
 class RaterVariances:
     """The variance of every number if only the votes are drawn again, with the same comments.
 
-    Attributes
-    ----------
-    each : float array of shape (n,)
-        Variance of the probability of each comment, in score order.
-    power : float
-        Exponent of the power means.
-    groups : tuple of str
-        The subgroups that they cover.
-    found : dict of Key to float
-        The variances so far.
+    `found`: the variances so far.
     """
 
-    each: Floats
-    power: float
-    groups: tuple[str, ...]
+    each: Floats  # Variance of the probability of each comment, in score order
+    power: float  # Exponent of the power means
+    groups: tuple[str, ...]  # The subgroups that they cover
 
     def __post_init__(self) -> None:
         """Start with no number."""

@@ -29,21 +29,14 @@ from bias_metrics.rows import Rows
 
 @dataclass
 class Imputed:
-    """What the draws give.
+    """What the draws give."""
 
-    Attributes
-    ----------
-    numbers : list of dict of Key to MetricValue
-        Of each draw, under the labels that all raters together would give.
-    redrawn : dict of Key to list of MetricValue
-        Of each draw, under the labels of a new panel.
-    unsure : float array of shape (n,)
-        Variance of each comment's label if a new panel rates it: half of how often two new
-        panels disagree.
-    """
-
+    # Variance of each comment's label if a new panel rates it: half of how often two new panels
+    # disagree.
     unsure: Floats
+    # Of each draw, under the labels that all raters together would give.
     numbers: list[dict[Key, MetricValue]] = field(default_factory=list)
+    # Of each draw, under the labels of a new panel.
     redrawn: dict[Key, list[MetricValue]] = field(default_factory=dict)
 
 
@@ -79,15 +72,6 @@ def combined(draws: Sequence[MetricValue], metric: str, confidence: float) -> Ra
     The interval reaches as far as the root of the sum of two squares: the mean reach of the
     draws' own intervals, and that of Student's for the variance between the draws. So each part
     has its own degrees of freedom, and a small cell stays as cautious as in each draw.
-
-    Parameters
-    ----------
-    draws : sequence of MetricValue
-        At least two.
-    metric : str
-        Its name.
-    confidence : float
-        Confidence of the interval.
     """
     lacking = [one.reason for one in draws if one.value is None]
     if lacking:

@@ -29,18 +29,10 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class SortedRows:
-    """Rows in score order.
+    """Rows in score order."""
 
-    Attributes
-    ----------
-    order : int array of shape (n,)
-        Number of the row at each place.
-    left, right : int array of shape (n,)
-        Where the rows with the same score begin and end.
-    """
-
-    order: npt.NDArray[np.intp]
-    left: npt.NDArray[np.intp]
+    order: npt.NDArray[np.intp]  # Number of the row at each place
+    left: npt.NDArray[np.intp]  # left, right: where the rows with the same score begin and end
     right: npt.NDArray[np.intp]
 
     @classmethod
@@ -59,21 +51,11 @@ class SortedRows:
 
 @dataclass(frozen=True, eq=False)
 class SoftClass:
-    """The positives, or the negatives, of some rows.
+    """The positives, or the negatives, of some rows."""
 
-    Attributes
-    ----------
-    inside : bool array of shape (n,)
-        Which rows.
-    weight : float array of shape (n,)
-        Probability of each row to be of this class; 0 outside.
-    sign : int
-        1 for positives, whose weight grows with the probability; -1 for negatives.
-    """
-
-    inside: BoolArray
-    weight: Floats
-    sign: int
+    inside: BoolArray  # Which rows
+    weight: Floats  # Probability of each row to be of this class; 0 outside
+    sign: int  # 1 for positives, whose weight grows with the probability; -1 for negatives
 
     @classmethod
     def of(cls, which: Class, inside: BoolArray, probability: Floats) -> SoftClass:
@@ -95,22 +77,12 @@ class SoftClass:
 
 @dataclass(frozen=True, eq=False)
 class SoftPair:
-    """P(high > low) over pairs of different comments of two classes; all arrays in score order.
+    """P(high > low) over pairs of different comments of two classes; all arrays in score order."""
 
-    Attributes
-    ----------
-    rows : SortedRows
-        All rows.
-    high, low : SoftClass
-        The two classes.
-    names : tuple of str
-        What they are called in the reason, if one is empty.
-    """
-
-    rows: SortedRows
-    high: SoftClass
+    rows: SortedRows  # All rows
+    high: SoftClass  # high, low: the two classes
     low: SoftClass
-    names: tuple[str, str]
+    names: tuple[str, str]  # What they are called in the reason, if one is empty
 
     @property
     def lack(self) -> str | None:
@@ -178,23 +150,12 @@ class SoftPair:
 
 @dataclass(frozen=True, eq=False)
 class SoftPairs:
-    """What the overall AUC and every metric of every subgroup compare, computed on demand.
+    """What the overall AUC and every metric of every subgroup compare, computed on demand."""
 
-    Attributes
-    ----------
-    rows : SortedRows
-        All rows.
-    probability : float array of shape (n,)
-        Probability of each row to be positive, in score order.
-    masks : mapping of str to bool array of shape (n,)
-        The subgroups, in row order.
-    outside : bool array of shape (n,) or None
-        The background of every subgroup, in row order; None if it is all rows outside it.
-    """
-
-    rows: SortedRows
-    probability: Floats
-    masks: Mapping[str, BoolArray]
+    rows: SortedRows  # All rows
+    probability: Floats  # Probability of each row to be positive, in score order
+    masks: Mapping[str, BoolArray]  # The subgroups, in row order
+    # The background of every subgroup, in row order; None if it is all rows outside it.
     outside: BoolArray | None
 
     def __iter__(self) -> Iterator[tuple[Key, SoftPair]]:

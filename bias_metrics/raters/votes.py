@@ -46,18 +46,10 @@ _DAMPED = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Underlying fractions in bins.
+    """Underlying fractions in bins."""
 
-    Attributes
-    ----------
-    edges : float array of shape (b + 1,)
-        From 0 to 1; the threshold is one of them.
-    threshold : float
-        A fraction of at least this makes a comment toxic.
-    """
-
-    edges: Floats
-    threshold: float
+    edges: Floats  # (b + 1,): From 0 to 1; the threshold is one of them
+    threshold: float  # A fraction of at least this makes a comment toxic
 
     @classmethod
     def of(cls, threshold: float) -> Grid:
@@ -82,20 +74,12 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The model at some coefficients.
+    """The model at some coefficients."""
 
-    Attributes
-    ----------
-    coefficients : float array of shape (q,)
-        The coefficients.
-    likelihood : float
-        Penalised log likelihood of the votes.
-    before, after : float array of shape (c, b)
-        Distribution of the fractions of each cell, without and given its votes.
-    """
-
-    coefficients: Floats
-    likelihood: float
+    coefficients: Floats  # (q,): The coefficients
+    likelihood: float  # Penalised log likelihood of the votes
+    # before, after, (c, b): distribution of the fractions of each cell, without and given its
+    # votes.
     before: Floats
     after: Floats
 

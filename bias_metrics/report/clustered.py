@@ -87,11 +87,8 @@ class ClusteredReport:
     Weighted rows without clusters are clusters of one row each. Their cells are complete
     already; this adds what their aggregates and differences need.
 
-    Attributes
-    ----------
-    totals : dict of str to ClusterSums
-        The clusters' influences on the overall AUC (`overall`), the power means and the final
-        score, as far as they have any.
+    `totals`: the clusters' influences on the overall AUC (`overall`), the power means and the final
+    score, as far as they have any.
     """
 
     def __init__(self, report: BiasReport, clustering: Evidence, confidence: float) -> None:

@@ -22,18 +22,10 @@ _LARGEST, _SMALLEST = 700.0, 1e-300  # their exponential and logarithm are still
 
 @dataclass(frozen=True)
 class PowerMean:
-    """A power mean of AUCs above 0.
+    """A power mean of AUCs above 0."""
 
-    Attributes
-    ----------
-    cells : mapping of str to MetricValue
-        The AUCs, by subgroup.
-    mean, power : float
-        Its value and its exponent.
-    """
-
-    cells: Mapping[str, MetricValue]
-    mean: float
+    cells: Mapping[str, MetricValue]  # The AUCs, by subgroup
+    mean: float  # mean, power: its value and its exponent
     power: float
 
     def derivatives(self) -> dict[str, float]:

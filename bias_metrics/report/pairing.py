@@ -37,21 +37,11 @@ from bias_metrics.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One model's ranked rows and report.
+    """One model's ranked rows and report."""
 
-    Attributes
-    ----------
-    ranked : RankedRows
-        All rows.
-    members : mapping of str to Members
-        The subgroups' rows.
-    report : BiasReport
-        Its cells have intervals for independent rows.
-    """
-
-    ranked: RankedRows
-    members: Mapping[str, Members]
-    report: BiasReport
+    ranked: RankedRows  # All rows
+    members: Mapping[str, Members]  # The subgroups' rows
+    report: BiasReport  # Its cells have intervals for independent rows
 
     @classmethod
     def of(cls, rows: Rows, scores: FloatArray, options: Options) -> Model:

@@ -76,10 +76,7 @@ def rank_scores(
 
     Parameters and errors are those of `evaluate_bias`.
 
-    Returns
-    -------
-    SortedClasses
-        To be shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
+    The result is shared, unchanged, by every `measure_subgroup` and by `summarise_bias`.
     """
     labels = check_mask("y_true", y_true)
     scores = check_scores("y_score", y_score, labels.size)
@@ -169,27 +166,7 @@ def summarise_bias(
     confidence: float | None = None,
     background: Background = "outside_subgroup",
 ) -> BiasReport:
-    """Compute overall and aggregate numbers: the last step of `evaluate_bias`.
-
-    Parameters
-    ----------
-    everyone : SortedClasses
-        All rows, from `rank_scores`.
-    subgroups : mapping of str to SubgroupBias
-        From `measure_subgroup`.
-    power, power_mean_groups, confidence, background
-        As in `evaluate_bias`.
-
-    Returns
-    -------
-    BiasReport
-        The complete report.
-
-    Raises
-    ------
-    ValueError
-        If `power` is 0 or `power_mean_groups` names an unknown subgroup.
-    """
+    """Compute overall and aggregate numbers: the last step of `evaluate_bias`."""
     check_choice("background", background, BACKGROUNDS)
     power = check_power(power)
     groups = check_power_mean_groups(power_mean_groups, subgroups)

@@ -31,25 +31,7 @@ def with_intervals(
 ) -> BiasReport:
     """Return a report with intervals of its aggregates; given clusters, all intervals use them.
 
-    Parameters
-    ----------
-    report : BiasReport
-        Its cells have intervals for independent rows.
-    ranked : RankedRows
-        All rows.
-    members : mapping of str to Members
-        The subgroups' rows.
-    confidence : float
-        Confidence of each interval.
-    clusters : int array of shape (n,), optional
-        Codes 0, 1, ... of the clusters.
-    aggregates : bool, default=True
-        Whether power means and final score get intervals.
-
-    Returns
-    -------
-    BiasReport
-        The same values, with standard errors and intervals.
+    The cells of `report` have intervals for independent rows.
     """
     spread = Spread(ranked, confidence)
     by_rows = None
@@ -88,18 +70,10 @@ def with_intervals(
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Turns influences into standard errors and intervals.
+    """Turns influences into standard errors and intervals."""
 
-    Attributes
-    ----------
-    ranked : RankedRows
-        All rows.
-    confidence : float
-        Confidence of each interval.
-    """
-
-    ranked: RankedRows
-    confidence: float
+    ranked: RankedRows  # All rows
+    confidence: float  # Confidence of each interval
 
     def empty(self) -> Influence:
         """Return an influence of 0 on every row."""
@@ -128,18 +102,8 @@ def describe(
 ) -> MetricValue:
     """Return an aggregate with its standard error and an interval on the logit scale.
 
-    Parameters
-    ----------
-    value : MetricValue
-        The aggregate, in [0, 1].
-    influence : Influence, ClusterSums or str
-        The rows' influences (ClusterSums: of weighted rows), or the reason why it has none.
-    sums : ClusterSums, optional
-        The clusters' influences, if rows are clustered.
-    reach : tuple of float, optional
-        How far the interval reaches down and up at least.
-    confidence : float
-        Confidence of the interval.
+    `influence` may be the reason why there is none; `reach` is how far the interval reaches down
+    and up at least.
     """
     if value.value is None:
         return value

@@ -94,17 +94,7 @@ def always_valid_confidence(confidence: float, n_rows: int, *, planned_rows: int
 def mixture_quantile(alpha: float, ratio: float) -> float:
     """Return the Z at which the normal mixture reaches 1 / alpha.
 
-    Parameters
-    ----------
-    alpha : float
-        Chance of error over all looks, on one side.
-    ratio : float
-        Rows so far over the mixture's `rho`, above 0.
-
-    Returns
-    -------
-    float
-        Standard errors that a bound lies from the estimate.
+    `ratio` is the number of rows so far over the mixture's `rho`.
     """
     share = ratio / (1 + ratio)
     wanted = math.log(1 / (2 * alpha)) + math.log1p(ratio) / 2

@@ -139,19 +139,11 @@ def equality_curve(
 
 
 class Corners(NamedTuple):
-    """A curve given by its corners; it is straight between them.
+    """A curve given by its corners; it is straight between them."""
 
-    Attributes
-    ----------
-    background_rate, subgroup_rate : float array of shape (k,)
-        From 0 to 1.
-    unsigned_gap : MetricValue
-        As in `EqualityCurve`, apart from rounding.
-    """
-
-    background_rate: FloatArray
+    background_rate: FloatArray  # background_rate, subgroup_rate, (k,): from 0 to 1
     subgroup_rate: FloatArray
-    unsigned_gap: MetricValue
+    unsigned_gap: MetricValue  # As in `EqualityCurve`, apart from rounding
 
 
 def corners(placed: Placed, runs: Runs) -> Corners:
@@ -159,13 +151,6 @@ def corners(placed: Placed, runs: Runs) -> Corners:
 
     Between two scores of the subgroup only the background's share grows, so there is a corner
     above and at each of the subgroup's scores. No score is sorted or searched again.
-
-    Parameters
-    ----------
-    placed : Placed
-        The subgroup's scores among the background's.
-    runs : Runs
-        The subgroup's scores.
     """
     above = np.stack((placed.n - placed.right, runs.n - runs.starts[1:]))
     at = np.stack((placed.n - placed.left, runs.n - runs.starts[:-1]))

@@ -225,17 +225,11 @@ class _Patterns:
 
     With many subgroups nearly every row has its own pattern, which belongs to few of them, so
     the memberships are stored as lists and not as a table of patterns by subgroups.
-
-    Attributes
-    ----------
-    sizes : int array of shape (p,)
-        Number of rows of each pattern.
-    listed : tuple of (int array, int array)
-        For some subgroups at a time: the patterns of each, one after the other, and where
-        those of each subgroup begin. Each subgroup must have a pattern.
     """
 
-    sizes: Integers
+    sizes: Integers  # (p,): Number of rows of each pattern
+    # For some subgroups at a time: the patterns of each, one after the other, and where those of
+    # each subgroup begin. Each subgroup must have a pattern.
     listed: tuple[tuple[npt.NDArray[np.int32], Integers], ...]
 
     @classmethod

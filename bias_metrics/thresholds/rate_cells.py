@@ -34,24 +34,13 @@ from bias_metrics.thresholds.rate_sides import Events, Floats, Side, few_cluster
 
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """A subgroup and its background.
+    """A subgroup and its background."""
 
-    Attributes
-    ----------
-    own, background : Side
-        The counts of each.
-    name : str
-        Name of the counted rows, such as "negatives".
-    confidence : float
-        Confidence of each interval.
-    moved : tuple of tuple of float
-        For each model whose threshold is an estimate: the gap at the ends of its range.
-    """
-
-    own: Side
+    own: Side  # own, background: the counts of each
     background: Side
-    name: str
-    confidence: float
+    name: str  # Name of the counted rows, such as "negatives"
+    confidence: float  # Confidence of each interval
+    # For each model whose threshold is an estimate: the gap at the ends of its range.
     moved: tuple[tuple[float, ...], ...] = ()
 
     def value(self, model: int = 0) -> float | None:

@@ -23,27 +23,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """How often an event happens among the rows of a subgroup, or of a background.
+    """How often an event happens among the rows of a subgroup, or of a background."""
 
-    Attributes
-    ----------
-    n : int
-        Rows of the classes that the metric counts.
-    events : tuple of int
-        Rows with the event, under each model.
-    both : int
-        Rows with the event under every model.
-    rows_by_cluster : float array of shape (number of clusters,) or None
-        The rows by cluster, if there are clusters.
-    events_by_cluster : tuple of such arrays
-        Rows with the event by cluster, under each model.
-    """
-
-    n: int
-    events: tuple[int, ...]
-    both: int
+    n: int  # Rows of the classes that the metric counts
+    events: tuple[int, ...]  # Rows with the event, under each model
+    both: int  # Rows with the event under every model
+    # (number of clusters,): The rows by cluster, if there are clusters.
     rows_by_cluster: Floats | None = None
-    events_by_cluster: tuple[Floats, ...] = ()
+    events_by_cluster: tuple[Floats, ...] = ()  # Rows with the event by cluster, under each model
 
     def less(self, other: Side) -> Side:
         """Return the counts without those of `other`, which is part of them."""
@@ -116,24 +103,12 @@ def few_clusters(n_clusters: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """The rows that a metric counts, and which have the event, under one model or two.
+    """The rows that a metric counts, and which have the event, under one model or two."""
 
-    Attributes
-    ----------
-    rate : Rate
-        What the metric counts.
-    counted : bool array of shape (n,)
-        Rows of its classes.
-    happened : sequence of bool arrays of shape (n,)
-        Which rows have the event, under each model.
-    clusters : int array of shape (n,) or None
-        Codes 0, 1, ... of the clusters.
-    """
-
-    rate: Rate
-    counted: BoolArray
-    happened: Sequence[BoolArray]
-    clusters: Rows | None
+    rate: Rate  # What the metric counts
+    counted: BoolArray  # Rows of its classes
+    happened: Sequence[BoolArray]  # Which rows have the event, under each model
+    clusters: Rows | None  # Codes 0, 1, ... of the clusters.
 
     @classmethod
     def of(
