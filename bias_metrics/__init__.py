@@ -5,12 +5,17 @@ Start with `evaluate_bias`. `bias_metrics/README.md` lists every metric with its
 
 from bias_metrics import plot
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.named import Named
 from bias_metrics._core.ranks import SortedClasses, SortedScores
-from bias_metrics._core.values import MetricValue
+from bias_metrics._core.values import MetricValue, Named
 from bias_metrics.borkan.aggregates import final_score, power_mean
-from bias_metrics.borkan.aucs import bnsp_auc, bpsn_auc, roc_auc, subgroup_auc
-from bias_metrics.borkan.gaps import negative_aeg, positive_aeg
+from bias_metrics.borkan.aucs import (
+    bnsp_auc,
+    bpsn_auc,
+    negative_aeg,
+    positive_aeg,
+    roc_auc,
+    subgroup_auc,
+)
 from bias_metrics.calibration.calibration import calibration_report, compare_calibration
 from bias_metrics.calibration.numbers import ReliabilityBin
 from bias_metrics.calibration.results import (
@@ -18,13 +23,19 @@ from bias_metrics.calibration.results import (
     CalibrationComparison,
     CalibrationReport,
 )
-from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
 from bias_metrics.diagnosis.diagnosis import diagnose_bias
+from bias_metrics.diagnosis.patterns import Diagnoses, Diagnosis
 from bias_metrics.drift.drift import Change, Drift, data_drift, metric_drift
 from bias_metrics.estimate import Estimate
 from bias_metrics.gate.verdict import RuleResult, Verdict
 from bias_metrics.groups.agreement import Agreement, LabelAgreement, label_agreement
-from bias_metrics.groups.counterfactual import counterfactual_gaps, paired_gaps
+from bias_metrics.groups.counterfactual import (
+    CounterfactualGap,
+    CounterfactualGaps,
+    PairedGaps,
+    counterfactual_gaps,
+    paired_gaps,
+)
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,
@@ -34,7 +45,6 @@ from bias_metrics.groups.counts import (
     ToxicRows,
 )
 from bias_metrics.groups.dataset import identity_counts, term_frequencies, toxicity_by_length
-from bias_metrics.groups.gaps import CounterfactualGap, CounterfactualGaps, PairedGaps
 from bias_metrics.groups.intersecting import Intersections, Support, intersections
 from bias_metrics.groups.subgroups import IDENTITY_HIERARCHY, RollUp, roll_up
 from bias_metrics.kaggle import compute_bias_metrics_for_model
@@ -48,7 +58,6 @@ from bias_metrics.raters.by_group import rater_group_bias
 from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.bootstrap import bootstrap_bias
 from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
@@ -59,12 +68,11 @@ from bias_metrics.report.evaluation import (
     evaluate_slices,
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
-from bias_metrics.report.report import BiasReport, Overall, PowerMeans, SubgroupBias
+from bias_metrics.report.report import Assistance, BiasReport, Overall, PowerMeans, SubgroupBias
 from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
-from bias_metrics.sequential.always_valid import always_valid_confidence
-from bias_metrics.sequential.nights import pool_nights
+from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
 from bias_metrics.sequential.online import lord_share, selection_flattery, spending_share
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy, worst_group_accuracy
 from bias_metrics.thresholds.advice import OperatingPoint, ThresholdAdvice, advise_threshold

@@ -8,14 +8,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.cells import unshrunk
 from bias_metrics._core.counted import too_few
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.difference_rule import less, negated, paired, sized, undefined_difference
-from bias_metrics._core.differences import Difference
+from bias_metrics._core.differences import (
+    Difference,
+    less,
+    negated,
+    paired,
+    sized,
+    undefined_difference,
+)
 from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
-from bias_metrics._core.placements import Floats, inner, squares_of
+from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics._core.weighted import unshrunk
 
 _LEAST_ROWS = 2.0
 _ROUNDING = 1e-9

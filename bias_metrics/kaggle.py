@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bias_metrics._core.frames import by_name
-from bias_metrics._core.optional import optional
+from bias_metrics._core.packed import by_name
+from bias_metrics._core.tables import optional
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.evaluation import evaluate_bias
 

@@ -13,16 +13,15 @@ from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
     aligned,
+    check_choice,
+    check_clusters,
     check_mask,
     check_scores,
     check_subgroups,
     check_weights,
     labelled_inputs,
 )
-from bias_metrics._core.cluster_codes import check_clusters
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.packed import PackedMasks, Subgroups
 
 WeightKind = Literal["probability", "frequency"]
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
@@ -11,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.counted import counted
-from bias_metrics._core.frames import Subgroups, by_name
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.packed import PackedMasks, Subgroups, by_name
 from bias_metrics.suggestion import did_you_mean
 
 BoolArray = npt.NDArray[np.bool_]
@@ -189,3 +189,115 @@ def check_shape(name: str, array: np.ndarray, n: int | None, like: str) -> None:
     if n is not None and array.size != n:
         msg = f"`{name}` must have {counted(n, 'row')} like `{like}`; got {array.size}."
         raise ValueError(msg)
+
+
+# ---- Names of clusters, of any type, as codes 0, 1, ...: a missing name is refused
+
+
+# Whole numbers are looked up in a table instead of being sorted if it has at most this many
+# entries for each row.
+_SPREAD = 4
+
+
+def check_clusters(
+    values: npt.ArrayLike | None, n: int, *, name: str = "clusters", like: str = "y_true"
+) -> npt.NDArray[np.intp] | None:
+    """Return clusters as codes 0, 1, ... of shape (n,), or None."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    check_shape(name, array, n, like)
+    if array.dtype.kind in "biu":
+        return _codes_of_integers(array)
+    if array.dtype.kind in "fmM":
+        _refuse(~np.isfinite(array) if array.dtype.kind == "f" else np.isnat(array), array, name)
+        return np.unique(array, return_inverse=True)[1]
+    if not isinstance(values, np.ndarray):
+        array = np.asarray(values, dtype=object)  # otherwise a NaN among text becomes text
+    return _codes_of_objects(array, name)
+
+
+def _codes_of_integers(array: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+    if array.size == 0 or int(array.max()) - int(array.min()) > _SPREAD * array.size:
+        return np.asarray(np.unique(array, return_inverse=True)[1])
+    shifted = array.astype(np.intp) - int(array.min())
+    present = np.bincount(shifted) > 0
+    return np.asarray((np.cumsum(present) - 1)[shifted])
+
+
+def _codes_of_objects(array: npt.NDArray[Any], argument: str) -> npt.NDArray[np.intp]:
+    """Give numbers in the order in which names occur: they need not be comparable."""
+    known: dict[object, int] = {}
+    names = array.tolist()
+    try:
+        codes = [known.setdefault(name, len(known)) for name in names]
+    except TypeError as error:
+        msg = f"`{argument}` must be numbers, text or dates; {error}."
+        raise TypeError(msg) from error
+    missing = [name for name in known if _is_missing(name)]
+    if missing:
+        row = codes.index(known[missing[0]])
+        msg = f"`{argument}` must not be missing; got {missing[0]!r} (row {row})."
+        raise ValueError(msg)
+    return np.array(codes, dtype=np.intp)
+
+
+def _is_missing(name: object) -> bool:
+    """Say whether a name is None, NaN, NaT or pandas' NA, which equals nothing, not even itself."""
+    if name is None:
+        return True
+    same = name == name  # noqa: PLR0124 - that is what tells them apart
+    return not isinstance(same, bool | np.bool_) or not same
+
+
+def _refuse(missing: npt.NDArray[np.bool_], array: npt.NDArray[Any], argument: str) -> None:
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        msg = f"`{argument}` must not be missing; got {array[row]} (row {row})."
+        raise ValueError(msg)
+
+
+# ---- Checks of options: thresholds, choices from a list, generators
+
+
+Choice = TypeVar("Choice", bound=str)
+
+
+def check_threshold(threshold: float) -> float:
+    """Return a threshold as a finite float."""
+    number = float(threshold)
+    if not math.isfinite(number):
+        msg = f"`threshold` must be a finite number; got {threshold}."
+        raise ValueError(msg)
+    return number
+
+
+def check_share(name: str, share: float) -> float:
+    """Return a number from 0 to 1."""
+    number = float(share)
+    if not 0 <= number <= 1:
+        msg = f"`{name}` must be from 0 to 1; got {share}."
+        raise ValueError(msg)
+    return number
+
+
+def check_choice(
+    name: str, choice: Choice, allowed: Iterable[str] | Mapping[str, object]
+) -> Choice:
+    """Return `choice`, which must be one of the allowed names."""
+    names = tuple(allowed)
+    if choice not in names:
+        msg = f"`{name}` must be one of {', '.join(names)}; got {choice!r}."
+        raise ValueError(msg)
+    return choice
+
+
+def check_rng(rng: np.random.Generator | None) -> np.random.Generator:
+    """Return the generator; the caller must pass one, there is no hidden default."""
+    if not isinstance(rng, np.random.Generator):
+        msg = (
+            "`rng` must be a numpy Generator, as in `numpy.random.default_rng(0)`; "
+            f"got {type(rng).__name__}."
+        )
+        raise TypeError(msg)
+    return rng

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Comparison
 from bias_metrics._core.influence import CLASSES, Influence, Members, RankedRows
-from bias_metrics._core.placements import (
+from bias_metrics._core.ranks import (
     BLOCK,
     Floats,
     deviations_of,

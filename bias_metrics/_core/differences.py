@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.intervals import quantile, two_sided_p
 from bias_metrics._core.tables import Row, Tabular
+from bias_metrics._core.values import MetricValue
 
 _IF_ANY = {"reason", "n_clusters", "size_low", "size_high"}
 
@@ -110,3 +114,189 @@ class Difference(Tabular):
         if self.low is None or self.high is None:
             return f"{self.value:+.3f}"
         return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+# ---- The interval of a difference of two estimates from the same rows
+
+
+# A variance of a difference below this share of the estimates' own variances is rounding error.
+_ROUNDING = 1e-12
+# The skewness of a difference is multiplied by this. Hall's transformation ignores terms that
+# are not small when few rows are out of order: with a factor of 1, claims of being not worse are
+# false in 5.0 to 5.9 of 100 samples of 500 positives near an AUC of 1; with this one, in 5.
+_CAUTION = 1.5
+# The sign of a gap is taken as certain if it is more than this many standard errors from 0.
+SURE = 3.0
+
+
+def less(a: MetricValue, b: MetricValue) -> float | None:
+    """Return a - b if both are defined."""
+    return None if a.value is None or b.value is None else a.value - b.value
+
+
+def undefined_difference(a: MetricValue, b: MetricValue) -> Difference:
+    """Return a difference without uncertainty, with the reason."""
+    reason = a.reason or b.reason or "one of the two has no standard error"
+    return Difference(a.value, b.value, less(a, b), reason=reason)
+
+
+def symmetric(
+    a: MetricValue,
+    b: MetricValue,
+    std_error: float,
+    confidence: float,
+    freedom: float = math.inf,
+) -> Difference:
+    """Return a difference whose interval reaches as far on both sides."""
+    value, z = less(a, b), quantile(confidence, freedom)
+    assert value is not None  # noqa: S101
+    return Difference(
+        a.value,
+        b.value,
+        value,
+        std_error,
+        value - z * std_error,
+        value + z * std_error,
+        two_sided_p(value, std_error, freedom),
+    )
+
+
+def paired(
+    a: MetricValue,
+    b: MetricValue,
+    together: Joint,
+    confidence: float,
+    freedom: float = math.inf,
+    *,
+    small: bool,
+) -> Difference:
+    """Return the difference of two estimates from the same rows.
+
+    With few rows in a class (`small`), or if an estimate has no error of its own, the interval is
+    computed from the estimates' own intervals (see `_reach`); otherwise from the error of the
+    difference, stretched if it is skewed (see `skewed_reach`). It has zero width if both models
+    rank the rows alike.
+    """
+    assert a.std_error is not None  # noqa: S101
+    assert b.std_error is not None  # noqa: S101
+    product = a.std_error * b.std_error
+    variance = max(a.std_error**2 + b.std_error**2 - 2 * together.covariance, 0.0)
+    value = less(a, b)
+    assert value is not None  # noqa: S101
+    if product > 0 and variance <= _ROUNDING * product:  # the same ranks, apart from rounding
+        return symmetric(a, b, 0.0, confidence)
+    std_error = math.sqrt(variance)
+    if small or product == 0:
+        correlation = together.covariance / product if product > 0 else 0.0
+        down, up = (_reach(a, b, correlation, upwards=upwards) for upwards in (False, True))
+    else:
+        z = quantile(confidence, freedom)
+        skewness = _CAUTION * together.third / std_error**3
+        down, up = (std_error * one for one in skewed_reach(z, skewness))
+    p_value = two_sided_p(value, std_error, freedom)
+    return Difference(a.value, b.value, value, std_error, value - down, value + up, p_value)
+
+
+def skewed_reach(z: float, skewness: float) -> tuple[float, float]:
+    """Return how many standard errors an interval reaches down and up from its estimate.
+
+    If an estimate is skewed, its distance from the truth in standard errors is skewed in the
+    opposite direction: with a long tail of high values, it is too low by a large amount more
+    often than it seems. Hall's transformation corrects this. It never makes the interval shorter
+    than `z`, because the skewness itself is estimated from the same few rows.
+
+    References
+    ----------
+    Hall (1992), Journal of the Royal Statistical Society B 54, 221-228.
+    """
+    if abs(skewness) < _ROUNDING:
+        return z, z
+
+    def distance(point: float) -> float:
+        return 3 / skewness * (math.cbrt(1 + skewness * (point - skewness / 6)) - 1)
+
+    return max(distance(z), z), max(-distance(-z), z)
+
+
+def negated(b: MetricValue) -> MetricValue:
+    """Return -b, so that a sum is a difference: a + b = a - (-b)."""
+    value, low, high = (None if one is None else -one for one in (b.value, b.high, b.low))
+    return replace(b, value=value, low=low, high=high)
+
+
+def sized(
+    difference: Difference, total: Difference, second: MetricValue, confidence: float
+) -> Difference:
+    """Return the difference of two gaps with bounds on how much larger the first one's size is.
+
+    Upper bound: whatever the sign s, |first| - |second| is at most the larger of
+    s (first - second) and -s (first + second). We take the sign of the second gap's estimate as
+    s, and the larger of these two upper bounds. Nor is it ever more than |first - second|: if
+    that gives a tighter bound (nearly equal gaps around zero, whose sign is unclear), we use it.
+    Unless the sign of the second gap is certain, the estimate could have picked either sign, so
+    each sign gets half of the error that `confidence` allows.
+
+    Lower bound: |first| is larger than |second| only if first - second and first + second
+    are both above 0, or both below it, so both must be shown (an intersection-union test, which
+    needs no wider intervals). The signs of the estimates are not used: two gaps of the same size
+    and opposite sign may both have been estimated on the same side of 0.
+
+    References
+    ----------
+    Berger (1982), Technometrics 24, 295-300 (intersection-union tests).
+    """
+    if None in {difference.low, difference.high, total.low, total.high}:
+        return difference
+    assert second.value is not None  # noqa: S101
+    assert second.std_error is not None  # noqa: S101
+    sure = abs(second.value) > SURE * second.std_error
+    wider = 1.0 if sure else quantile((1 + confidence) / 2) / quantile(confidence)
+    turned = second.value < 0
+    apart, against = (_ends(one, wider, turned=turned) for one in (difference, total))
+    plain = [_ends(one, 1.0, turned=False) for one in (difference, total)]
+    both = min(low for low, _ in plain), max(high for _, high in plain)
+    return replace(
+        difference,
+        size_low=max(both[0], -both[1]),
+        size_high=max(apart[1], min(-against[0], -apart[0])),
+    )
+
+
+def _ends(difference: Difference, wider: float, *, turned: bool) -> tuple[float, float]:
+    """Return the ends of a widened interval; if `turned`, those for the negated number."""
+    assert difference.value is not None  # noqa: S101
+    assert difference.low is not None  # noqa: S101
+    assert difference.high is not None  # noqa: S101
+    low, high = (
+        difference.value + wider * (end - difference.value)
+        for end in (difference.low, difference.high)
+    )
+    return (-high, -low) if turned else (low, high)
+
+
+def _reach(a: MetricValue, b: MetricValue, correlation: float, *, upwards: bool) -> float:
+    """Return how far the interval of `a - b` reaches from the estimate.
+
+    With correlation 0 this is Zou's rule: the hypotenuse of the distance of `a` to one end of
+    its interval and of `b` to the opposite end of its own. With correlation 1 both are at the
+    same end of their intervals, the end that moves their difference farther in this direction:
+    0 for the same scores. Values in between are interpolated. In large cells, where intervals
+    are symmetric, this is the usual paired interval whatever the correlation.
+    """
+    to_a = _distance(a, upwards=upwards)
+    to_b = _distance(b, upwards=not upwards)
+    apart = to_a**2 + to_b**2
+    if correlation <= 0:
+        return math.sqrt(apart - 2 * correlation * to_a * to_b)
+    correlation = min(correlation, 1.0)
+    together = max(
+        to_a - _distance(b, upwards=upwards), to_b - _distance(a, upwards=not upwards), 0.0
+    )
+    return math.sqrt((1 - correlation) * apart + correlation * together**2)
+
+
+def _distance(value: MetricValue, *, upwards: bool) -> float:
+    end = value.high if upwards else value.low
+    assert value.value is not None  # noqa: S101
+    assert end is not None  # noqa: S101 - with a standard error there is an interval
+    return abs(end - value.value)

@@ -22,8 +22,16 @@ import numpy.typing as npt
 
 from bias_metrics._core.cells import Comparison, comparisons
 from bias_metrics._core.checks import BoolArray, FloatArray
-from bias_metrics._core.placements import BLOCK, Floats, deviations_of, squares_of, steps_of
-from bias_metrics._core.ranks import SortedClasses, SortedScores, weighted_scores
+from bias_metrics._core.ranks import (
+    BLOCK,
+    Floats,
+    SortedClasses,
+    SortedScores,
+    deviations_of,
+    squares_of,
+    steps_of,
+    weighted_scores,
+)
 from bias_metrics.metrics import PAIRS
 
 

@@ -8,6 +8,8 @@ counts one half, is an integer and the unweighted result is exact.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,3 +142,155 @@ def _check_class(name: str, everyone: SortedScores, own: SortedScores) -> None:
     if own.n and own.scores.dtype != everyone.scores.dtype:
         msg = f"`y_score` must be {everyone.scores.dtype} as ranked; got {own.scores.dtype}."
         raise TypeError(msg)
+
+
+# ---- How a few scores rank among many: wins, and DeLong's variance, from insertion points.
+#
+# The distinct scores x of a small set are searched once in a large sorted class y. The insertion
+# points give, exactly and without touching y again,
+#
+# - the placement of each x, the share of y below it (a tie counts one half), and
+# - the placement of every y among the x, which is a step function of y with one step at each
+#   distinct x: few values, each shared by many y.
+#
+# DeLong's variance needs only the variance of these two (Sun and Xu 2014)
+
+
+# Rows processed at once: they fit into the processor's cache.
+BLOCK = 1 << 14
+Indices = npt.NDArray[np.intp]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Sorted scores as distinct values and how often each occurs."""
+
+    values: npt.NDArray[np.floating]  # (d,): Ascending, distinct
+    # (d + 1,): Position in the sorted scores at which each value begins; the last is the number of
+    # scores.
+    starts: Indices
+
+    @property
+    def n(self) -> int:
+        """Number of scores."""
+        return int(self.starts[-1])
+
+    @property
+    def counts(self) -> Indices:
+        """How often each value occurs."""
+        return np.diff(self.starts)
+
+    def among_themselves(self) -> Placed:
+        """Place the scores in their own class, which needs no search."""
+        return Placed(self.starts[:-1], self.starts[1:], self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Distinct scores x, searched in a sorted class y."""
+
+    left: Indices  # left, right, (d,): number of y below each x, and at or below it
+    right: Indices
+    n: int  # Number of y
+
+    def without(self, own: Placed) -> Placed:
+        """Return the placement among the y that remain when `own`'s y are removed."""
+        return Placed(self.left - own.left, self.right - own.right, self.n - own.n)
+
+    def doubled_wins(self, runs: Runs) -> int:
+        """Twice the number of pairs in which x scores above y; a tie counts one half."""
+        return int(runs.counts @ (self.left + self.right))
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The placement of every y among the x, as a step function over the sorted y."""
+
+    # (s + 1,): Positions in the sorted y at which the steps begin; the last is the number of y.
+    bounds: Indices
+    shares: Floats  # (s,): Share of x below the y of each step
+
+    @property
+    def counts(self) -> Floats:
+        """Number of y on each step, as floats, which numpy multiplies far faster than ints."""
+        return np.diff(self.bounds).astype(np.float64)
+
+    def deviations(self) -> Floats:
+        """Return the shares minus their mean over all y, shape (s,)."""
+        return self.shares - inner(self.counts, self.shares) / float(self.bounds[-1])
+
+
+def runs_of(scores: npt.NDArray[np.floating]) -> Runs:
+    """Find the distinct values of sorted scores."""
+    new = np.flatnonzero(scores[1:] != scores[:-1]) + 1
+    starts = np.concatenate(([0] * bool(scores.size), new, [scores.size])).astype(np.intp)
+    return Runs(scores[starts[:-1]], starts)
+
+
+def place(base: npt.NDArray[np.floating], runs: Runs) -> Placed:
+    """Search distinct scores in a sorted class."""
+    return Placed(
+        np.searchsorted(base, runs.values, side="left"),
+        np.searchsorted(base, runs.values, side="right"),
+        int(base.size),
+    )
+
+
+def steps_of(placed: Placed, runs: Runs) -> Steps:
+    """Return the placement of every y among the x."""
+    bounds = np.zeros(2 * runs.values.size + 2, dtype=np.intp)
+    bounds[1:-1:2], bounds[2:-1:2] = placed.left, placed.right
+    bounds[-1] = placed.n
+    shares = np.zeros(2 * runs.values.size + 1)
+    shares[1::2], shares[2::2] = (runs.starts[:-1] + runs.starts[1:]) / 2.0, runs.starts[1:]
+    return Steps(bounds, shares / runs.n)
+
+
+def deviations_of(placed: Placed, runs: Runs) -> Floats:
+    """Return the placement of each distinct x minus the mean over all x, shape (d,)."""
+    shares = (placed.left + placed.right) / (2.0 * placed.n)
+    return np.asarray(shares - inner(runs.counts.astype(np.float64), shares) / runs.n)
+
+
+def delong_variance(placed: Placed, runs: Runs) -> tuple[float, float]:
+    """Return DeLong's variance of P(x > y), and its degrees of freedom.
+
+    There must be at least two x and two y. The variance is a sum of two estimated ones, and its
+    own variance follows from the fourth moments of the placements (Satterthwaite 1946).
+    """
+    of_x = deviations_of(placed, runs)
+    steps = steps_of(placed, runs)
+    spread_x, error_x = _variance_of_mean(of_x, runs.counts.astype(np.float64), runs.n)
+    spread_y, error_y = _variance_of_mean(steps.deviations(), steps.counts, placed.n)
+    variance, error = spread_x + spread_y, error_x + error_y
+    return variance, 2 * variance**2 / error if error > 0 else math.inf
+
+
+def _variance_of_mean(deviations: Floats, counts: Floats, n: int) -> tuple[float, float]:
+    """Return the variance of a mean of `n` rows, and the variance of this estimate."""
+    squares = deviations**2
+    weighted = counts * squares
+    second, fourth = float(weighted.sum()) / n, inner(weighted, squares) / n
+    error = (fourth - second**2 * (n - 3) / (n - 1)) / n**3
+    return second / (n - 1), max(error, 0.0)
+
+
+def squares_of(parts: Iterable[Floats]) -> tuple[float, float]:
+    """Return a sum of squares and its degrees of freedom: few if a few terms dominate it.
+
+    A variance with nu degrees of freedom has the relative variance 2 / nu; a sum of squares, the
+    sum of fourth powers divided by its square.
+    """
+    squares = fourths = 0.0
+    for one in parts:
+        for start in range(0, one.size, BLOCK):
+            block = one[start : start + BLOCK] ** 2
+            squares += float(block.sum())
+            fourths += inner(block, block)
+    return squares, 2 * squares**2 / fourths if fourths > 0 else math.inf
+
+
+def inner(a: Floats, b: Floats) -> float:
+    """Return the sum of a * b in one thread: for these arrays, waking more takes too long."""
+    return float(np.einsum("i,i->", a, b))

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import import_module
 from typing import Any
 
-from bias_metrics._core.optional import optional
-from bias_metrics._core.options import check_choice
+from bias_metrics._core.checks import check_choice
 
 Row = dict[str, Any]
 # As many rows as pandas prints.
@@ -177,3 +177,18 @@ def _printable(text: str) -> str:
 
 def _is_number(cells: Iterable[str]) -> bool:
     return all(cell[:1] in "+-.0123456789" for cell in cells)
+
+
+# ---- Libraries that are imported only when needed; only numpy is required
+
+
+def optional(module: str, what: str) -> Any:
+    """Import a module, or say which package `what` needs."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name != package:
+            raise
+        msg = f"{what} needs {package}, which is not installed. Run: pip install {package}"
+        raise ModuleNotFoundError(msg, name=package) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 NOT_ASKED = "intervals were not asked for"
 UNDEFINED = "undefined"
@@ -116,3 +116,26 @@ def _ordered(one: MetricValue, other: Any, compare: Callable[[float, float], boo
 def undefined(reason: str) -> MetricValue:
     """Return the undefined value with its reason."""
     return MetricValue(None, reason=reason)
+
+
+# ---- Numbers by name, read as items or as attributes
+
+
+V = TypeVar("V")
+
+
+class Named(dict[str, V], Generic[V]):
+    """Numbers by the name of their metric: `found["bpsn_auc"]` is `found.bpsn_auc`.
+
+    This way the path to a number is the same through attributes and in `to_dict()`.
+    """
+
+    def __getattr__(self, name: str) -> V:
+        try:
+            return self[name]
+        except KeyError:
+            msg = f"there is no {name!r} (known: {', '.join(self) or 'none'})"
+            raise AttributeError(msg) from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]

@@ -1,20 +1,96 @@
-"""One function per AUC of Borkan et al. (2019); the two gaps are in `bias_metrics.borkan.gaps`.
-
-D+ and D- are the positive and negative rows of the background (all rows outside the
-subgroup), Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2.
-To measure many subgroups use `evaluate_bias`, which sorts the scores once for all of them.
-"""
+"""One function per metric of one subgroup: what the five have in common."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy.typing as npt
 
-from bias_metrics._core.cells import Cells, pair_auc
+from bias_metrics._core.cells import Cells, comparisons, measure_cells, pair_auc
 from bias_metrics._core.checks import aligned, check_mask, check_scores, check_weights
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.values import MetricValue
-from bias_metrics.borkan.of_a_subgroup import of_a_subgroup
+
+_PARAMETERS = """Parameters
+----------
+y_true : bool array of shape (n,)
+    True for the positive class.
+y_score : float array of shape (n,)
+    Finite scores.
+in_subgroup : bool array of shape (n,)
+    True for the subgroup's rows.
+sample_weight : float array of shape (n,), optional
+    At least 0; sampling weights, as in `evaluate_bias`.
+confidence : float, default=0.95
+    Confidence of the interval.
+
+Returns
+"""
+_ERRORS = """Raises
+------
+ValueError, TypeError
+    As `evaluate_bias`.
+
+References
+"""
+
+
+class SubgroupFunction(Protocol):
+    """The call signature of a metric of one subgroup."""
+
+    def __call__(
+        self,
+        y_true: npt.ArrayLike,
+        y_score: npt.ArrayLike,
+        in_subgroup: npt.ArrayLike,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        confidence: float = 0.95,
+    ) -> MetricValue:
+        """Measure the metric."""
+
+
+def of_a_subgroup(pick: Callable[[Cells], MetricValue]) -> SubgroupFunction:
+    """Make the function of one metric, given the cell to pick.
+
+    The shared parameters and errors are inserted into the docstring before `Returns` and
+    `References`.
+    """
+
+    @aligned
+    def measure(
+        y_true: npt.ArrayLike,
+        y_score: npt.ArrayLike,
+        in_subgroup: npt.ArrayLike,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        confidence: float = 0.95,
+    ) -> MetricValue:
+        labels = check_mask("y_true", y_true)
+        scores = check_scores("y_score", y_score, labels.size)
+        mask = check_mask("in_subgroup", in_subgroup, labels.size)
+        weights = check_weights(sample_weight, labels.size)
+        own_weights = None if weights is None else weights[mask]
+        everyone = sort_classes(labels, scores, weights)
+        own = sort_classes(labels[mask], scores[mask], own_weights)
+        return pick(measure_cells(comparisons(everyone, own), check_confidence(confidence)))
+
+    text = inspect.cleandoc(pick.__doc__ or "")
+    text = text.replace("Returns\n", _PARAMETERS, 1).replace("References\n", _ERRORS, 1)
+    measure.__name__ = measure.__qualname__ = pick.__name__
+    measure.__module__, measure.__doc__ = pick.__module__, text
+    return measure
+
+
+# ---- One function per AUC of Borkan et al. (2019); the two gaps are in
+# `bias_metrics.borkan.aucs`.
+#
+# D+ and D- are the positive and negative rows of the background (all rows outside the subgroup),
+# Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2. To measure
+# many subgroups use `evaluate_bias`, which sorts the scores once for all of them
 
 
 @aligned
@@ -136,3 +212,60 @@ def bnsp_auc(cells: Cells) -> MetricValue:
     0.0
     """
     return cells.bnsp_auc
+
+
+# ---- The two Average Equality Gaps of Borkan et al. (2019): is one class of a subgroup shifted?
+#
+# D+ and D- are the positive and negative rows of the background (all rows outside the subgroup),
+# Dg+ and Dg- those of the subgroup. AUC(neg, pos) = P(pos > neg) + P(pos = neg) / 2. To measure
+# many subgroups use `evaluate_bias`, which sorts the scores once for all of them
+
+
+@of_a_subgroup
+def positive_aeg(cells: Cells) -> MetricValue:
+    """AUC(D+, Dg+) - 1/2: do toxic rows of the subgroup score higher than toxic others?
+
+    Positive: the subgroup's toxic rows score higher than the background's; negative: lower.
+    The sign is that of definitions 3 and 4 and of Table 2; the integral of definition 2,
+    taken literally, has the opposite sign. 0 means P = 1/2, not equal means or equal
+    distributions: a subgroup whose scores are only spread wider has an AEG of 0.
+
+    Returns
+    -------
+    MetricValue
+        In [-1/2, 1/2], ideal 0; undefined without subgroup or background positives.
+
+    References
+    ----------
+    Borkan et al. (2019), definitions 3 and 4.
+
+    Examples
+    --------
+    >>> positive_aeg([1, 1, 1], [0.5, 0.6, 0.9], [0, 0, 1]).value
+    0.5
+    """
+    return cells.positive_aeg
+
+
+@of_a_subgroup
+def negative_aeg(cells: Cells) -> MetricValue:
+    """AUC(D-, Dg-) - 1/2: do non-toxic rows of the subgroup score higher than non-toxic others?
+
+    Positive: harmless mentions of the identity score higher than other harmless rows, the
+    usual direction of harm. Sign and meaning of 0 as in `positive_aeg`.
+
+    Returns
+    -------
+    MetricValue
+        In [-1/2, 1/2], ideal 0; undefined without subgroup or background negatives.
+
+    References
+    ----------
+    Borkan et al. (2019), definitions 3 and 4.
+
+    Examples
+    --------
+    >>> negative_aeg([0, 0, 0], [0.1, 0.3, 0.2], [0, 0, 1]).value
+    0.0
+    """
+    return cells.negative_aeg

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray, aligned
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import undefined
 from bias_metrics.calibration.numbers import ESTIMATES, N_BINS, RANGES, Bins, Codes, Sample
 from bias_metrics.calibration.results import (

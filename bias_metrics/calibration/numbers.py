@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.intervals import effective_number, quantile
-from bias_metrics._core.placements import Floats, inner
 from bias_metrics._core.proportions import wilson_interval
+from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.values import MetricValue, undefined
 
 N_BINS = 10

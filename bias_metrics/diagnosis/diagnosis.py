@@ -14,8 +14,15 @@ from bias_metrics._core.influence import ClassMembers, Members, RankedRows, rank
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.ranks import SortedScores
 from bias_metrics._core.values import MetricValue
-from bias_metrics.diagnosis.diagnoses import Diagnoses, Diagnosis
-from bias_metrics.diagnosis.patterns import NAMES, SENTENCES, WITHIN, Findings, Pattern
+from bias_metrics.diagnosis.patterns import (
+    NAMES,
+    SENTENCES,
+    WITHIN,
+    Diagnoses,
+    Diagnosis,
+    Findings,
+    Pattern,
+)
 from bias_metrics.diagnosis.ranges import Range, kind_of_gap, share_of_positives, unsigned_gap
 from bias_metrics.metrics import AEGS, AUCS, CLASSES, subgroup_metric
 from bias_metrics.report.report import SubgroupBias

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.cells import WeightedPair
 from bias_metrics._core.checks import BoolArray, FloatArray, check_shape
-from bias_metrics._core.placements import Floats
-from bias_metrics._core.ranks import weighted_scores
-from bias_metrics._core.weighted import WeightedPair
+from bias_metrics._core.ranks import Floats, weighted_scores
 from bias_metrics.estimate import Estimate
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS, Class, Pair
 from bias_metrics.rows import Rows

@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bias_metrics._core.difference_rule import SURE
+from bias_metrics._core.differences import SURE
 from bias_metrics._core.intervals import quantile
 from bias_metrics.gate.power import rows_needed, visible_loss
 from bias_metrics.gate.rules import LEAST_FOR_A_BOUND

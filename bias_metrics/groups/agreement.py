@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bias_metrics._core.checks import BoolArray, aligned, check_subgroups
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.groups.counts import as_dicts, ratio

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics.groups.counts import (
     IdentityCounts,
     LengthBucket,

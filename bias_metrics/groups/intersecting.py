@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_subgroups
 from bias_metrics._core.counted import counted
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
 SEPARATOR = " & "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bias_metrics._core.checks import BoolArray, aligned, check_subgroups
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 
 IDENTITY_HIERARCHY: Mapping[str, tuple[str, ...]] = MappingProxyType(

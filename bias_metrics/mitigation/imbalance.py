@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.proportions import share_difference_interval
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.groups.counts import ToxicRows, ratio
 from bias_metrics.groups.dataset import toxicity_by_length
-from bias_metrics.report.adjustment import adjust_benjamini_hochberg, adjust_holm
+from bias_metrics.report.jointly import adjust_benjamini_hochberg, adjust_holm
 
 
 @dataclass(frozen=True)

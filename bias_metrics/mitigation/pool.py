@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import check_mask
-from bias_metrics._core.options import check_rng, check_share
+from bias_metrics._core.checks import check_mask, check_rng, check_share
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
 from bias_metrics.mitigation.imbalance import rows_to_balance

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_share
-from bias_metrics._core.student import student_quantile
+from bias_metrics._core.checks import aligned, check_mask, check_share, check_subgroups
+from bias_metrics._core.intervals import student_quantile
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.values import MetricValue, undefined
 
 RATES = ("false_positive_rate", "false_negative_rate")

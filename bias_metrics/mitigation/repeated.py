@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import check_scores
-from bias_metrics._core.options import check_share
-from bias_metrics._core.student import student_quantile
+from bias_metrics._core.checks import check_scores, check_share
+from bias_metrics._core.intervals import student_quantile
 from bias_metrics._core.values import MetricValue, undefined
 
 ONE_TRAINING = "one training tells nothing about the spread of trainings"

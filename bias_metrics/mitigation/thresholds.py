@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_share
+from bias_metrics._core.checks import (
+    aligned,
+    check_mask,
+    check_scores,
+    check_share,
+    check_subgroups,
+)
+from bias_metrics._core.packed import Subgroups
 
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]

@@ -7,7 +7,7 @@ from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bias_metrics._core.optional import optional
+from bias_metrics._core.tables import optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bias_metrics._core.optional import optional
+from bias_metrics._core.tables import optional
 from bias_metrics.plot._canvas import matplotlib
 
 if TYPE_CHECKING:

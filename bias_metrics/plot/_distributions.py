@@ -13,7 +13,7 @@ from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
 )
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics.plot._canvas import matplotlib, new_figure
 from bias_metrics.plot._colours import BLUE, ORANGE, UNDEFINED
 from bias_metrics.rows import Background, Rows

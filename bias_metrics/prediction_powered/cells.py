@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bias_metrics._core.clusters import ClusterSums
+from bias_metrics._core.covariance import Joint
+from bias_metrics._core.differences import Difference, negated, paired, sized
 from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_interval, quantile
-from bias_metrics._core.placements import squares_of
+from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue
+from bias_metrics.metrics import METRICS
 from bias_metrics.prediction_powered.model import Pieces
-from bias_metrics.prediction_powered.tuning import Tuning, error_of, tune
-from bias_metrics.report.assistance import Assistance
+from bias_metrics.report.clustered import clustered_difference
+from bias_metrics.report.report import Assistance
 
 NO_GAIN = "terms do not make it more precise"
 OUTSIDE = "with terms the estimate would be outside its range"
@@ -77,3 +80,133 @@ def powered(
 def sure_gain(gain: float, sizes: tuple[float, float]) -> float:
     """Return a gain less about one standard error of a ratio of variances from so many rows."""
     return min(gain, max(gain / (1 + math.sqrt(2 / min(sizes))), 1.0))
+
+
+# ---- How much of a cheap estimate's error to remove from a dear one: the weight, and its price.
+#
+# A cell is measured from the human labels on the labelled rows. Measured from matched terms, it is
+# wrong, but by nearly the same amount on the labelled rows as on all rows. So the difference
+# between these two, the `shift`, tells how unusual the labelled rows happen to be, and `weight`
+# times the shift is subtracted:
+#
+#     value = human on labelled - weight * (terms on labelled - terms on all)
+#
+# Whatever the weight, the expectation is that of the human labels, so poor terms cost no validity,
+# only precision. The weight with the smallest variance is the slope of a regression of the
+# influences on the first number on those of the shift. It is estimated from the same rows, so
+#
+# - a row's (or cluster's) own residual is divided by 1 - its leverage on the slope, as if the row
+# had
+#   been left out of it (the jackknife);
+# - how far the row moves the slope, times the shift, is part of its influence;
+# - the expected product of the errors of slope and shift is the bias, which is removed.
+#
+# References
+# ----------
+# Angelopoulos, Bates, Fannjiang, Jordan and Zrnic (2023), Science 382 (prediction-powered
+# inference).
+# Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453 (the weight). MacKinnon and White (1985),
+# Journal of Econometrics 29 (residuals and leverage). Sarndal, Swensson and Wretman (1989),
+# Biometrika 76 (influence through the slope)
+
+
+# A row that decides the slope alone: its residual without it cannot be computed.
+_ALL = 1 - 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """A weight, and how it varies."""
+
+    weight: float  # Above 0, at most 1
+    kept: Floats  # By row or cluster: 1 - its leverage on the weight
+    # Its influence on the weight; 0 where the weight is 1, as the largest that is allowed.
+    moves: Floats
+
+    def value(self, human: float, shift: float, on_shift: Floats) -> float:
+        """Return a cell's value without the bias of the weight.
+
+        `shift` is the cell from matched terms on the labelled rows, minus that on all rows.
+        """
+        return human - self.weight * shift + inner(on_shift, self.moves)
+
+    def influences(self, on_human: Floats, shift: float, on_shift: Floats) -> Floats:
+        """Return the influences on a cell's value; `on_human` are those on `human`."""
+        return (on_human - self.weight * on_shift) / self.kept - shift * self.moves
+
+
+def tune(on_human: Floats, on_shift: Floats) -> Tuning | None:
+    """Return the weight with the smallest variance; None if it is 0 or cannot be estimated.
+
+    Influences are by row or by cluster.
+    """
+    squares = inner(on_shift, on_shift)
+    if squares == 0:
+        return None
+    slope = inner(on_human, on_shift) / squares
+    leverage = on_shift**2 / squares
+    if slope <= 0 or leverage.max() >= _ALL:
+        return None
+    kept = 1 - leverage
+    if slope >= 1:
+        return Tuning(1.0, kept, 0.0 * kept)
+    return Tuning(slope, kept, on_shift * (on_human - slope * on_shift) / (squares * kept))
+
+
+def error_of(influences: Floats) -> float:
+    """Return the standard error that influences make."""
+    return math.sqrt(inner(influences, influences))
+
+
+# ---- The difference of two models in one cell, from human labels and terms
+
+
+Both = tuple[Pieces, Pieces]
+Powered = tuple[MetricValue, ClusterSums]
+Found = tuple[Difference, tuple[Cell, Cell], Assistance]
+
+
+def estimate_difference(metric: str, pair: Both, ordinary: Difference, confidence: float) -> Found:
+    """Return a difference, the two cells it is made of, and what terms added.
+
+    `ordinary` is the difference of the labelled rows alone.
+    """
+    a, b = pair
+    alone = (a.ordinary, a.sums), (b.ordinary, b.sums)
+    if a.sums is None or b.sums is None or a.on_shift is None or b.on_shift is None:
+        return ordinary, alone, Assistance(reason=a.reason or b.reason)
+    apart = a.sums.each - b.sums.each
+    tuning = tune(apart, a.on_shift - b.on_shift)
+    if tuning is None:
+        return ordinary, alone, Assistance(reason=NO_GAIN)
+    first, second = (powered(one, tuning, confidence) for one in pair)
+    if first is None or second is None:
+        return ordinary, alone, Assistance(reason=OUTSIDE)
+    gain = gained(error_of(apart), error_of(first[1].each - second[1].each))
+    if gain <= 1:
+        return ordinary, alone, Assistance(reason=NO_GAIN)
+    found = _difference(metric, pair, (first, second), confidence)
+    return found, (first, second), Assistance(tuning.weight, sure_gain(gain, a.sizes))
+
+
+def _difference(
+    metric: str, pair: Both, cells: tuple[Powered, Powered], confidence: float
+) -> Difference:
+    (a, of_a), (b, of_b) = cells
+    is_gap, centre = METRICS[metric].is_gap, METRICS[metric].centre
+    if not of_a.alone:
+        return clustered_difference(a, b, of_a, of_b, confidence, is_gap=is_gap)
+    small = any(few_errors(float(one) + centre, *pair[0].sizes) for one in (a, b))
+    together = _joint(of_a.each, of_b.each)
+    freedom = max(min(squares_of([of_a.each - of_b.each])[1], min(pair[0].sizes) - 2), 1)
+    found = paired(a, b, together, confidence, freedom, small=small)
+    if not is_gap:
+        return found
+    total = paired(a, negated(b), together.negated(), confidence, freedom, small=small)
+    return sized(found, total, b, confidence)
+
+
+def _joint(a: Floats, b: Floats) -> Joint:
+    products = (a * a, a), (a * a, b), (b * b, a), (b * b, b)
+    aaa, aab, abb, bbb = (inner(one, other) for one, other in products)
+    return Joint(inner(a, b), (aaa, aab, abb, bbb))

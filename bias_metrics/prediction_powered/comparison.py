@@ -9,21 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
-from bias_metrics._core.difference_rule import undefined_difference
-from bias_metrics._core.differences import Difference
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.named import Named
+from bias_metrics._core.differences import Difference, undefined_difference
+from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.values import Named
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.prediction_powered.cells import Cell
-from bias_metrics.prediction_powered.differences import estimate_difference
+from bias_metrics.prediction_powered.cells import Cell, estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.adjustment import adjust_differences
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import clustered_difference
 from bias_metrics.report.comparison import BiasComparison, compared
-from bias_metrics.report.report import BiasReport, Overall
+from bias_metrics.report.jointly import adjust_differences
+from bias_metrics.report.report import Assistance, BiasReport, Overall
 from bias_metrics.report.uncertainty import aggregate_of
 from bias_metrics.rows import Rows
 

@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
 from bias_metrics._core.clusters import ClusterSums
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.values import MetricValue
 from bias_metrics.prediction_powered.cells import Cell, estimate
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.evaluation import report_of as ordinary_report
-from bias_metrics.report.report import BiasReport, SubgroupBias
+from bias_metrics.report.report import Assistance, BiasReport, SubgroupBias
 from bias_metrics.report.uncertainty import (
     aggregate_of,
     describe,

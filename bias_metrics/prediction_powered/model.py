@@ -11,7 +11,7 @@ from bias_metrics._core.cells import Comparison
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums
 from bias_metrics._core.influence import Members, RankedRows, rank_rows
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.prediction_powered.rows import PoweredRows

@@ -10,18 +10,17 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import (
     aligned,
+    check_choice,
+    check_clusters,
     check_mask,
     check_scores,
     check_subgroups,
 )
-from bias_metrics._core.cluster_codes import check_clusters
-from bias_metrics._core.difference_rule import symmetric, undefined_difference
-from bias_metrics._core.differences import Difference
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.differences import Difference, symmetric, undefined_difference
 from bias_metrics._core.intervals import check_confidence
-from bias_metrics._core.options import check_choice
+from bias_metrics._core.packed import Subgroups
+from bias_metrics.raters.expected import Key
 from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
-from bias_metrics.raters.soft import Key
 from bias_metrics.raters.voted import Ballots, Voted, VotedNumber
 from bias_metrics.rows import BACKGROUNDS, Background
 

@@ -8,7 +8,7 @@ from typing import Any
 from bias_metrics._core.differences import Difference
 from bias_metrics._core.tables import Row, Table, Tabular
 from bias_metrics._core.values import MetricValue
-from bias_metrics.raters.soft import Key
+from bias_metrics.raters.expected import Key
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.intervals import quantile
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import METRICS
+from bias_metrics.raters.expected import FINAL, OVERALL, Key
 from bias_metrics.raters.results import RatedValue, numbers_of
-from bias_metrics.raters.soft import FINAL, OVERALL, Key
 from bias_metrics.raters.votes import VoteModel
 from bias_metrics.report.evaluation import report_of
 from bias_metrics.report.steps import Options

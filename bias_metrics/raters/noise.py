@@ -9,15 +9,13 @@ import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned, check_scores, check_subgroups
 from bias_metrics._core.counted import counted
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.placements import Floats
+from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics.raters.cells import VoteCells
-from bias_metrics.raters.expected import expected_report, pairs_of, rater_variances
+from bias_metrics.raters.expected import Key, SortedRows, expected_report, pairs_of, rater_variances
 from bias_metrics.raters.imputed import combined, every, impute, mean_of, share_of
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading, numbers_of
-from bias_metrics.raters.soft import Key, SortedRows
-from bias_metrics.raters.votes import Grid, VoteModel
+from bias_metrics.raters.votes import Grid, VoteCells, VoteModel
 from bias_metrics.report.bootstrap import check_draws
 from bias_metrics.report.evaluation import report_of
 from bias_metrics.report.labels import checked_fractions

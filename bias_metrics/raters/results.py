@@ -9,7 +9,7 @@ from typing import Any
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from bias_metrics.raters.soft import FINAL, OVERALL, Key
+from bias_metrics.raters.expected import FINAL, OVERALL, Key
 from bias_metrics.report.report import BiasReport, cell_of
 
 READINGS = ("panel", "expected", "consensus")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.cells import LEAST_EFFECTIVE
 from bias_metrics._core.checks import BoolArray, FloatArray
 from bias_metrics._core.clusters import ClusterSums, Codes
 from bias_metrics._core.counted import too_few
@@ -18,11 +19,10 @@ from bias_metrics._core.intervals import (
     effective_number,
     quantile,
 )
-from bias_metrics._core.placements import Floats, inner, squares_of
+from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue, undefined
-from bias_metrics._core.weighted import LEAST_EFFECTIVE
 from bias_metrics.metrics import METRICS
-from bias_metrics.raters.soft import Key, SoftPair, SoftPairs, SortedRows
+from bias_metrics.raters.expected import Key, SoftPair, SoftPairs, SortedRows
 from bias_metrics.report.clustered import few_clusters
 from bias_metrics.rows import BACKGROUNDS, any_of
 

@@ -11,12 +11,11 @@ from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.influence import Members
 from bias_metrics._core.intervals import least_interval, newcombe_interval, quantile
-from bias_metrics._core.placements import Floats, delong_variance, squares_of
+from bias_metrics._core.ranks import Floats, delong_variance, squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from bias_metrics.report.bca import Basis, acceleration, expanded
-from bias_metrics.report.clustered import ClusteredReport, with_clustered_error
-from bias_metrics.report.derivatives import Ends
+from bias_metrics.report.clustered import ClusteredReport, Ends, with_clustered_error
 from bias_metrics.report.pairing import Model, Pairing
 from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Key
 from bias_metrics.report.uncertainty import (

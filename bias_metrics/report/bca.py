@@ -15,8 +15,8 @@ from statistics import NormalDist
 import numpy as np
 
 from bias_metrics._core.intervals import quantile
-from bias_metrics._core.placements import Floats, inner
-from bias_metrics.report.derivatives import Ends
+from bias_metrics._core.ranks import Floats, inner
+from bias_metrics.report.clustered import Ends
 from bias_metrics.report.resampled import BootstrapValue
 
 _NORMAL = NormalDist()

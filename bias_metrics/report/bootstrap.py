@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.named import Named
+from bias_metrics._core.packed import Subgroups
+from bias_metrics._core.values import Named
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.bases import bases_of
 from bias_metrics.report.bca import Basis, summary_of

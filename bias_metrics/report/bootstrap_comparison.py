@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
-from bias_metrics._core.frames import Subgroups
+from bias_metrics._core.packed import Subgroups
 from bias_metrics.report.bases import bases_of_differences
 from bias_metrics.report.bootstrap import check_draws, report_of
 from bias_metrics.report.comparison import checked_scores, models_of

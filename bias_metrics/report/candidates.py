@@ -8,17 +8,17 @@ from typing import Any
 import numpy.typing as npt
 
 from bias_metrics._core.checks import aligned
-from bias_metrics._core.frames import Subgroups, by_name
 from bias_metrics._core.intervals import check_confidence
+from bias_metrics._core.packed import Subgroups, by_name
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics.groups.counts import as_dicts
-from bias_metrics.report.adjustment import adjust_differences
 from bias_metrics.report.comparison import (
     BiasComparison,
     checked_scores,
     comparison_of,
     models_of,
 )
+from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.pairing import Pairing
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import Background, Rows, WeightKind

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from bias_metrics._core.checks import FloatArray, aligned
 from bias_metrics._core.clusters import Codes
 from bias_metrics._core.differences import Difference
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.named import Named
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, labelled
-from bias_metrics.report.adjustment import adjust_differences
+from bias_metrics._core.values import Named
+from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.pairing import Model, Pairing
 from bias_metrics.report.report import BiasReport, Overall, labelled_record
 from bias_metrics.report.steps import Options

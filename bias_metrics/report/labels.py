@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray, FloatArray, aligned, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.packed import PackedMasks
+from bias_metrics._core.packed import PackedMasks, Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import SUBGROUP_METRICS

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from bias_metrics._core.checks import FloatArray
 from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.covariance import Joint, MatchedMembers, TwoRankings, joint
-from bias_metrics._core.difference_rule import (
+from bias_metrics._core.differences import (
+    Difference,
     negated,
     paired,
     sized,
     symmetric,
     undefined_difference,
 )
-from bias_metrics._core.differences import Difference
 from bias_metrics._core.influence import Influence, Members, RankedRows, rank_rows
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue

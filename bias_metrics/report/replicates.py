@@ -11,7 +11,7 @@ from bias_metrics._core.cells import Comparison
 from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.clusters import Codes
 from bias_metrics._core.influence import CLASSES, Members, RankedRows
-from bias_metrics._core.placements import Floats, inner
+from bias_metrics._core.ranks import Floats, inner
 from bias_metrics.borkan.aggregates import power_mean
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, PAIRS
 from bias_metrics.report.pairing import Model

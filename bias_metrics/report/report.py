@@ -7,12 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic
 
 from bias_metrics._core.cells import Cells
-from bias_metrics._core.named import V
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
-from bias_metrics._core.values import MetricValue
+from bias_metrics._core.values import MetricValue, V
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
-from bias_metrics.report.assistance import Assistance
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Background
 
@@ -244,3 +242,32 @@ class BiasReport(Tabular):
             f"{self.overall.n:,} rows, {self.overall.n_positive:,} positive; "
             f"AUC {self.overall.auc}, final score {self.final_score}",
         )
+
+
+# ---- What term matching added to the human labels of one cell
+
+
+@dataclass(frozen=True)
+class Assistance:
+    """What term matching added to the human labels of one cell.
+
+    Attributes
+    ----------
+    weight : float
+        How much of the terms' error is removed, from 0 to 1; 0 if terms are not used.
+    gain : float
+        How many times as many labelled rows would give the same precision without terms, less
+        about one standard error of that, since few rows tell how well terms work; 1 if terms are
+        not used.
+    reason : str or None
+        Why terms are not used.
+    """
+
+    weight: float = 0.0
+    gain: float = 1.0
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the reason only if there is one."""
+        found = {"weight": self.weight, "gain": self.gain}
+        return found if self.reason is None else found | {"reason": self.reason}

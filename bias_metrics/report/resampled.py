@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bias_metrics._core.named import Named
 from bias_metrics._core.tables import Row, Tabular, labelled
+from bias_metrics._core.values import Named
 
 
 @dataclass(frozen=True)

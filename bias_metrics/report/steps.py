@@ -22,6 +22,7 @@ from bias_metrics._core.cells import (
 from bias_metrics._core.checks import (
     BoolArray,
     aligned,
+    check_choice,
     check_mask,
     check_power_mean_groups,
     check_scores,
@@ -30,7 +31,6 @@ from bias_metrics._core.checks import (
 from bias_metrics._core.influence import Members, RankedRows
 from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.lazily import Lazily
-from bias_metrics._core.options import check_choice
 from bias_metrics._core.ranks import SortedClasses, check_ranked, sort_classes
 from bias_metrics.borkan.aggregates import check_power, final_score, power_mean_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS

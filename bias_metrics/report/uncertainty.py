@@ -12,11 +12,17 @@ from bias_metrics._core.cells import Comparison, overall_comparison
 from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.influence import Influence, Members, RankedRows
 from bias_metrics._core.intervals import logit_interval, quantile
-from bias_metrics._core.placements import squares_of
+from bias_metrics._core.ranks import squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.clustered import ClusteredReport, with_clustered_error
-from bias_metrics.report.derivatives import Ends, parts_of, power_mean_of_cells, rests_on_few_errors
+from bias_metrics.report.clustered import (
+    ClusteredReport,
+    Ends,
+    parts_of,
+    power_mean_of_cells,
+    rests_on_few_errors,
+    with_clustered_error,
+)
 from bias_metrics.report.report import BiasReport
 
 

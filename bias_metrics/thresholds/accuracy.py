@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_threshold
+from bias_metrics._core.checks import (
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+    check_threshold,
+)
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
 from bias_metrics.groups.counts import ratio

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from bias_metrics._core.checks import (
     FloatArray,
     aligned,
+    check_choice,
     check_mask,
     check_scores,
+    check_share,
     check_subgroups,
     check_weights,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice, check_share
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular
 from bias_metrics.thresholds.errors import (

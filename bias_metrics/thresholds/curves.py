@@ -9,10 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import lacks
-from bias_metrics._core.checks import FloatArray, aligned, check_mask, check_scores, check_weights
-from bias_metrics._core.options import check_choice
-from bias_metrics._core.placements import Placed, Runs
-from bias_metrics._core.ranks import sort_scores
+from bias_metrics._core.checks import (
+    FloatArray,
+    aligned,
+    check_choice,
+    check_mask,
+    check_scores,
+    check_weights,
+)
+from bias_metrics._core.ranks import Placed, Runs, sort_scores
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.thresholds.errors import weight_below

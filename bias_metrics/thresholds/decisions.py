@@ -14,11 +14,12 @@ from bias_metrics._core.checks import (
     aligned,
     check_mask,
     check_power_mean_groups,
+    check_rng,
     check_scores,
     check_subgroups,
+    check_threshold,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_rng, check_threshold
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Row, Table, Tabular, labelled, rows_of
 from bias_metrics.groups.counts import as_dicts
 from bias_metrics.thresholds.accuracy import CellAccuracy, WorstGroupAccuracy

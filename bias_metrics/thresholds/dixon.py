@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import BoolArray, aligned, check_mask, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_threshold
+from bias_metrics._core.checks import (
+    BoolArray,
+    aligned,
+    check_mask,
+    check_scores,
+    check_subgroups,
+    check_threshold,
+)
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics._core.tables import Row, Table, Tabular, flat, labelled
 from bias_metrics._core.values import MetricValue, undefined

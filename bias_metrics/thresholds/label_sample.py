@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import check_mask
+from bias_metrics._core.checks import check_mask, check_share
 from bias_metrics._core.intervals import check_confidence, quantile
-from bias_metrics._core.options import check_share
 from bias_metrics._core.tables import Row, Tabular
 
 STRATA = ("only_after", "only_before", "both", "neither")

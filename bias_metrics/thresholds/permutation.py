@@ -9,9 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_scores, check_subgroups
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_rng, check_share
+from bias_metrics._core.checks import (
+    aligned,
+    check_mask,
+    check_rng,
+    check_scores,
+    check_share,
+    check_subgroups,
+)
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, undefined
 

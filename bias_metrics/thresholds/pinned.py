@@ -15,12 +15,13 @@ from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
     aligned,
+    check_choice,
     check_mask,
+    check_rng,
     check_scores,
     check_subgroups,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice, check_rng
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, doubled_wins, sort_classes, sort_scores
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.thresholds.dixon import EqualityDifference

@@ -17,13 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import lacks
-from bias_metrics._core.checks import BoolArray
+from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.difference_rule import less, negated, paired, sized, symmetric
-from bias_metrics._core.difference_rule import undefined_difference as without_uncertainty
-from bias_metrics._core.differences import Difference
+from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
+from bias_metrics._core.differences import undefined_difference as without_uncertainty
 from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, two_sided_p
-from bias_metrics._core.options import check_threshold
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import threshold_metrics
@@ -86,7 +84,7 @@ class Gap:
         """Return the first model's gap minus the second's, on the same rows.
 
         The interval is computed from the two gaps' own intervals and their covariance (see
-        `bias_metrics._core.difference_rule`), and has zero width if both models decide alike. With
+        `bias_metrics._core.differences`), and has zero width if both models decide alike. With
         clusters it reaches at least as far as the clustered error requires.
         """
         a, b = self.measure(0), self.measure(1)

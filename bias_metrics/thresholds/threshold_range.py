@@ -7,8 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned, check_mask, check_scores
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import aligned, check_clusters, check_mask, check_scores
 from bias_metrics._core.intervals import check_confidence, effective_number, quantile
 from bias_metrics._core.ranks import sort_classes
 from bias_metrics.thresholds.errors import distinct_scores, error_curve, flagged

@@ -12,13 +12,14 @@ from bias_metrics._core.cells import lacks
 from bias_metrics._core.checks import (
     FloatArray,
     aligned,
+    check_choice,
     check_mask,
     check_scores,
     check_subgroups,
+    check_threshold,
     check_weights,
 )
-from bias_metrics._core.frames import Subgroups
-from bias_metrics._core.options import check_choice, check_threshold
+from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.ranks import SortedClasses, sort_classes
 from bias_metrics._core.tables import Row, Tabular, labelled, rows_of
 from bias_metrics._core.values import MetricValue, undefined

@@ -14,14 +14,15 @@ from bias_metrics._core.checks import (
     BoolArray,
     FloatArray,
     aligned,
+    check_choice,
+    check_clusters,
     check_mask,
     check_scores,
     check_subgroups,
+    check_threshold,
 )
-from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics._core.counted import too_few
 from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
-from bias_metrics._core.options import check_choice, check_threshold
 from bias_metrics._core.proportions import paired_change
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined

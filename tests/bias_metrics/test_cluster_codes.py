@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bias_metrics._core.cluster_codes import check_clusters
+from bias_metrics._core.checks import check_clusters
 
 pd = pytest.importorskip("pandas")
 DAYS = np.array(["2024-01-01", "2024-01-02", "2024-01-01"], dtype="datetime64[D]")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bias_metrics._core.optional import optional
+from bias_metrics._core.tables import optional
 
 IMPORTED = """
 import sys

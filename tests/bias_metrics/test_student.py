@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from bias_metrics._core.intervals import quantile, two_sided_p
-from bias_metrics._core.student import student_quantile, student_tails
+from bias_metrics._core.intervals import quantile, student_quantile, student_tails, two_sided_p
 
 student = pytest.importorskip("scipy.stats").t
 FREEDOM = (1.0, 2.0, 3.7, 10.0, 19.0, 500.0, 1e5, 1e7, math.inf)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue
-from bias_metrics._core.named import Named
+from bias_metrics._core.values import Named
 
 KNOWN = MetricValue(0.75, std_error=0.01, low=0.7, high=0.8)
 NOTHING = MetricValue(None, "no subgroup positives")

@@ -8,9 +8,14 @@ import numpy as np
 
 from bias_metrics import evaluate_bias
 from bias_metrics.metrics import METRICS
-from bias_metrics.raters.expected import expected_report, pairs_of, rater_variances
+from bias_metrics.raters.expected import (
+    SoftPairs,
+    SortedRows,
+    expected_report,
+    pairs_of,
+    rater_variances,
+)
 from bias_metrics.raters.results import numbers_of
-from bias_metrics.raters.soft import SoftPairs, SortedRows
 from bias_metrics.report.steps import Options
 from bias_metrics.rows import Rows
 

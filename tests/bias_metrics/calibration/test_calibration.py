@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import Rows, calibration_report, compare_calibration
-from bias_metrics._core.placements import squares_of
+from bias_metrics._core.ranks import squares_of
 from bias_metrics.calibration import numbers
 from bias_metrics.calibration.numbers import Sample, slope_of
 from bias_metrics.calibration.results import NUMBERS

@@ -15,11 +15,9 @@ from bias_metrics import (
     prediction_powered_bias,
 )
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS
-from bias_metrics.prediction_powered.cells import estimate
-from bias_metrics.prediction_powered.differences import estimate_difference
+from bias_metrics.prediction_powered.cells import error_of, estimate, estimate_difference, tune
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.prediction_powered.tuning import error_of, tune
 
 
 class Home:

@@ -8,7 +8,7 @@ from support.rated import draw_votes, expected_numbers
 
 from bias_metrics import rater_group_bias
 from bias_metrics.metrics import SUBGROUP_METRICS
-from bias_metrics.raters.soft import OVERALL
+from bias_metrics.raters.expected import OVERALL
 
 COMMENT = np.repeat(np.arange(4), 2)
 SCORES = np.array([0.1, 0.3, 0.6, 0.9])

@@ -12,7 +12,7 @@ from support.rated import (
 )
 
 from bias_metrics import label_noise, rater_group_bias
-from bias_metrics.raters.soft import OVERALL
+from bias_metrics.raters.expected import OVERALL
 
 SAMPLES = 100
 # Of 100 samples of an interval that holds at 95 %, three standard errors fewer.

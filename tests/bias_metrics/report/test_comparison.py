@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bias_metrics import Difference, compare_bias, evaluate_bias
-from bias_metrics._core.difference_rule import sized, skewed_reach
-from bias_metrics._core.placements import squares_of
-from bias_metrics.report.adjustment import adjust_benjamini_hochberg, adjust_holm
+from bias_metrics._core.differences import sized, skewed_reach
+from bias_metrics._core.ranks import squares_of
+from bias_metrics.report.jointly import adjust_benjamini_hochberg, adjust_holm
 
 METRICS = ("subgroup_auc", "bpsn_auc", "bnsp_auc", "positive_aeg", "negative_aeg")
 

@@ -16,7 +16,7 @@ from bias_metrics._core.intervals import (
     quantile,
     two_sided_p,
 )
-from bias_metrics._core.placements import BLOCK, squares_of
+from bias_metrics._core.ranks import BLOCK, squares_of
 from bias_metrics.metrics import FINAL_SCORE_PARTS
 from bias_metrics.report.uncertainty import Spread, aggregate_influences
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bias_metrics import equality_curve, negative_aeg, positive_aeg
-from bias_metrics._core.placements import place, runs_of
+from bias_metrics._core.ranks import place, runs_of
 from bias_metrics.thresholds.curves import corners
 
 reliable = settings(derandomize=True, deadline=None, max_examples=60, database=None)

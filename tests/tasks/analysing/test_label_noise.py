@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bias_metrics import MetricValue, label_noise
-from bias_metrics.raters.soft import FINAL, OVERALL
+from bias_metrics.raters.expected import FINAL, OVERALL
 from biasgate.tasks.analysing.analyse import check_analyses
 from biasgate.tasks.analysing.catalogue import ANALYSES
 from biasgate.tasks.analysing.label_noise import sentences_of
