@@ -9,17 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.cells import unshrunk
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import (
     Difference,
-    less,
-    negated,
-    paired,
-    sized,
+    difference_of,
     undefined_difference,
 )
-from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
+from bias_metrics._core.intervals import effective_number, few_clusters, quantile
 from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue, undefined
 
@@ -152,7 +147,7 @@ class Estimate:
             return found
         row_error = _root(self.influence)
         found = replace(found, row_std_error=row_error, n_clusters=self.n_clusters)
-        reason = self._few()
+        reason = few_clusters(self.n_clusters)
         return replace(found, low=None, high=None, reason=reason) if reason else found
 
     def minus(
@@ -182,22 +177,12 @@ class Estimate:
         a, b = self.measured(confidence), other.measured(confidence)
         if a.std_error is None or b.std_error is None:
             return undefined_difference(a, b)
-        apart = self.minus(other)
-        if self.by_cluster is not None and (reason := self._few()):
-            found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-            return replace(found, n_clusters=self.n_clusters)
-        together = Joint(inner(self.each, other.each), (0.0, 0.0, 0.0, 0.0))
-        found = paired(a, b, together, confidence, apart.freedom, small=True)
-        if is_gap:
-            opposite = together.negated()
-            total = paired(a, negated(b), opposite, confidence, apart.freedom, small=True)
-            found = sized(found, total, b, confidence)
-        return found if self.by_cluster is None else replace(found, n_clusters=self.n_clusters)
+        return difference_of(a, b, self, other, confidence, is_gap=is_gap)
 
-    def _few(self) -> str | None:
-        if self.n_clusters >= MIN_CLUSTERS:
-            return None
-        return too_few(self.n_clusters, "cluster", MIN_CLUSTERS)
+    @property
+    def in_clusters(self) -> int | None:
+        """Clusters behind it; None if rows come in no clusters."""
+        return None if self.by_cluster is None else self.n_clusters
 
 
 def _root(each: Floats) -> float:

@@ -87,6 +87,15 @@ class ClusterSums:
         each, effective = self.each + other.each, min(self.effective, other.effective)
         return replace(self, each=each, clusters=fewer, effective=effective, same=None)
 
+    def minus(self, other: ClusterSums) -> ClusterSums:
+        """Return the influences on the difference of two numbers."""
+        return self.plus(other.times(-1.0))
+
+    @property
+    def in_clusters(self) -> int | None:
+        """The same as `n_clusters`; None if each row is alone."""
+        return None if self.alone else self.n_clusters
+
     def worth(self, sizes: tuple[float, float], row_error: float) -> tuple[float, float]:
         """Return how many independent rows two classes of clustered rows are worth.
 

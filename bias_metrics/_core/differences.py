@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.intervals import quantile, two_sided_p
+from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
+from bias_metrics._core.ranks import Floats, inner
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue
 
@@ -159,6 +160,52 @@ def symmetric(
         value + z * std_error,
         two_sided_p(value, std_error, freedom),
     )
+
+
+class Spread(Protocol):
+    """How far rows or clusters move a number, and what they are worth: Estimate or ClusterSums."""
+
+    @property
+    def each(self) -> Floats:
+        """The influences."""
+
+    @property
+    def std_error(self) -> float:
+        """Their root sum of squares."""
+
+    @property
+    def freedom(self) -> float:
+        """Its degrees of freedom."""
+
+    @property
+    def in_clusters(self) -> int | None:
+        """How many clusters are behind the number; None if rows come in no clusters."""
+
+    def minus(self, other: Any, /) -> Spread:
+        """Return the same of the difference of two numbers of the same rows."""
+
+
+def difference_of(
+    a: MetricValue,
+    b: MetricValue,
+    of_a: Spread,
+    of_b: Spread,
+    confidence: float,
+    *,
+    is_gap: bool = False,
+) -> Difference:
+    """Return the difference of two numbers of the same rows, given the influences on each."""
+    apart = of_a.minus(of_b)
+    n_clusters, freedom = apart.in_clusters, apart.freedom
+    if n_clusters is not None and (reason := few_clusters(n_clusters)):
+        found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
+    else:
+        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
+        found = paired(a, b, together, confidence, freedom, small=True)
+        if is_gap:
+            total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
+            found = sized(found, total, b, confidence)
+    return found if n_clusters is None else replace(found, n_clusters=n_clusters)
 
 
 def paired(

@@ -25,6 +25,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from bias_metrics._core.counted import too_few
 from bias_metrics._core.ranks import inner
 
 FEW_ERRORS = 20
@@ -60,6 +61,11 @@ def two_sided_p(difference: float, std_error: float, degrees_of_freedom: float =
 def effective_number(rows_by_cluster: npt.NDArray[np.float64]) -> float:
     """Return how many clusters of equal size rows in clusters of these sizes are worth."""
     return float(rows_by_cluster.sum()) ** 2 / inner(rows_by_cluster, rows_by_cluster)
+
+
+def few_clusters(n_clusters: int) -> str | None:
+    """Say that there are too few clusters for an interval, if so."""
+    return None if n_clusters >= MIN_CLUSTERS else too_few(n_clusters, "cluster", MIN_CLUSTERS)
 
 
 def few_errors(value: float, *sizes: float) -> bool:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from bias_metrics._core.clusters import ClusterSums
 from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import Difference, negated, paired, sized
+from bias_metrics._core.differences import Difference, difference_of, negated, paired, sized
 from bias_metrics._core.intervals import auc_interval, few_errors, newcombe_interval, quantile
 from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS
 from bias_metrics.prediction_powered.model import Pieces
-from bias_metrics.report.clustered import clustered_difference
 from bias_metrics.report.report import Assistance
 
 NO_GAIN = "terms do not make it more precise"
@@ -195,7 +194,7 @@ def _difference(
     (a, of_a), (b, of_b) = cells
     is_gap, centre = METRICS[metric].is_gap, METRICS[metric].centre
     if not of_a.alone:
-        return clustered_difference(a, b, of_a, of_b, confidence, is_gap=is_gap)
+        return difference_of(a, b, of_a, of_b, confidence, is_gap=is_gap)
     small = any(few_errors(float(one) + centre, *pair[0].sizes) for one in (a, b))
     together = _joint(of_a.each, of_b.each)
     freedom = max(min(squares_of([of_a.each - of_b.each])[1], min(pair[0].sizes) - 2), 1)

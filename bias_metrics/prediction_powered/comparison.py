@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import FloatArray, aligned
-from bias_metrics._core.differences import Difference, undefined_difference
+from bias_metrics._core.differences import Difference, difference_of, undefined_difference
 from bias_metrics._core.packed import Subgroups
 from bias_metrics._core.values import Named
 from bias_metrics.metrics import FINAL_SCORE_PARTS
@@ -17,7 +17,6 @@ from bias_metrics.prediction_powered.cells import Cell, estimate_difference
 from bias_metrics.prediction_powered.evaluation import Combined
 from bias_metrics.prediction_powered.model import PoweredModel
 from bias_metrics.prediction_powered.rows import PoweredRows
-from bias_metrics.report.clustered import clustered_difference
 from bias_metrics.report.comparison import BiasComparison, compared
 from bias_metrics.report.jointly import adjust_differences
 from bias_metrics.report.report import Assistance, BiasReport, Overall
@@ -164,4 +163,4 @@ def _aggregate(
     of_a, of_b = (one.totals.get(name) for one in combined)
     if of_a is None or of_b is None or a.std_error is None or b.std_error is None:
         return undefined_difference(a, b)
-    return clustered_difference(a, b, of_a, of_b, confidence)
+    return difference_of(a, b, of_a, of_b, confidence)

@@ -17,13 +17,13 @@ from bias_metrics._core.intervals import (
     MIN_CLUSTERS,
     auc_interval,
     effective_number,
+    few_clusters,
     quantile,
 )
 from bias_metrics._core.ranks import Floats, inner, squares_of
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import METRICS
 from bias_metrics.raters.expected import Key, SoftPair, SoftPairs, SortedRows
-from bias_metrics.report.clustered import few_clusters
 from bias_metrics.rows import BACKGROUNDS, any_of
 
 Rows = npt.NDArray[np.intp]
@@ -143,7 +143,7 @@ class Voted:
         raters = _of_raters(pair, ballots, share)
         variance = sums.std_error**2 + raters.variance
         std_error = math.sqrt(variance)
-        reason = None if codes is None else few_clusters(sums)
+        reason = None if codes is None else few_clusters(sums.n_clusters)
         if reason := reason or raters.few:
             return VotedNumber(MetricValue(value, reason, std_error))
         freedom = min(sums.freedom, raters.effective - 1)

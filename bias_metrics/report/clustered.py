@@ -11,17 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from bias_metrics._core.clusters import ClusterSums
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.covariance import Joint
-from bias_metrics._core.differences import (
-    Difference,
-    less,
-    negated,
-    paired,
-    sized,
-)
-from bias_metrics._core.intervals import MIN_CLUSTERS, auc_interval, logit_interval, quantile
-from bias_metrics._core.ranks import Floats, inner
+from bias_metrics._core.intervals import auc_interval, few_clusters, logit_interval, quantile
+from bias_metrics._core.ranks import Floats
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
 from bias_metrics.report.report import BiasReport
@@ -194,42 +185,12 @@ def with_clustered_error(value: MetricValue, sums: ClusterSums) -> MetricValue:
         return replace(value, std_error=sums.std_error)
     found = replace(
         value,
-        reason=few_clusters(sums),
+        reason=few_clusters(sums.n_clusters),
         std_error=sums.std_error,
         row_std_error=value.std_error,
         n_clusters=sums.n_clusters,
     )
     return found if found.reason is None else replace(found, low=None, high=None)
-
-
-def few_clusters(sums: ClusterSums) -> str | None:
-    """Say that there are too few clusters for an interval, if so."""
-    if sums.alone or sums.n_clusters >= MIN_CLUSTERS:
-        return None
-    return too_few(sums.n_clusters, "cluster", MIN_CLUSTERS)
-
-
-def clustered_difference(
-    a: MetricValue,
-    b: MetricValue,
-    of_a: ClusterSums,
-    of_b: ClusterSums,
-    confidence: float,
-    *,
-    is_gap: bool = False,
-) -> Difference:
-    """Return the difference of two numbers of the same rows, given the clusters' influences."""
-    apart = of_a.plus(of_b.times(-1.0))
-    freedom = apart.freedom
-    if reason := few_clusters(apart):
-        found = Difference(a.value, b.value, less(a, b), apart.std_error, reason=reason)
-    else:
-        together = Joint(inner(of_a.each, of_b.each), (0.0, 0.0, 0.0, 0.0))
-        found = paired(a, b, together, confidence, freedom, small=True)
-        if is_gap:
-            total = paired(a, negated(b), together.negated(), confidence, freedom, small=True)
-            found = sized(found, total, b, confidence)
-    return found if apart.alone else replace(found, n_clusters=apart.n_clusters)
 
 
 # ---- How far a power mean moves if the AUC of one subgroup does

@@ -10,6 +10,7 @@ from bias_metrics._core.clusters import Clustering, ClusterSums, Codes
 from bias_metrics._core.covariance import Joint, MatchedMembers, TwoRankings, joint
 from bias_metrics._core.differences import (
     Difference,
+    difference_of,
     negated,
     paired,
     sized,
@@ -20,7 +21,7 @@ from bias_metrics._core.influence import Influence, Members, RankedRows, rank_ro
 from bias_metrics._core.intervals import few_errors
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
-from bias_metrics.report.clustered import ClusteredReport, clustered_difference
+from bias_metrics.report.clustered import ClusteredReport
 from bias_metrics.report.report import BiasReport
 from bias_metrics.report.steps import Options, measure_members, ranked_members, summarise_bias
 from bias_metrics.report.uncertainty import (
@@ -116,7 +117,7 @@ class Pairing:
             b = describe(aggregate_of(second, name), of_second, of_b, to_b, confidence=level)
             described[0][name], described[1][name] = a, b
             if of_a is not None and of_b is not None:
-                differences[name] = clustered_difference(a, b, of_a, of_b, self.confidence)
+                differences[name] = difference_of(a, b, of_a, of_b, self.confidence)
             else:
                 few = to_a is not None or to_b is not None
                 differences[name] = self._aggregate(a, b, of_first, of_second, few=few)
@@ -183,4 +184,4 @@ class Pairing:
         if of_a is None or of_b is None:
             return undefined_difference(a, b)
         is_gap = METRICS[metric].is_gap
-        return clustered_difference(a, b, of_a, of_b, self.confidence, is_gap=is_gap)
+        return difference_of(a, b, of_a, of_b, self.confidence, is_gap=is_gap)

@@ -21,13 +21,13 @@ from bias_metrics._core.checks import BoolArray, check_threshold
 from bias_metrics._core.covariance import Joint
 from bias_metrics._core.differences import Difference, less, negated, paired, sized, symmetric
 from bias_metrics._core.differences import undefined_difference as without_uncertainty
-from bias_metrics._core.intervals import MIN_CLUSTERS, quantile, two_sided_p
+from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_sides import Events, Floats, Side, few_clusters
+from bias_metrics.thresholds.rate_sides import Events, Floats, Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +74,8 @@ class Gap:
         n_clusters = self.n_clusters
         wider = math.hypot(self._clustered(self._influence(model)), allowance / z)
         found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
-        if n_clusters < MIN_CLUSTERS:
-            return replace(found, low=None, high=None, reason=few_clusters(n_clusters))
+        if reason := few_clusters(n_clusters):
+            return replace(found, low=None, high=None, reason=reason)
         reach = wider * quantile(self.confidence, self._freedom)
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(found, low=max(low, -1.0), high=min(high, 1.0))
@@ -93,9 +93,9 @@ class Gap:
         if self.own.rows_by_cluster is None:
             return self._paired(a, b)
         n_clusters = self.n_clusters
-        if n_clusters < MIN_CLUSTERS:
+        if reason := few_clusters(n_clusters):
             error = self._clustered(self._influence(0) - self._influence(1))
-            found = Difference(a.value, b.value, less(a, b), error, reason=few_clusters(n_clusters))
+            found = Difference(a.value, b.value, less(a, b), error, reason=reason)
         else:
             found = self._paired(*(replace(one, std_error=one.row_std_error) for one in (a, b)))
         return replace(found, n_clusters=n_clusters)

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.checks import BoolArray
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.intervals import MIN_CLUSTERS, effective_number, quantile
+from bias_metrics._core.intervals import effective_number, few_clusters, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import Class, Rate
@@ -66,7 +65,7 @@ class Side:
         """Return the share with its interval, for a threshold that is given.
 
         The interval is Wilson's. With clusters it reaches at least as far as the clustered error
-        requires, and there is none from fewer clusters than `MIN_CLUSTERS`.
+        requires, and there is none from too few clusters.
         """
         if not self.n:
             return undefined("no rows")
@@ -75,8 +74,8 @@ class Side:
         n_clusters = None
         if self.rows_by_cluster is not None:
             n_clusters, influence = self.n_clusters, self.influence(model)
-            if n_clusters < MIN_CLUSTERS:
-                return MetricValue(share, few_clusters(n_clusters), n_clusters=n_clusters)
+            if reason := few_clusters(n_clusters):
+                return MetricValue(share, reason, n_clusters=n_clusters)
             error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
             reach = error * quantile(confidence, self.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
@@ -94,11 +93,6 @@ class Side:
         """Degrees of freedom: the effective number of clusters less 1."""
         assert self.rows_by_cluster is not None  # noqa: S101
         return max(effective_number(self.rows_by_cluster) - 1, 1.0)
-
-
-def few_clusters(n_clusters: int) -> str:
-    """Return the reason why there is no interval."""
-    return too_few(n_clusters, "cluster", MIN_CLUSTERS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,7 @@ from bias_metrics._core.checks import (
     check_subgroups,
     check_threshold,
 )
-from bias_metrics._core.counted import too_few
-from bias_metrics._core.intervals import MIN_CLUSTERS, check_confidence, quantile
+from bias_metrics._core.intervals import check_confidence, few_clusters, quantile
 from bias_metrics._core.proportions import paired_change
 from bias_metrics._core.tables import Row, Tabular
 from bias_metrics._core.values import MetricValue, undefined
@@ -249,8 +248,7 @@ def _change(
     if codes is None:
         return FlagChange(*counts, MetricValue(value, low=max(low, -1.0), high=min(high, 1.0)))
     sums = np.bincount(np.unique(codes, return_inverse=True)[1], new * 1.0 - old - value) / n
-    if sums.size < MIN_CLUSTERS:
-        reason = too_few(sums.size, "cluster", MIN_CLUSTERS)
+    if reason := few_clusters(sums.size):
         return FlagChange(*counts, MetricValue(value, reason, n_clusters=sums.size))
     error = math.sqrt(sums.size / (sums.size - 1) * float(sums @ sums))
     reach = error * quantile(confidence, sums.size - 1.0)
