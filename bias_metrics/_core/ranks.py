@@ -20,22 +20,15 @@ from bias_metrics._core.checks import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class SortedScores:
-    """The scores of one class in ascending order, with their weights in the same order.
-
-    Attributes
-    ----------
-    scores : float array of shape (n,)
-        Ascending; weighted rows of the same score are in order of weight.
-    cumulative_weight : float array of shape (n + 1,), or None
-        `cumulative_weight[i]` is the weight of the first `i` scores; None when every row
-        counts once.
-    weight : float array of shape (n,), or None
-        The weights themselves: their sums have lost digits.
-    """
+    """The scores of one class in ascending order, with their weights in the same order."""
 
     scores: FloatArray
+    """Ascending; weighted rows of the same score are in order of weight."""
     cumulative_weight: FloatArray | None = None
+    """(n + 1,): `cumulative_weight[i]` is the weight of the first `i` scores; None when every row
+    counts once."""
     weight: FloatArray | None = None
+    """The weights themselves: their sums have lost digits."""
 
     @property
     def n(self) -> int:

@@ -118,23 +118,17 @@ RANGES = {"bias": (-1.0, 1.0), "brier": (0.0, 1.0), "slope": (-math.inf, math.in
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Rows of similar scores.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    mean_score, share_positive : float
-        Their mean score, and the share of positives among them; equal if calibrated.
-    low, high : float
-        Band of the share.
-    """
+    """Rows of similar scores."""
 
     n: int
+    """Number of rows."""
     mean_score: float
     share_positive: float
+    """mean_score, share_positive: their mean score, and the share of positives among them; equal if
+    calibrated."""
     low: float
     high: float
+    """low, high: band of the share."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,32 +18,22 @@ NUMBERS = ("bias", "brier", "slope", "calibration_error")
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The calibration of some rows.
-
-    Attributes
-    ----------
-    n, n_positive : int
-        Rows, and positives among them.
-    bias : MetricValue
-        Mean score minus the share of positives; 0 if calibrated in the mean.
-    brier : MetricValue
-        Mean squared distance of scores from labels; lower is better.
-    slope : MetricValue
-        Of a logistic regression of the labels on the log-odds of the scores: 1 if calibrated,
-        below 1 if scores are too extreme.
-    calibration_error : MetricValue
-        Debiased root mean square distance of scores from shares of positives, in bins.
-    reliability : tuple of ReliabilityBin
-        The bins, by ascending score.
-    """
+    """The calibration of some rows."""
 
     n: int
     n_positive: int
+    """n, n_positive: rows, and positives among them."""
     bias: MetricValue
+    """Mean score minus the share of positives; 0 if calibrated in the mean."""
     brier: MetricValue
+    """Mean squared distance of scores from labels; lower is better."""
     slope: MetricValue
+    """Of a logistic regression of the labels on the log-odds of the scores: 1 if calibrated, below
+    1 if scores are too extreme."""
     calibration_error: MetricValue
+    """Debiased root mean square distance of scores from shares of positives, in bins."""
     reliability: tuple[ReliabilityBin, ...] = ()
+    """The bins, by ascending score."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -54,26 +44,18 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class CalibrationReport(Tabular):
-    """Calibration of all rows and of each subgroup.
-
-    Attributes
-    ----------
-    overall : Calibrated
-        All rows.
-    subgroups, backgrounds : dict of str to Calibrated
-        Each subgroup, and what it is compared with (without bins).
-    gaps : dict of str to dict of str to MetricValue
-        By subgroup and metric: `calibration_gap`, `brier_gap` and `slope_gap`, the subgroup's
-        bias, Brier score and slope minus its background's.
-    reason : str or None
-        Why all numbers are undefined, if scores are not probabilities.
-    """
+    """Calibration of all rows and of each subgroup."""
 
     overall: Calibrated
+    """All rows."""
     subgroups: dict[str, Calibrated]
     backgrounds: dict[str, Calibrated]
+    """subgroups, backgrounds: each subgroup, and what it is compared with (without bins)."""
     gaps: dict[str, dict[str, MetricValue]]
+    """By subgroup and metric: `calibration_gap`, `brier_gap` and `slope_gap`, the subgroup's bias,
+    Brier score and slope minus its background's."""
     reason: str | None = None
+    """Why all numbers are undefined, if scores are not probabilities."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the gaps are beside a subgroup's own numbers."""
@@ -118,18 +100,12 @@ _PARTS = ("value", "std_error", "low", "high", "reason")
 
 @dataclass(frozen=True)
 class CalibrationComparison(Tabular):
-    """The calibration of two models on the same rows.
-
-    Attributes
-    ----------
-    overall : dict of str to Difference
-        `bias`, `brier` and `slope` of all rows, the first model minus the second.
-    subgroups : dict of str to dict of str to Difference
-        The same of each subgroup, and its gaps.
-    """
+    """The calibration of two models on the same rows."""
 
     overall: dict[str, Difference]
+    """`bias`, `brier` and `slope` of all rows, the first model minus the second."""
     subgroups: dict[str, dict[str, Difference]]
+    """The same of each subgroup, and its gaps."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -160,25 +160,17 @@ class Findings:
 
 @dataclass(frozen=True)
 class Diagnosis(Tabular):
-    """The pattern that one subgroup shows, and the evidence for it.
-
-    Attributes
-    ----------
-    pattern : str
-        A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless
-        higher", "other", "none" or "no evidence".
-    name : str
-        Name of the pattern.
-    sentence : str
-        What users will notice, or why no pattern can be named.
-    evidence : dict of str to MetricValue
-        The numbers that decided it, with their intervals.
-    """
+    """The pattern that one subgroup shows, and the evidence for it."""
 
     pattern: Pattern
+    """A letter of Table 2 of Borkan et al. (2019), a shift of one class such as "harmless higher",
+    "other", "none" or "no evidence"."""
     name: str
+    """Name of the pattern."""
     sentence: str
+    """What users will notice, or why no pattern can be named."""
     evidence: dict[str, MetricValue]
+    """The numbers that decided it, with their intervals."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

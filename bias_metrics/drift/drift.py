@@ -25,59 +25,43 @@ LEAST = 10
 
 @dataclass(frozen=True)
 class Change:
-    """How one number changed.
-
-    Attributes
-    ----------
-    metric, group : str
-        The number, and its subgroup, or `overall`.
-    before, now : float or None
-        Its values; None if a class of rows is empty.
-    change, low, high : float or None
-        `now - before`, and a 95 % interval for each number on its own.
-    p_value : float or None
-        The chance of a change as large in any number, if nothing changed; None if it is not judged.
-    drifted : bool
-        Whether `p_value` is at most the chance of a wrong alarm.
-    reason : str or None
-        Why it is not judged.
-    """
+    """How one number changed."""
 
     metric: str
     group: str
+    """metric, group: the number, and its subgroup, or `overall`."""
     before: float | None
     now: float | None
+    """before, now: its values; None if a class of rows is empty."""
     change: float | None = None
     low: float | None = None
     high: float | None = None
+    """change, low, high: `now - before`, and a 95 % interval for each number on its own."""
     p_value: float | None = None
+    """The chance of a change as large in any number, if nothing changed; None if it is not
+    judged."""
     drifted: bool = False
+    """Whether `p_value` is at most the chance of a wrong alarm."""
     reason: str | None = None
+    """Why it is not judged."""
 
 
 @dataclass(frozen=True)
 class Drift(Tabular):
-    """What changed.
-
-    Attributes
-    ----------
-    changes : tuple of Change
-        All numbers.
-    alpha : float
-        The chance of a wrong alarm.
-    n_before, n_now, n_shared, n_changed : int
-        Rows of each, ids in both, and how many of these have other values now.
-    n_deals : int
-        How often rows were exchanged.
-    """
+    """What changed."""
 
     changes: tuple[Change, ...]
+    """All numbers."""
     alpha: float
+    """The chance of a wrong alarm."""
     n_before: int
     n_now: int
     n_shared: int
     n_changed: int
+    """n_before, n_now, n_shared, n_changed: rows of each, ids in both, and how many of these have
+    other values now."""
     n_deals: int
+    """How often rows were exchanged."""
 
     @property
     def drifted(self) -> tuple[Change, ...]:

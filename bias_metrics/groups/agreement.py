@@ -18,20 +18,16 @@ from bias_metrics.groups.counts import as_dicts, ratio
 class Agreement(Tabular):
     """Agreement of two ways to decide which comments mention an identity.
 
-    Attributes
-    ----------
-    n_both, n_labelled_only, n_matched_only, n_neither : int
-        Rows by human label and by term matching.
-    precision, recall, f1 : MetricValue
-        Of term matching, from 0 to 1, taking the human labels as the truth.
-    kappa : MetricValue
-        Cohen's kappa, from -1 to 1.
+    `precision`, `recall`, `f1`: of term matching, from 0 to 1, taking the human labels as the
+    truth; `kappa`: cohen's kappa, from -1 to 1.
     """
 
     n_both: int
     n_labelled_only: int
     n_matched_only: int
     n_neither: int
+    """n_both, n_labelled_only, n_matched_only, n_neither: rows by human label and by term
+    matching."""
 
     @property
     def precision(self) -> MetricValue:

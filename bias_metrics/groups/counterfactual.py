@@ -213,28 +213,19 @@ def _refuse_repeated(
 
 @dataclass(frozen=True)
 class CounterfactualGap(Tabular):
-    """How one term's score differs from that of other terms in the same sentence.
-
-    Attributes
-    ----------
-    n : int
-        Sentences with this term and another.
-    mean_gap : MetricValue
-        Mean of the gaps, signed: above 0 the term scores higher than the others.
-    std_error : MetricValue
-        Standard error of the mean gap over sentences; undefined for fewer than 2.
-    mean_absolute_gap : MetricValue
-        Mean size of the gaps, at least 0.
-    share_highest : MetricValue
-        Share of the sentences in which this term scores highest, from 0 to 1; k terms that
-        tie for the highest score count 1/k each.
-    """
+    """How one term's score differs from that of other terms in the same sentence."""
 
     n: int
+    """Sentences with this term and another."""
     mean_gap: MetricValue
+    """Mean of the gaps, signed: above 0 the term scores higher than the others."""
     std_error: MetricValue
+    """Standard error of the mean gap over sentences; undefined for fewer than 2."""
     mean_absolute_gap: MetricValue
+    """Mean size of the gaps, at least 0."""
     share_highest: MetricValue
+    """Share of the sentences in which this term scores highest, from 0 to 1; k terms that tie for
+    the highest score count 1/k each."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -244,21 +235,14 @@ class CounterfactualGap(Tabular):
 
 @dataclass(frozen=True)
 class CounterfactualGaps(Tabular):
-    """The gaps of every term.
-
-    Attributes
-    ----------
-    n_sentences : int
-        Sentences with two or more terms.
-    n_alone : int
-        Sentences with a single term, which has nothing to compare with; they are left out.
-    terms : dict of str to CounterfactualGap
-        Every term, sorted by name.
-    """
+    """The gaps of every term."""
 
     n_sentences: int
+    """Sentences with two or more terms."""
     n_alone: int
+    """Sentences with a single term, which has nothing to compare with; they are left out."""
     terms: dict[str, CounterfactualGap]
+    """Every term, sorted by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -272,26 +256,18 @@ class CounterfactualGaps(Tabular):
 
 @dataclass(frozen=True)
 class PairedGaps(Tabular):
-    """How scores differ between two versions of the same texts.
-
-    Attributes
-    ----------
-    n_higher, n_lower, n_equal : int
-        Pairs whose swapped version scores higher, lower or the same.
-    mean_gap : MetricValue
-        Mean of swapped minus original score.
-    std_error : MetricValue
-        Standard error of the mean gap over pairs; undefined for fewer than 2.
-    mean_absolute_gap : MetricValue
-        Mean size of the gaps, at least 0.
-    """
+    """How scores differ between two versions of the same texts."""
 
     n_higher: int
     n_lower: int
     n_equal: int
+    """n_higher, n_lower, n_equal: pairs whose swapped version scores higher, lower or the same."""
     mean_gap: MetricValue
+    """Mean of swapped minus original score."""
     std_error: MetricValue
+    """Standard error of the mean gap over pairs; undefined for fewer than 2."""
     mean_absolute_gap: MetricValue
+    """Mean size of the gaps, at least 0."""
 
     @property
     def n(self) -> int:

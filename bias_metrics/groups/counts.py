@@ -22,16 +22,11 @@ def as_dicts(named: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToxicRows(Tabular):
-    """The number of some rows, and of the toxic ones among them.
-
-    Attributes
-    ----------
-    n, n_positive : int
-        All rows and the toxic ones.
-    """
+    """The number of some rows, and of the toxic ones among them."""
 
     n: int
     n_positive: int
+    """n, n_positive: all rows and the toxic ones."""
 
     @property
     def percent_toxic(self) -> MetricValue:
@@ -62,23 +57,16 @@ class IdentityCounts(Tabular):
 
 @dataclass(frozen=True)
 class TermFrequency(Tabular):
-    """How often one term is used, in toxic comments and in all comments.
-
-    Attributes
-    ----------
-    n, n_positive : int
-        Rows, and toxic rows, with the term.
-    share_of_toxic, share_of_all : MetricValue
-        Their shares of all toxic rows and of all rows, from 0 to 1.
-    ratio : MetricValue
-        The first share divided by the second.
-    """
+    """How often one term is used, in toxic comments and in all comments."""
 
     n: int
     n_positive: int
+    """n, n_positive: rows, and toxic rows, with the term."""
     share_of_toxic: MetricValue
     share_of_all: MetricValue
+    """share_of_toxic, share_of_all: their shares of all toxic rows and of all rows, from 0 to 1."""
     ratio: MetricValue
+    """The first share divided by the second."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -105,24 +93,16 @@ class TermFrequencies(Tabular):
 
 @dataclass(frozen=True)
 class LengthBucket(Tabular):
-    """Comments of `start` to under `stop` characters; `stop` is None for the longest.
-
-    Attributes
-    ----------
-    start : int
-        The shortest length.
-    stop : int or None
-        The first length that no longer belongs to it.
-    overall : ToxicRows
-        All its rows.
-    terms : dict of str to ToxicRows
-        Its rows with each term.
-    """
+    """Comments of `start` to under `stop` characters; `stop` is None for the longest."""
 
     start: int
+    """The shortest length."""
     stop: int | None
+    """The first length that no longer belongs to it."""
     overall: ToxicRows
+    """All its rows."""
     terms: dict[str, ToxicRows]
+    """Its rows with each term."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

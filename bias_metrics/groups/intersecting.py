@@ -29,25 +29,17 @@ _Bits = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Support(Tabular):
-    """Rows of one intersection.
-
-    Attributes
-    ----------
-    members : tuple of str
-        The subgroups it joins, in the order given.
-    n : int
-        Rows that belong to all of them.
-    n_positive, n_negative : int or None
-        The same by class; None without labels.
-    reason : str or None
-        Why it was left out; None if it was kept.
-    """
+    """Rows of one intersection."""
 
     members: tuple[str, ...]
+    """The subgroups it joins, in the order given."""
     n: int
+    """Rows that belong to all of them."""
     n_positive: int | None = None
     n_negative: int | None = None
+    """n_positive, n_negative: the same by class; None without labels."""
     reason: str | None = None
+    """Why it was left out; None if it was kept."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values without those that are None."""
@@ -88,23 +80,16 @@ class Intersections(Tabular):
 
     For each order k, the intersections kept, left out and not counted add up to the number of
     ways to choose k of the subgroups.
-
-    Attributes
-    ----------
-    masks : mapping of str to bool array of shape (n,), or data frame
-        Membership of each kept intersection, computed on each access.
-    kept : dict of str to Support
-        The same intersections with their counts.
-    left_out : dict of str to Support
-        Those with too few rows, with counts and the reason; single subgroups too.
-    n_not_counted : dict of int to int
-        By order: intersections that contain one of `left_out`, and so cannot have more rows.
     """
 
     masks: Mapping[str, BoolArray]
+    """Membership of each kept intersection, computed on each access."""
     kept: dict[str, Support]
+    """The same intersections with their counts."""
     left_out: dict[str, Support]
+    """Those with too few rows, with counts and the reason; single subgroups too."""
     n_not_counted: dict[int, int]
+    """By order: intersections that contain one of `left_out`, and so cannot have more rows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the masks as JSON-ready values."""

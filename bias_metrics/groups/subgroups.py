@@ -46,25 +46,17 @@ names of their columns in the Jigsaw 2019 data."""
 
 @dataclass(frozen=True, eq=False)
 class RollUp(Tabular):
-    """Categories that join subgroups.
-
-    Attributes
-    ----------
-    masks : dict of str to bool array of shape (n,)
-        Rows that belong to any of the category's subgroups.
-    members : dict of str to tuple of str
-        The subgroups that each category joins.
-    missing : dict of str to tuple of str
-        Subgroups of the hierarchy that were not given, by category. A category with some of
-        them missing has fewer rows than its name suggests; one with all missing has no mask.
-    unassigned : tuple of str
-        Subgroups that belong to no category.
-    """
+    """Categories that join subgroups."""
 
     masks: Mapping[str, BoolArray]
+    """Rows that belong to any of the category's subgroups."""
     members: dict[str, tuple[str, ...]]
+    """The subgroups that each category joins."""
     missing: dict[str, tuple[str, ...]]
+    """Subgroups of the hierarchy that were not given, by category. A category with some of them
+    missing has fewer rows than its name suggests; one with all missing has no mask."""
     unassigned: tuple[str, ...]
+    """Subgroups that belong to no category."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the names, and the number of rows of each category, as plain values."""

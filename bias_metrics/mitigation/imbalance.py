@@ -71,18 +71,12 @@ class Imbalance:
 
 @dataclass(frozen=True)
 class LabelImbalance(Tabular):
-    """All comparisons.
-
-    Attributes
-    ----------
-    cells : tuple of Imbalance
-        Each term over all lengths, and in each bucket.
-    confidence : float
-        Level of the intervals.
-    """
+    """All comparisons."""
 
     cells: tuple[Imbalance, ...]
+    """Each term over all lengths, and in each bucket."""
     confidence: float
+    """Level of the intervals."""
 
     def shown(self, level: float = 0.05) -> list[Imbalance]:
         """Return the cells whose difference is shown at a level, after Holm; the largest first."""

@@ -38,18 +38,12 @@ class BalancedCell:
 
 @dataclass(frozen=True)
 class PoolChoice(Tabular):
-    """The chosen rows of a pool.
-
-    Attributes
-    ----------
-    chosen : int array of shape (m,)
-        Positions in the pool, in the order in which they were chosen.
-    cells : tuple of BalancedCell
-        One for each term and bucket with rows.
-    """
+    """The chosen rows of a pool."""
 
     chosen: IntArray
+    """(m,): Positions in the pool, in the order in which they were chosen."""
     cells: tuple[BalancedCell, ...]
+    """One for each term and bucket with rows."""
 
     @property
     def lacking(self) -> list[BalancedCell]:

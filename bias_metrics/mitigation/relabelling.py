@@ -35,18 +35,12 @@ class RelabelledCell:
 
 @dataclass(frozen=True)
 class Relabelling(Tabular):
-    """The rows whose labels are changed from toxic to harmless.
-
-    Attributes
-    ----------
-    chosen : int array of shape (m,)
-        Positions, in ascending order.
-    cells : tuple of RelabelledCell
-        One for each term and bucket with rows.
-    """
+    """The rows whose labels are changed from toxic to harmless."""
 
     chosen: IntArray
+    """(m,): Positions, in ascending order."""
     cells: tuple[RelabelledCell, ...]
+    """One for each term and bucket with rows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -22,26 +22,18 @@ REST = "none of them"
 
 @dataclass(frozen=True)
 class BalancingWeights(Tabular):
-    """Weights, and what they do.
-
-    Attributes
-    ----------
-    weights : float array of shape (n,)
-        Mean 1.
-    prior : float
-        Share of toxic rows of all, without weights.
-    before, after : dict of str to MetricValue
-        Share of toxic rows by identity, without and with weights; also of the rows that mention
-        none of them.
-    effective_rows : float
-        (sum of weights)^2 / (sum of squared weights): at most n, the less the more uneven.
-    """
+    """Weights, and what they do."""
 
     weights: FloatArray
+    """Mean 1."""
     prior: float
+    """Share of toxic rows of all, without weights."""
     before: dict[str, MetricValue]
     after: dict[str, MetricValue]
+    """before, after: share of toxic rows by identity, without and with weights; also of the rows
+    that mention none of them."""
     effective_rows: float
+    """(sum of weights)^2 / (sum of squared weights): at most n, the less the more uneven."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the weights."""

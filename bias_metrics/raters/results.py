@@ -17,19 +17,13 @@ READINGS = ("panel", "expected", "consensus")
 
 @dataclass(frozen=True)
 class RatedValue:
-    """A number, and how much of its uncertainty comes from raters.
-
-    Attributes
-    ----------
-    value : MetricValue
-        The number with its interval.
-    rater_share : MetricValue
-        The part of the squared standard error that comes from raters, from 0 to 1. The rest comes
-        from comments.
-    """
+    """A number, and how much of its uncertainty comes from raters."""
 
     value: MetricValue
+    """The number with its interval."""
     rater_share: MetricValue
+    """The part of the squared standard error that comes from raters, from 0 to 1. The rest comes
+    from comments."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -41,16 +35,11 @@ class RatedValue:
 
 @dataclass(frozen=True)
 class Reading:
-    """Every number of an evaluation under one reading of the votes.
-
-    Attributes
-    ----------
-    numbers : dict of (str or None, str) to RatedValue
-        By subgroup (None for a number of all rows) and metric: the five metrics of each subgroup;
-        of all rows `auc`, the power means under the names of their metrics, and `final_score`.
-    """
+    """Every number of an evaluation under one reading of the votes."""
 
     numbers: dict[Key, RatedValue]
+    """By subgroup (None for a number of all rows) and metric: the five metrics of each subgroup; of
+    all rows `auc`, the power means under the names of their metrics, and `final_score`."""
 
     def __getitem__(self, key: Key) -> RatedValue:
         """Return one number."""
@@ -85,35 +74,24 @@ _METRIC: dict[Key, str] = {(None, metric): f"power_mean_{metric}" for metric in 
 
 @dataclass(frozen=True)
 class LabelNoise(Tabular):
-    """Bias metrics of labels that a few raters gave.
-
-    Attributes
-    ----------
-    panel : Reading
-        Labels as these comments' own raters gave them: the numbers of `evaluate_bias`.
-    expected : Reading
-        Labels that one more rater would give: each comment is toxic with its probability.
-    consensus : Reading
-        Labels that all raters together would give, if everybody rated every comment.
-    redrawn : dict of str to MetricValue
-        Overall `auc` and `final_score` if the model of votes draws new panels of the same sizes.
-        Close to those of `panel` if the model fits; `consensus` is only as good as the model.
-    agreement : MetricValue
-        How often two raters of a comment agree, from 0 to 1.
-    n, n_draws : int
-        Comments, and draws of the model.
-    raters : dict of str to float
-        `least`, `median` and `most` raters of a comment.
-    """
+    """Bias metrics of labels that a few raters gave."""
 
     panel: Reading
+    """Labels as these comments' own raters gave them: the numbers of `evaluate_bias`."""
     expected: Reading
+    """Labels that one more rater would give: each comment is toxic with its probability."""
     consensus: Reading
+    """Labels that all raters together would give, if everybody rated every comment."""
     redrawn: dict[str, MetricValue]
+    """Overall `auc` and `final_score` if the model of votes draws new panels of the same sizes.
+    Close to those of `panel` if the model fits; `consensus` is only as good as the model."""
     agreement: MetricValue
+    """How often two raters of a comment agree, from 0 to 1."""
     n: int
     n_draws: int
+    """n, n_draws: comments, and draws of the model."""
     raters: dict[str, float]
+    """`least`, `median` and `most` raters of a comment."""
 
     @property
     def readings(self) -> dict[str, Reading]:

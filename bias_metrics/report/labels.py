@@ -21,21 +21,15 @@ from bias_metrics.rows import Background
 
 @dataclass(frozen=True)
 class LabelSensitivity(Tabular):
-    """One model's bias report under several readings of the same labels.
-
-    Attributes
-    ----------
-    by_threshold : dict of float to BiasReport
-        Over all rows, toxic at or above each threshold.
-    contested, agreed, unanimous : BiasReport
-        Over rows whose fraction lies between the two bounds, bounds included; over all
-        other rows; and over those with fraction 0 or 1. Toxic at >= 0.5.
-    """
+    """One model's bias report under several readings of the same labels."""
 
     by_threshold: dict[float, BiasReport]
+    """Over all rows, toxic at or above each threshold."""
     contested: BiasReport
     agreed: BiasReport
     unanimous: BiasReport
+    """contested, agreed, unanimous: over rows whose fraction lies between the two bounds, bounds
+    included; over all other rows; and over those with fraction 0 or 1. Toxic at >= 0.5."""
 
     def spread(self, subgroup: str, metric: str) -> MetricValue:
         """Largest minus smallest value of a metric over the thresholds.

@@ -17,38 +17,28 @@ _OF_SIZE = "its sign is uncertain; its size is between size_low and size_high"
 
 @dataclass(frozen=True)
 class WorstSubgroup(Tabular):
-    """The subgroup with the worst value of one metric.
-
-    Attributes
-    ----------
-    metric : str
-        The metric.
-    subgroup : str or None
-        Its name; None if the metric is not defined for any subgroup.
-    value : MetricValue
-        Its value, signed for an AEG, and for an AUC the interval of the worst of all: from the
-        worst lower bound to the worst upper bound over all subgroups. The interval of that
-        subgroup alone would be far too narrow: the worst of many is bad partly by chance.
-    n_positive, n_negative : int
-        Its rows by class; 0 without a subgroup.
-    tied : tuple of str
-        Other subgroups with an equally bad value.
-    undefined : dict of str to str
-        The subgroups that cannot be compared, each with its reason.
-    size_low, size_high : float or None
-        For an AEG, which has no interval here: the interval of the largest size, whatever the
-        sign. Two gaps of nearly the same size may have opposite signs, and no interval holds both.
-    """
+    """The subgroup with the worst value of one metric."""
 
     metric: str
+    """The metric."""
     subgroup: str | None
+    """Its name; None if the metric is not defined for any subgroup."""
     value: MetricValue
+    """Its value, signed for an AEG, and for an AUC the interval of the worst of all: from the worst
+    lower bound to the worst upper bound over all subgroups. The interval of that subgroup alone
+    would be far too narrow: the worst of many is bad partly by chance."""
     n_positive: int
     n_negative: int
+    """n_positive, n_negative: its rows by class; 0 without a subgroup."""
     tied: tuple[str, ...]
+    """Other subgroups with an equally bad value."""
     undefined: dict[str, str]
+    """The subgroups that cannot be compared, each with its reason."""
     size_low: float | None = None
     size_high: float | None = None
+    """size_low, size_high: for an AEG, which has no interval here: the interval of the largest
+    size, whatever the sign. Two gaps of nearly the same size may have opposite signs, and no
+    interval holds both."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; sizes only if they exist."""

@@ -24,22 +24,15 @@ from bias_metrics.thresholds.errors import flagged
 
 @dataclass(frozen=True)
 class CellAccuracy(Tabular):
-    """Accuracy of the rows of one subgroup and one label.
-
-    Attributes
-    ----------
-    subgroup : str
-        Its name.
-    label : bool
-        True for the subgroup's positives, False for its negatives.
-    n, n_correct : int
-        The rows, and how many of them are on the correct side of the threshold.
-    """
+    """Accuracy of the rows of one subgroup and one label."""
 
     subgroup: str
+    """Its name."""
     label: bool
+    """True for the subgroup's positives, False for its negatives."""
     n: int
     n_correct: int
+    """n, n_correct: the rows, and how many of them are on the correct side of the threshold."""
 
     @property
     def accuracy(self) -> MetricValue:
@@ -53,18 +46,12 @@ class CellAccuracy(Tabular):
 
 @dataclass(frozen=True)
 class WorstGroupAccuracy(Tabular):
-    """The cell with the lowest accuracy, and all cells.
-
-    Attributes
-    ----------
-    threshold : float
-        Scores at or above it are flagged.
-    cells : tuple of CellAccuracy
-        Two per subgroup, in the order given, those without rows included.
-    """
+    """The cell with the lowest accuracy, and all cells."""
 
     threshold: float
+    """Scores at or above it are flagged."""
     cells: tuple[CellAccuracy, ...]
+    """Two per subgroup, in the order given, those without rows included."""
 
     @property
     def value(self) -> MetricValue:

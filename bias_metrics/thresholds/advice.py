@@ -36,47 +36,32 @@ COMPARED = tuple(name for name in RATES if name != "precision")
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """The effect of one threshold.
-
-    Attributes
-    ----------
-    threshold : float
-        Scores at or above it are flagged.
-    recall, precision : float
-        Over all rows, from 0 to 1, ideal 1.
-    gap : float
-        Largest abs(rate of a subgroup - rate of all rows), from 0 to 1, ideal 0.
-    subgroup, rate : str
-        The subgroup and the rate that have this gap.
-    """
+    """The effect of one threshold."""
 
     threshold: float
+    """Scores at or above it are flagged."""
     recall: float
     precision: float
+    """recall, precision: over all rows, from 0 to 1, ideal 1."""
     gap: float
+    """Largest abs(rate of a subgroup - rate of all rows), from 0 to 1, ideal 0."""
     subgroup: str
     rate: str
+    """subgroup, rate: the subgroup and the rate that have this gap."""
 
 
 @dataclass(frozen=True)
 class ThresholdAdvice(Tabular):
-    """The advised threshold, and the alternatives.
-
-    Attributes
-    ----------
-    advised : OperatingPoint or None
-        The smallest gap that meets both minimums; None if nothing does.
-    reason : str or None
-        Why nothing is advised; None otherwise.
-    frontier : tuple of OperatingPoint
-        Among thresholds with the required recall, those for which no other has a
-        smaller gap without less precision, or more precision without a larger gap; from
-        high precision to small gap. Empty if the gap is undefined.
-    """
+    """The advised threshold, and the alternatives."""
 
     advised: OperatingPoint | None
+    """The smallest gap that meets both minimums; None if nothing does."""
     reason: str | None
+    """Why nothing is advised; None otherwise."""
     frontier: tuple[OperatingPoint, ...]
+    """Among thresholds with the required recall, those for which no other has a smaller gap without
+    less precision, or more precision without a larger gap; from high precision to small gap. Empty
+    if the gap is undefined."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -25,26 +25,18 @@ from bias_metrics.thresholds.errors import weight_below
 
 @dataclass(frozen=True, eq=False)
 class EqualityCurve(Tabular):
-    """The shares of background and subgroup that score at or above each threshold.
-
-    Attributes
-    ----------
-    thresholds : float array of shape (k,)
-        The distinct scores of the class, descending.
-    background_rate, subgroup_rate : float array of shape (k + 1,)
-        From 0, above every score, to 1; element i + 1 belongs to threshold i. Empty if the
-        curve is undefined.
-    gap : MetricValue
-        Area under the curve minus 1/2: the AEG, from -1/2 to 1/2, ideal 0.
-    unsigned_gap : MetricValue
-        Area between the curve and the diagonal, from 0 to 1/2, ideal 0.
-    """
+    """The shares of background and subgroup that score at or above each threshold."""
 
     thresholds: FloatArray
+    """(k,): The distinct scores of the class, descending."""
     background_rate: FloatArray
     subgroup_rate: FloatArray
+    """background_rate, subgroup_rate, (k + 1,): from 0, above every score, to 1; element i + 1
+    belongs to threshold i. Empty if the curve is undefined."""
     gap: MetricValue
+    """Area under the curve minus 1/2: the AEG, from -1/2 to 1/2, ideal 0."""
     unsigned_gap: MetricValue
+    """Area between the curve and the diagonal, from 0 to 1/2, ideal 0."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -42,31 +42,21 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ThresholdReport(Tabular):
-    """Errors at one threshold.
-
-    Attributes
-    ----------
-    threshold : float
-        Scores at or above it are flagged.
-    overall : ErrorRates
-        Errors of all rows.
-    subgroups : dict of str to ErrorRates
-        Errors of each subgroup, in the order given.
-    groups : tuple of str
-        The subgroups that the two sums cover.
-    fped, fned : NullReference
-        The sums, each with what chance alone would give.
-    worst_group_accuracy : WorstGroupAccuracy
-        The worst cell of identity and label, over all subgroups.
-    """
+    """Errors at one threshold."""
 
     threshold: float
+    """Scores at or above it are flagged."""
     overall: ErrorRates
+    """Errors of all rows."""
     subgroups: dict[str, ErrorRates]
+    """Errors of each subgroup, in the order given."""
     groups: tuple[str, ...]
+    """The subgroups that the two sums cover."""
     fped: NullReference
     fned: NullReference
+    """fped, fned: the sums, each with what chance alone would give."""
     worst_group_accuracy: WorstGroupAccuracy
+    """The worst cell of identity and label, over all subgroups."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

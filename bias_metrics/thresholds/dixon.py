@@ -28,21 +28,14 @@ from bias_metrics.thresholds.thresholds import EqualErrorRate, equal_error
 
 @dataclass(frozen=True)
 class EqualityDifference(Tabular):
-    """Sum over subgroups of abs(metric of all rows - metric of the subgroup).
-
-    Attributes
-    ----------
-    overall : MetricValue
-        The metric over all rows.
-    subgroups : dict of str to MetricValue
-        The metric of each subgroup.
-    threshold : float or None
-        The threshold of the rates; None for AUCs, or if there is none.
-    """
+    """Sum over subgroups of abs(metric of all rows - metric of the subgroup)."""
 
     overall: MetricValue
+    """The metric over all rows."""
     subgroups: dict[str, MetricValue]
+    """The metric of each subgroup."""
     threshold: float | None = None
+    """The threshold of the rates; None for AUCs, or if there is none."""
 
     @property
     def terms(self) -> dict[str, MetricValue]:

@@ -52,22 +52,16 @@ RATES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = MappingProxy
 
 @dataclass(frozen=True)
 class ErrorRates(Tabular):
-    """Counts of some rows at one threshold, and the rates computed from them.
-
-    Attributes
-    ----------
-    threshold : float
-        Scores at or above it are flagged.
-    n_true_positive, n_false_positive, n_true_negative, n_false_negative : int or float
-        Rows, or their weight: flagged positives and negatives, unflagged negatives and
-        positives.
-    """
+    """Counts of some rows at one threshold, and the rates computed from them."""
 
     threshold: float
+    """Scores at or above it are flagged."""
     n_true_positive: float
     n_false_positive: float
     n_true_negative: float
     n_false_negative: float
+    """n_true_positive, n_false_positive, n_true_negative, n_false_negative: rows, or their weight:
+    flagged positives and negatives, unflagged negatives and positives."""
 
     @property
     def false_positive_rate(self) -> MetricValue:
@@ -109,23 +103,17 @@ class ErrorRates(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class ErrorCurve(Tabular):
-    """The same rows at each of k thresholds.
-
-    Attributes
-    ----------
-    thresholds : float array of shape (k,)
-        In the order given.
-    n_false_negative, n_true_negative : int or float array of shape (k,)
-        Positives and negatives below each threshold, or their weight.
-    n_positive, n_negative : int or float
-        Positives and negatives in total, or their weight.
-    """
+    """The same rows at each of k thresholds."""
 
     thresholds: FloatArray
+    """(k,): In the order given."""
     n_false_negative: Counts
     n_true_negative: Counts
+    """n_false_negative, n_true_negative, (k,): positives and negatives below each threshold, or
+    their weight."""
     n_positive: float
     n_negative: float
+    """n_positive, n_negative: positives and negatives in total, or their weight."""
 
     @property
     def n_true_positive(self) -> Counts:

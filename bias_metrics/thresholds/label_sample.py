@@ -18,49 +18,32 @@ STRATA = ("only_after", "only_before", "both", "neither")
 
 @dataclass(frozen=True)
 class Stratum:
-    """Rows on which the models decide alike.
-
-    Attributes
-    ----------
-    name : str
-        Which model flags them: `only_after`, `only_before`, `both` or `neither`.
-    n : int
-        Rows.
-    n_sampled : int
-        Rows to label.
-    weight : float or None
-        How many rows each labelled one stands for; None if none is labelled.
-    """
+    """Rows on which the models decide alike."""
 
     name: str
+    """Which model flags them: `only_after`, `only_before`, `both` or `neither`."""
     n: int
+    """Rows."""
     n_sampled: int
+    """Rows to label."""
     weight: float | None
+    """How many rows each labelled one stands for; None if none is labelled."""
 
 
 @dataclass(frozen=True)
 class LabelSample(Tabular):
-    """A stratified random sample of rows to label.
-
-    Attributes
-    ----------
-    strata : tuple of Stratum
-        The four strata.
-    sampled : int array of shape (number of rows to label,)
-        The rows, in ascending order.
-    weights : float array of the same shape
-        What each stands for.
-    margin : float
-        The difference in accuracy of the models is then known to this, at `confidence`.
-    confidence : float
-        Two-sided.
-    """
+    """A stratified random sample of rows to label."""
 
     strata: tuple[Stratum, ...]
+    """The four strata."""
     sampled: npt.NDArray[np.intp]
+    """(number of rows to label,): The rows, in ascending order."""
     weights: npt.NDArray[np.float64]
+    """What each stands for."""
     margin: float
+    """The difference in accuracy of the models is then known to this, at `confidence`."""
     confidence: float
+    """Two-sided."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without the rows."""

@@ -23,23 +23,16 @@ _MISSING = Rate(CLASSES, "flagged")
 
 @dataclass(frozen=True)
 class MissingShare:
-    """How many rows of a subgroup, or of all, have no score.
-
-    Attributes
-    ----------
-    n, n_missing : int
-        Rows, and those without a score.
-    missing_rate : MetricValue
-        The share of rows without a score.
-    missing_gap : MetricValue or None
-        For a subgroup: its share minus that of its background; above 0, its rows are left out
-        more often.
-    """
+    """How many rows of a subgroup, or of all, have no score."""
 
     n: int
     n_missing: int
+    """n, n_missing: rows, and those without a score."""
     missing_rate: MetricValue
+    """The share of rows without a score."""
     missing_gap: MetricValue | None = None
+    """For a subgroup: its share minus that of its background; above 0, its rows are left out more
+    often."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -52,18 +45,12 @@ class MissingShare:
 
 @dataclass(frozen=True)
 class MissingScores(Tabular):
-    """Rows without a score.
-
-    Attributes
-    ----------
-    overall : MissingShare
-        Of all rows.
-    subgroups : dict of str to MissingShare
-        Of each subgroup.
-    """
+    """Rows without a score."""
 
     overall: MissingShare
+    """Of all rows."""
     subgroups: dict[str, MissingShare]
+    """Of each subgroup."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -32,24 +32,16 @@ class HasValue(Protocol):
 
 @dataclass(frozen=True)
 class NullReference(Tabular):
-    """A metric, and what chance alone would give.
-
-    Attributes
-    ----------
-    value : MetricValue
-        The metric of the rows as given.
-    mean : MetricValue
-        Its mean over the permutations.
-    quantiles : dict of float to MetricValue
-        Its quantiles over the permutations.
-    n_permutations : int
-        Number of permutations.
-    """
+    """A metric, and what chance alone would give."""
 
     value: MetricValue
+    """The metric of the rows as given."""
     mean: MetricValue
+    """Its mean over the permutations."""
     quantiles: dict[float, MetricValue]
+    """Its quantiles over the permutations."""
     n_permutations: int
+    """Number of permutations."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

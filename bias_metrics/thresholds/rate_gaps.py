@@ -20,21 +20,14 @@ from bias_metrics.thresholds.rate_cells import Gap, decisions, rate_cells
 
 @dataclass(frozen=True)
 class RateGaps(Tabular):
-    """Every metric at one threshold.
-
-    Attributes
-    ----------
-    threshold : float
-        Scores at or above it are flagged.
-    subgroups : dict of str to dict of str to MetricValue
-        By subgroup and metric (`fpr_gap`, `fnr_gap`).
-    confidence : float
-        Confidence of each interval.
-    """
+    """Every metric at one threshold."""
 
     threshold: float
+    """Scores at or above it are flagged."""
     subgroups: dict[str, dict[str, MetricValue]]
+    """By subgroup and metric (`fpr_gap`, `fnr_gap`)."""
     confidence: float
+    """Confidence of each interval."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -59,20 +52,14 @@ class RateGaps(Tabular):
 
 @dataclass(frozen=True)
 class RateGapComparison(Tabular):
-    """Every metric of two models, each at its own threshold.
-
-    Attributes
-    ----------
-    first, second : RateGaps
-        The gaps of each model.
-    subgroups : dict of str to dict of str to Difference
-        By subgroup and metric, the first minus the second, with bounds on how much wider the
-        first gap is.
-    """
+    """Every metric of two models, each at its own threshold."""
 
     first: RateGaps
     second: RateGaps
+    """first, second: the gaps of each model."""
     subgroups: dict[str, dict[str, Difference]]
+    """By subgroup and metric, the first minus the second, with bounds on how much wider the first
+    gap is."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

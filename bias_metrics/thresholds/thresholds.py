@@ -37,22 +37,16 @@ SLACK = 1e-12
 
 @dataclass(frozen=True)
 class EqualErrorRate(Tabular):
-    """The threshold at which both classes have the same share of errors.
-
-    Attributes
-    ----------
-    threshold : float or None
-        None if the rate is undefined.
-    rate : MetricValue
-        Mean of the two rates below, from 0 to 1, ideal 0.
-    false_positive_rate, false_negative_rate : MetricValue
-        The two rates at the threshold; usually not exactly equal.
-    """
+    """The threshold at which both classes have the same share of errors."""
 
     threshold: float | None
+    """None if the rate is undefined."""
     rate: MetricValue
+    """Mean of the two rates below, from 0 to 1, ideal 0."""
     false_positive_rate: MetricValue
     false_negative_rate: MetricValue
+    """false_positive_rate, false_negative_rate: the two rates at the threshold; usually not exactly
+    equal."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -62,21 +56,14 @@ class EqualErrorRate(Tabular):
 
 @dataclass(frozen=True, eq=False)
 class ThresholdTable(Tabular):
-    """Errors of all rows and of each subgroup at the same thresholds.
-
-    Attributes
-    ----------
-    thresholds : float array of shape (k,)
-        Scores at or above a threshold are flagged at it.
-    overall : ErrorCurve
-        All rows.
-    subgroups : dict of str to ErrorCurve
-        Each subgroup, in the order given.
-    """
+    """Errors of all rows and of each subgroup at the same thresholds."""
 
     thresholds: FloatArray
+    """(k,): Scores at or above a threshold are flagged at it."""
     overall: ErrorCurve
+    """All rows."""
     subgroups: dict[str, ErrorCurve]
+    """Each subgroup, in the order given."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: lists of k numbers, None where a rate is undefined."""

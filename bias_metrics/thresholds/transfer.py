@@ -33,27 +33,19 @@ MATCHES: tuple[Match, ...] = ("flag_rate", "recall")
 
 @dataclass(frozen=True)
 class FlagChange:
-    """The rows that two models flag.
-
-    Attributes
-    ----------
-    n : int
-        Rows.
-    n_before, n_after : int
-        Rows that the first model flags, and the second.
-    n_gained, n_lost : int
-        Rows that only the second flags, and only the first.
-    change : MetricValue
-        Share that the second flags minus share that the first flags; above 0, more are flagged
-        than before.
-    """
+    """The rows that two models flag."""
 
     n: int
+    """Rows."""
     n_before: int
     n_after: int
+    """n_before, n_after: rows that the first model flags, and the second."""
     n_gained: int
     n_lost: int
+    """n_gained, n_lost: rows that only the second flags, and only the first."""
     change: MetricValue
+    """Share that the second flags minus share that the first flags; above 0, more are flagged than
+    before."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -62,29 +54,20 @@ class FlagChange:
 
 @dataclass(frozen=True)
 class ThresholdTransfer(Tabular):
-    """The successor's threshold, and what changes with it.
-
-    Attributes
-    ----------
-    before, after : float
-        The first model's threshold, and the second's that flags alike.
-    match : {"flag_rate", "recall"}
-        What is alike.
-    rate_before, rate_after : float
-        The flag rate, or recall, of each model at its threshold.
-    overall : FlagChange
-        All rows.
-    subgroups : dict of str to FlagChange
-        Each subgroup.
-    """
+    """The successor's threshold, and what changes with it."""
 
     before: float
     after: float
+    """before, after: the first model's threshold, and the second's that flags alike."""
     match: Match
+    """What is alike."""
     rate_before: float
     rate_after: float
+    """rate_before, rate_after: the flag rate, or recall, of each model at its threshold."""
     overall: FlagChange
+    """All rows."""
     subgroups: dict[str, FlagChange]
+    """Each subgroup."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
