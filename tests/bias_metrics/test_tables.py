@@ -16,6 +16,7 @@ import bias_metrics
 from bias_metrics import (
     Difference,
     MetricValue,
+    Rows,
     compare_bias,
     counterfactual_gaps,
     evaluate_bias,
@@ -31,6 +32,7 @@ Y_TRUE = np.array([0, 1] * 30, dtype=bool)
 Y_SCORE = np.round(np.random.default_rng(0).random(60), 2)
 GROUPS = {HOSTILE: np.arange(60) < 30, "gay": np.arange(60) % 3 == 0, "none": np.zeros(60, bool)}
 ROWS = (Y_TRUE, Y_SCORE, GROUPS)
+CHECKED = Rows(Y_TRUE, GROUPS)
 
 
 # Every public function that returns a result.
@@ -48,24 +50,24 @@ RESULTS = {
     "bootstrap_comparison": lambda f: f(
         Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, rng=np.random.default_rng(0), n_replicates=5
     ),
-    "calibration_report": lambda f: f(*ROWS),
+    "calibration_report": lambda f: f(CHECKED, Y_SCORE),
     "compare_bias": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
-    "compare_calibration": lambda f: f(Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS),
+    "compare_calibration": lambda f: f(CHECKED, Y_SCORE, Y_SCORE[::-1]),
     "compare_candidates": lambda f: f(Y_TRUE, {"new": Y_SCORE[::-1]}, Y_SCORE, GROUPS),
     "compare_prediction_powered": lambda f: f(
-        Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, GROUPS, np.arange(60) % 4 < 2
+        CHECKED, Y_SCORE, Y_SCORE[::-1], GROUPS, np.arange(60) % 4 < 2
     ),
     "compare_rate_gaps": lambda f: f(
-        Y_TRUE, Y_SCORE, Y_SCORE[::-1], GROUPS, threshold_a=0.5, threshold_b=0.4
+        CHECKED, Y_SCORE, Y_SCORE[::-1], threshold_a=0.5, threshold_b=0.4
     ),
     "counterfactual_gaps": lambda f: f([1, 1, 2], [HOSTILE, "gay", "gay"], [0.5, 0.25, 0.5]),
     "data_drift": lambda f: f(night(), night(), rng=np.random.default_rng(0)),
-    "diagnose_bias": lambda f: f(*ROWS),
+    "diagnose_bias": lambda f: f(CHECKED, Y_SCORE),
     "equal_error_rate": lambda f: f(Y_TRUE, Y_SCORE),
     "equality_curve": lambda f: f(Y_TRUE, Y_SCORE, GROUPS["gay"]),
     "error_rates": lambda f: f(Y_TRUE, Y_SCORE, threshold=0.5),
     "evaluate_bias": lambda f: f(*ROWS),
-    "evaluate_slices": lambda f: f(*ROWS, {HOSTILE: GROUPS[HOSTILE]}),
+    "evaluate_slices": lambda f: f(CHECKED, Y_SCORE, {HOSTILE: GROUPS[HOSTILE]}),
     "fned": lambda f: f(*ROWS),
     "fped": lambda f: f(*ROWS),
     "identity_counts": lambda f: f(Y_TRUE, GROUPS),
@@ -84,8 +86,8 @@ RESULTS = {
         bias_metrics.fped, Y_TRUE, Y_SCORE, GROUPS, rng=np.random.default_rng(0), n_permutations=2
     ),
     "pinned_auc_equality_difference": lambda f: f(*ROWS),
-    "prediction_powered_bias": lambda f: f(*ROWS, GROUPS, np.arange(60) % 4 < 2),
-    "rate_gaps": lambda f: f(*ROWS, threshold=0.5),
+    "prediction_powered_bias": lambda f: f(CHECKED, Y_SCORE, GROUPS, np.arange(60) % 4 < 2),
+    "rate_gaps": lambda f: f(CHECKED, Y_SCORE, threshold=0.5),
     "rater_group_bias": lambda f: f(
         np.tile(np.arange(60), 2), np.arange(120) % 3 == 0, [HOSTILE, "b"] * 60, Y_SCORE, GROUPS
     ),
