@@ -35,7 +35,8 @@ class Estimate:
     value : float or None
         The number.
     influence : float array of shape (n,)
-        How far each of the n rows moves it; 0 for rows that do not count.
+        How far each of the n rows moves it; 0 for rows that do not count. Empty where only clusters
+        are counted.
     freedom : float
         Degrees of freedom of the standard error.
     n_effective : float
@@ -170,6 +171,16 @@ class Estimate:
             None if known else _lacking(self, other),
             by_cluster,
             min(self.n_clusters, other.n_clusters),
+        )
+
+    def negated(self) -> Estimate:
+        """Return minus the number: `minus` of it adds two numbers of the same rows."""
+        return replace(
+            self,
+            value=None if self.value is None else -self.value,
+            influence=-self.influence,
+            bounds=(-self.bounds[1], -self.bounds[0]),
+            by_cluster=None if self.by_cluster is None else -self.by_cluster,
         )
 
     def compared(self, other: Estimate, confidence: float, *, is_gap: bool) -> Difference:

@@ -24,10 +24,11 @@ from bias_metrics._core.differences import undefined_difference as without_uncer
 from bias_metrics._core.intervals import few_clusters, quantile, two_sided_p
 from bias_metrics._core.proportions import paired_change, share_difference_interval
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.estimate import Estimate
 from bias_metrics.metrics import threshold_metrics
 from bias_metrics.rows import Rows
 from bias_metrics.thresholds.errors import flagged
-from bias_metrics.thresholds.rate_sides import Events, Floats, Side
+from bias_metrics.thresholds.rate_sides import Events, Side, inflated_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +72,13 @@ class Gap:
         found = MetricValue(value, std_error=std_error, low=low, high=high)
         if own.rows_by_cluster is None:
             return found
-        n_clusters = self.n_clusters
-        wider = math.hypot(self._clustered(self._influence(model)), allowance / z)
+        estimate = self._estimate(model)
+        n_clusters = estimate.n_clusters
+        wider = math.hypot(inflated_error(estimate), allowance / z)
         found = replace(found, std_error=wider, row_std_error=std_error, n_clusters=n_clusters)
         if reason := few_clusters(n_clusters):
             return replace(found, low=None, high=None, reason=reason)
-        reach = wider * quantile(self.confidence, self._freedom)
+        reach = wider * quantile(self.confidence, estimate.freedom)
         low, high = min(low, value - reach), max(high, value + reach)
         return replace(found, low=max(low, -1.0), high=min(high, 1.0))
 
@@ -92,9 +94,10 @@ class Gap:
             return without_uncertainty(a, b)
         if self.own.rows_by_cluster is None:
             return self._paired(a, b)
-        n_clusters = self.n_clusters
+        apart = self._estimate(0).minus(self._estimate(1))
+        n_clusters = apart.n_clusters
         if reason := few_clusters(n_clusters):
-            error = self._clustered(self._influence(0) - self._influence(1))
+            error = inflated_error(apart)
             found = Difference(a.value, b.value, less(a, b), error, reason=reason)
         else:
             found = self._paired(*(replace(one, std_error=one.row_std_error) for one in (a, b)))
@@ -113,9 +116,9 @@ class Gap:
             found = replace(found, low=min(found.low, low), high=max(found.high, high))
         total = paired(a, negated(b), together.negated(), self.confidence, small=True)
         if self.own.rows_by_cluster is not None:
-            first, second = self._influence(0), self._influence(1)
-            found = self._stretched(found, first - second)
-            total = self._stretched(total, first + second)
+            first, second = self._estimate(0), self._estimate(1)
+            found = self._stretched(found, first.minus(second))
+            total = self._stretched(total, first.minus(second.negated()))
         return sized(found, total, b, self.confidence)
 
     def _by_disagreements(self, z: float) -> tuple[float, float]:
@@ -134,18 +137,18 @@ class Gap:
         )
         return value - reach, value + reach
 
-    def _stretched(self, found: Difference, influence: Floats) -> Difference:
+    def _stretched(self, found: Difference, apart: Estimate) -> Difference:
         """Return a difference whose interval reaches at least as far as its clustered error."""
-        error = self._clustered(influence)
+        error = inflated_error(apart)
         if not self._decide_alike():
             z = quantile(self.confidence)
             error = math.hypot(error, self.allowance(0) / z, self.allowance(1) / z)
         assert found.value is not None  # noqa: S101
         assert found.low is not None  # noqa: S101
         assert found.high is not None  # noqa: S101
-        reach = error * quantile(self.confidence, self._freedom)
+        reach = error * quantile(self.confidence, apart.freedom)
         low, high = min(found.low, found.value - reach), max(found.high, found.value + reach)
-        p_value = two_sided_p(found.value, error, self._freedom)
+        p_value = two_sided_p(found.value, error, apart.freedom)
         return replace(found, std_error=error, low=low, high=high, p_value=p_value)
 
     def _decide_alike(self) -> bool:
@@ -157,22 +160,8 @@ class Gap:
     def _covariance(self, a: int, b: int) -> float:
         return self.own.covariance(a, b) + self.background.covariance(a, b)
 
-    def _influence(self, model: int) -> Floats:
-        return self.own.influence(model) - self.background.influence(model)
-
-    @property
-    def n_clusters(self) -> int:
-        """Clusters of the counted rows, in the subgroup or the background, whichever has fewer."""
-        return min(self.own.n_clusters, self.background.n_clusters)
-
-    @property
-    def _freedom(self) -> float:
-        return min(self.own.freedom, self.background.freedom)
-
-    def _clustered(self, influence: Floats) -> float:
-        n_clusters = self.n_clusters
-        inflation = n_clusters / max(n_clusters - 1, 1)
-        return math.sqrt(inflation * float(influence @ influence))
+    def _estimate(self, model: int) -> Estimate:
+        return self.own.estimate(model).minus(self.background.estimate(model))
 
 
 def decisions(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from bias_metrics._core.checks import BoolArray
 from bias_metrics._core.intervals import effective_number, few_clusters, quantile
 from bias_metrics._core.proportions import wilson_interval
 from bias_metrics._core.values import MetricValue, undefined
+from bias_metrics.estimate import Estimate
 from bias_metrics.metrics import Class, Rate
 
 Rows = npt.NDArray[np.intp]
@@ -55,11 +55,19 @@ class Side:
         together = self.events[a] if a == b else self.both
         return (together / self.n - self.share(a) * self.share(b)) / (self.n - 1)
 
-    def influence(self, model: int) -> Floats:
-        """Return each cluster's influence on the share."""
-        assert self.rows_by_cluster is not None  # noqa: S101
-        share = self.share(model)
-        return (self.events_by_cluster[model] - share * self.rows_by_cluster) / self.n
+    def estimate(self, model: int) -> Estimate:
+        """Return the share with the influence of each cluster on it; rows must have clusters."""
+        rows, share = self.rows_by_cluster, self.share(model)
+        assert rows is not None  # noqa: S101
+        return Estimate(
+            share,
+            np.empty(0),
+            freedom=max(effective_number(rows) - 1, 1.0),
+            n_effective=self.n,
+            bounds=(0.0, 1.0),
+            by_cluster=(self.events_by_cluster[model] - share * rows) / self.n,
+            n_clusters=int(np.count_nonzero(rows)),
+        )
 
     def measure(self, model: int, confidence: float) -> MetricValue:
         """Return the share with its interval, for a threshold that is given.
@@ -73,26 +81,20 @@ class Side:
         low, high = wilson_interval(share, self.n, quantile(confidence))
         n_clusters = None
         if self.rows_by_cluster is not None:
-            n_clusters, influence = self.n_clusters, self.influence(model)
+            estimate = self.estimate(model)
+            n_clusters = estimate.n_clusters
             if reason := few_clusters(n_clusters):
                 return MetricValue(share, reason, n_clusters=n_clusters)
-            error = math.sqrt(n_clusters / (n_clusters - 1) * float(influence @ influence))
-            reach = error * quantile(confidence, self.freedom)
+            reach = inflated_error(estimate) * quantile(confidence, estimate.freedom)
             low, high = min(low, share - reach), max(high, share + reach)
         low, high = max(low, 0.0), min(high, 1.0)
         return MetricValue(share, low=low, high=high, n_clusters=n_clusters)
 
-    @cached_property
-    def n_clusters(self) -> int:
-        """Number of clusters that the rows fall into."""
-        assert self.rows_by_cluster is not None  # noqa: S101
-        return int(np.count_nonzero(self.rows_by_cluster))
 
-    @cached_property
-    def freedom(self) -> float:
-        """Degrees of freedom: the effective number of clusters less 1."""
-        assert self.rows_by_cluster is not None  # noqa: S101
-        return max(effective_number(self.rows_by_cluster) - 1, 1.0)
+def inflated_error(estimate: Estimate) -> float:
+    """Return the clustered error of a share, or of a difference of shares, G / (G - 1) inflated."""
+    n_clusters = estimate.n_clusters
+    return math.sqrt(n_clusters / max(n_clusters - 1, 1)) * estimate.std_error
 
 
 @dataclass(frozen=True, eq=False)

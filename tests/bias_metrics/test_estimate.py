@@ -1,0 +1,70 @@
+"""Estimates: their errors by row and by cluster, and what is left of a difference."""
+
+import numpy as np
+import pytest
+
+from bias_metrics import Estimate
+from bias_metrics._core.intervals import MIN_CLUSTERS
+
+N = 200
+RNG = np.random.default_rng(0)
+X, OTHER = RNG.normal(size=(2, N))
+
+
+def mean_of(values, places=None, clusters=None, bounds=(-9.0, 9.0)):
+    places = np.arange(N) if places is None else places
+    mean = values[places].mean()
+    influence = (values[places] - mean) / places.size
+    ones = np.ones(places.size)
+    return Estimate.of(mean, influence, places, ones, N, clusters=clusters, bounds=bounds)
+
+
+def test_the_error_of_a_mean_is_that_of_the_textbook():
+    assert mean_of(X).std_error == pytest.approx(X.std(ddof=1) / np.sqrt(N))
+
+
+def test_a_difference_of_two_means_of_the_same_rows_has_the_error_of_the_paired_differences():
+    apart = mean_of(X).minus(mean_of(X + 0.1 * OTHER))
+    assert apart.value == pytest.approx(-0.1 * OTHER.mean())
+    assert apart.std_error == pytest.approx(0.1 * OTHER.std(ddof=1) / np.sqrt(N))
+
+
+def test_means_of_different_rows_are_independent():
+    first, second = mean_of(X, np.arange(80)), mean_of(X, np.arange(80, N))
+    apart, total = first.minus(second), first.minus(second.negated())
+    error = np.hypot(first.std_error, second.std_error)
+    assert (apart.std_error, total.std_error) == pytest.approx((error, error))
+    assert total.value == pytest.approx(first.value + second.value)
+    assert apart.n_effective == 80
+
+
+def test_the_error_by_cluster_of_a_mean_is_that_of_equal_clusters_means():
+    clusters = np.arange(N) // 4
+    means = X.reshape(-1, 4).mean(axis=1)
+    found = mean_of(X, clusters=clusters)
+    assert found.std_error == pytest.approx(means.std(ddof=1) / np.sqrt(N / 4))
+    assert (found.n_clusters, found.freedom) == (N / 4, pytest.approx(N / 4 - 1))
+    assert found.measured(0.95).row_std_error == pytest.approx(X.std(ddof=1) / np.sqrt(N))
+
+
+def test_an_interval_stays_within_what_is_possible():
+    found = mean_of(X, bounds=(X.mean() - 1e-3, X.mean() + 2e-3))
+    assert found.interval(0.95) == pytest.approx(found.bounds)
+    assert found.negated().interval(0.95) == pytest.approx((-found.bounds[1], -found.bounds[0]))
+
+
+def test_few_clusters_are_a_reason():
+    found = mean_of(X, clusters=np.arange(N) % (MIN_CLUSTERS - 1)).measured(0.95)
+    assert (found.low, found.reason) == (None, "19 clusters where 20 are needed")
+
+
+def test_without_a_number_the_difference_says_of_which_side():
+    nothing = Estimate.undefined("no rows", N)
+    assert mean_of(X).minus(nothing).reason == "background: no rows"
+    assert nothing.minus(mean_of(X)).measured(0.95).reason == "subgroup: no rows"
+    assert nothing.negated().value is None
+
+
+def test_two_models_with_the_same_scores_differ_by_nothing():
+    found = mean_of(X).compared(mean_of(X), 0.95, is_gap=False)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
