@@ -5,9 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 from support.postgresql import free_port, reachable_folder, skip_without_postgresql
-
-from biasgate.deployments.stack.compose import Compose
-from biasgate.deployments.stack.servers import Stack
+from support.stack.compose import Compose
+from support.stack.servers import Stack
 
 
 def free_ports():

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from support.stack.compose import Compose, Service
+from support.stack.postgresql import Postgresql, as_user, programs
 
-from biasgate.deployments.stack.compose import Compose, Service
-from biasgate.deployments.stack.postgresql import Postgresql, as_user, programs
 from biasgate.tasks.common.errors import InputError, to_install
 
 MARK = "BIASGATE_STACK"  # in the environment of every process of a stack: its folder
@@ -119,7 +119,7 @@ class Stack:
             command, options = self.database.command(), as_user()
         python = {"python": sys.executable}
         with self._log(name).open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - the commands of compose.yaml
+            process = subprocess.Popen(
                 [python.get(part, part) for part in command],
                 cwd=home,
                 env=self._environment(service),
@@ -192,7 +192,7 @@ class Stack:
 
     def _is_healthy(self, service: Service) -> bool:
         command = [sys.executable if part == "python" else part for part in service.health]
-        done = subprocess.run(  # noqa: S603 - the checks of compose.yaml
+        done = subprocess.run(
             command,
             check=False,
             capture_output=True,

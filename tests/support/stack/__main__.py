@@ -1,4 +1,4 @@
-"""The command `python -m biasgate.deployments.stack up FOLDER`, and `status` and `down`."""
+"""What `make stack-up`, `stack-status` and `stack-down` run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import shlex
 import sys
 from pathlib import Path
 
-from biasgate.deployments.stack.servers import Stack
+from support.stack.servers import Stack
+
 from biasgate.tasks.common.errors import InputError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m biasgate.deployments.stack",
+        prog="make stack-up",
         description="PostgreSQL, an S3-compatible store, MLflow, Prefect and a worker on this "
         "machine. What `up` prints on standard output is to be run by the shell.",
     )

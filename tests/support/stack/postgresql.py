@@ -96,7 +96,7 @@ class Postgresql:
         if user:
             shutil.chown(self.folder, _USER, _USER)
         look = ["/bin/ls", str(self.folder)]
-        if subprocess.run(look, check=False, capture_output=True, **user).returncode:  # noqa: S603
+        if subprocess.run(look, check=False, capture_output=True, **user).returncode:
             msg = (
                 f"the folder of the stack must be one that user {_USER} can reach; "
                 f"got {self.folder}. Choose another, such as /srv/biasgate."
@@ -111,9 +111,7 @@ class Postgresql:
             shutil.chown(password, _USER, _USER)
         command = [str(programs() / "initdb"), "-D", str(self.data), "-U", self.user, "--no-sync"]
         command += ["--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8"]
-        subprocess.run(  # noqa: S603 - PostgreSQL's own program
-            command, check=True, capture_output=True, cwd=self.folder, **user
-        )
+        subprocess.run(command, check=True, capture_output=True, cwd=self.folder, **user)
         password.unlink()
 
     def complete(self, statements: Iterable[str]) -> None:
@@ -128,7 +126,7 @@ class Postgresql:
     def run(self, statement: str) -> None:
         """Run a statement on the running cluster."""
         options = ["-h", "127.0.0.1", "-p", str(self.port), "-U", self.user, "-d", "postgres"]
-        subprocess.run(  # noqa: S603 - PostgreSQL's own program
+        subprocess.run(
             [programs() / "psql", *options, "-v", "ON_ERROR_STOP=1", "-qc", statement],
             check=True,
             capture_output=True,

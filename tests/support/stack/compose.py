@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-FILE = Path(__file__).parents[1] / "compose.yaml"
+FILE = Path(__file__).parents[3] / "deployments" / "compose.yaml"
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+):-(?P<default>[^}]*)\}")
 _PORT = re.compile(r"\$\{(?P<name>STACK_\w+_PORT):-")
 
