@@ -7,9 +7,9 @@ import pytest
 from support.comments import ODD
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.scoring.kinds import tfidf_training as training
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
-from biasgate.tasks.scoring.ngrams import logistic, training, vocabulary
-from biasgate.tasks.scoring.ngrams.training import fit
+from biasgate.tasks.scoring.kinds.tfidf_training import fit
 
 RNG = np.random.default_rng(0)
 SYLLABLES = ["ka", "Ma", "ra", "İ", "ΑΣ", "don't", "no\u0301", "2x", "_", "-", "😀", "b"]
@@ -36,13 +36,13 @@ def settings(**options):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
     theirs = settings(**options).pipeline().fit(TEXTS, LABELS)
-    ours = fit(settings(**options).pipeline(), iter(TEXTS), LABELS)
+    ours = fit(settings(**options).pipeline(), lambda: TEXTS, LABELS)
     for (_, one), (_, other) in zip(
         ours[0].transformer_list, theirs[0].transformer_list, strict=True
     ):
         assert one.vocabulary_ == other.vocabulary_
         np.testing.assert_array_equal(one.idf_, other.idf_)
-        assert vars(one).keys() == vars(other).keys() - {"_stop_words_id"}
+        assert vars(one).keys() == vars(other).keys()
         assert vars(one._tfidf).keys() == vars(other._tfidf).keys()
     mine, of_theirs = dict(vars(ours[-1])), dict(vars(theirs[-1]))
     np.testing.assert_allclose(mine.pop("coef_"), of_theirs.pop("coef_"), rtol=0, atol=1e-9)
@@ -58,7 +58,9 @@ def test_a_pipeline_is_the_one_that_scikit_learn_fits(options):
 
 def test_a_smaller_tolerance_ends_nearer_the_optimum():
     fitted = {
-        tolerance: fit(settings(max_features=60, tolerance=tolerance).pipeline(), TEXTS, LABELS)
+        tolerance: fit(
+            settings(max_features=60, tolerance=tolerance).pipeline(), lambda: TEXTS, LABELS
+        )
         for tolerance in (1e-2, 1e-4, 1e-6, 1e-9)
     }
     found = {one: pipeline.predict_proba(TEXTS) for one, pipeline in fitted.items()}
@@ -84,7 +86,7 @@ def test_weighted_rows_count_as_in_scikit_learn(class_weight):
     options = {"max_features": 60, "class_weight": class_weight}
     weights = np.linspace(0.1, 3, len(TEXTS))
     theirs = settings(**options).pipeline().fit(TEXTS, LABELS, classifier__sample_weight=weights)
-    ours = fit(settings(**options).pipeline(), iter(TEXTS), LABELS, weights)
+    ours = fit(settings(**options).pipeline(), lambda: TEXTS, LABELS, weights)
     np.testing.assert_allclose(
         ours.predict_proba(ODD), theirs.predict_proba(ODD), rtol=0, atol=1e-6
     )
@@ -92,33 +94,18 @@ def test_weighted_rows_count_as_in_scikit_learn(class_weight):
 
 def test_weights_of_1_change_no_coefficient():
     plain, weighted = (
-        fit(settings(max_features=60).pipeline(), iter(TEXTS), LABELS, one)
+        fit(settings(max_features=60).pipeline(), lambda: TEXTS, LABELS, one)
         for one in (None, np.ones(len(TEXTS)))
     )
     np.testing.assert_array_equal(plain[-1].coef_, weighted[-1].coef_)
-
-
-@pytest.mark.parametrize("options", OPTIONS[:3])
-def test_small_steps_learn_the_same(options, monkeypatch):
-    at_once = fit(settings(**options).pipeline(), TEXTS, LABELS)
-    monkeypatch.setattr(vocabulary, "_WORDS_A_STEP", 7)
-    monkeypatch.setattr(vocabulary, "_TEXTS_A_STEP", 11)
-    monkeypatch.setattr(vocabulary, "_MOST_KEYS", 40)
-    in_steps = fit(settings(**options).pipeline(), TEXTS, LABELS)
-    for (_, one), (_, other) in zip(
-        at_once[0].transformer_list, in_steps[0].transformer_list, strict=True
-    ):
-        assert one.vocabulary_ == other.vocabulary_
-        np.testing.assert_array_equal(one.idf_, other.idf_)
-    np.testing.assert_array_equal(at_once[-1].coef_, in_steps[-1].coef_)
 
 
 def test_the_number_of_cores_changes_no_coefficient(monkeypatch):
     monkeypatch.setattr(training, "_TEXTS_A_BLOCK", 9)
     found = []
     for cores in (1, 3):
-        monkeypatch.setattr(logistic, "_cores", lambda cores=cores: cores)
-        found.append(fit(settings().pipeline(), TEXTS, LABELS)[-1].coef_)
+        monkeypatch.setattr(training, "_cores", lambda cores=cores: cores)
+        found.append(fit(settings().pipeline(), lambda: TEXTS, LABELS)[-1].coef_)
     np.testing.assert_array_equal(*found)
 
 
@@ -127,14 +114,14 @@ def test_counts_beyond_a_byte_are_kept():
     labels = np.array([False, True] * 5)
     theirs, ours = (
         settings().pipeline().fit(texts, labels),
-        fit(settings().pipeline(), texts, labels),
+        fit(settings().pipeline(), lambda: texts, labels),
     )
     np.testing.assert_allclose(ours[-1].coef_, theirs[-1].coef_, rtol=0, atol=1e-9)
 
 
 def test_comments_that_share_nothing_are_refused():
     with pytest.raises(InputError, match=r"in at least `min_df` = 5 comments; none .* its 3 comm"):
-        fit(settings().pipeline(), ["one", "two", "three"], np.array([True, False, True]))
+        fit(settings().pipeline(), lambda: ["one", "two", "three"], np.array([True, False, True]))
 
 
 def test_that_the_solver_stopped_early_is_said(monkeypatch):
@@ -142,5 +129,5 @@ def test_that_the_solver_stopped_early_is_said(monkeypatch):
     monkeypatch.setattr(training, "say", lambda line, **_: said.append(line))
     pipeline = settings().pipeline()
     pipeline[-1].max_iter = 2
-    assert fit(pipeline, TEXTS, LABELS)[-1].n_iter_.tolist() == [2]
+    assert fit(pipeline, lambda: TEXTS, LABELS)[-1].n_iter_.tolist() == [2]
     assert "training stopped after 2 iterations, before it converged" in said
