@@ -89,7 +89,7 @@ bench: $(READY)
 
 # Standard output is for the shell: eval "$$(make --silent stack-up)"
 stack-up stack-down stack-status: stack-%: $(READY)
-	@$(BIN)/python -m biasgate.deployments.stack $* $(STACK)
+	@PYTHONPATH=tests $(BIN)/python -m support.stack $* $(STACK)
 
 constraints: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \

@@ -22,8 +22,7 @@ from benchmarks._comments import for_training
 from benchmarks._many_comments import ALL, many_comments
 from benchmarks._measurement import Measurement
 from biasgate.tasks.scoring.kinds.tfidf import Tfidf
-from biasgate.tasks.scoring.ngrams.model import NgramModel
-from biasgate.tasks.scoring.ngrams.training import fit
+from biasgate.tasks.scoring.kinds.tfidf_training import fit
 
 STEP = 50_000
 COMPARED = 2_000  # comments whose probabilities are compared
@@ -39,8 +38,8 @@ def measure(rows: int | None = None) -> Measurement:
         file = Path(folder) / "comments.parquet"
         _write(file, rows)
         for name, how, n_rows in (
-            ("by words", by_words, rows),
-            ("by words, a tenth", by_words, tenth),
+            ("in blocks", in_blocks, rows),
+            ("in blocks, a tenth", in_blocks, tenth),
             ("scikit-learn, a tenth", by_sklearn, tenth),
         ):
             with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -49,7 +48,7 @@ def measure(rows: int | None = None) -> Measurement:
                 if key != "probabilities":
                     figures[f"{name}: {key}"] = value
             print(f"  {name}: {found[name]['minutes']:.1f} minutes", flush=True)
-    ours, theirs = (found[f"{name}, a tenth"] for name in ("by words", "scikit-learn"))
+    ours, theirs = (found[f"{name}, a tenth"] for name in ("in blocks", "scikit-learn"))
     figures["largest difference of a probability, a tenth"] = float(
         np.abs(ours["probabilities"] - theirs["probabilities"]).max()
     )
@@ -57,9 +56,9 @@ def measure(rows: int | None = None) -> Measurement:
     return Measurement({"rows": rows}, figures, ("numpy", "scipy", "scikit-learn"))
 
 
-def by_words(pipeline: Any, file: Path, n_rows: int) -> Any:
+def in_blocks(pipeline: Any, file: Path, n_rows: int) -> Any:
     """Train as `kind: tfidf` does."""
-    return fit(pipeline, _texts(file, n_rows), _labels(file, n_rows))
+    return fit(pipeline, lambda: _texts(file, n_rows), _labels(file, n_rows))
 
 
 def by_sklearn(pipeline: Any, file: Path, n_rows: int) -> Any:
@@ -86,10 +85,10 @@ def _measured(how: Any, file: Path, n_rows: int) -> dict[str, Any]:
 
 def _objective(pipeline: Any, file: Path, n_rows: int) -> float:
     """Return the mean loss plus the penalty, what the solver makes small."""
-    model, classifier, loss = NgramModel(pipeline), pipeline[-1], 0.0
+    classifier, loss = pipeline[-1], 0.0
     labels = _labels(file, n_rows)
     for at, batch in enumerate(_batches(file, n_rows)):
-        raw = model.answer("decision_function", batch.column("text").to_pylist())
+        raw = pipeline.decision_function(batch.column("text").to_pylist())
         of_batch = labels[at * STEP : at * STEP + len(raw)]
         loss += float(np.logaddexp(0, raw).sum() - raw[of_batch].sum())
     penalty = 0.5 * float(np.square(classifier.coef_).sum()) / classifier.C

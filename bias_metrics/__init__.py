@@ -54,12 +54,9 @@ from bias_metrics.mitigation.relabelling import Relabelling
 from bias_metrics.mitigation.weights import BalancingWeights
 from bias_metrics.prediction_powered.comparison import compare_prediction_powered
 from bias_metrics.prediction_powered.evaluation import prediction_powered_bias
-from bias_metrics.raters.by_group import rater_group_bias
-from bias_metrics.raters.group_results import GroupLabels, RaterGroupReport
 from bias_metrics.raters.noise import label_noise
 from bias_metrics.raters.results import LabelNoise, RatedValue, Reading
-from bias_metrics.report.bootstrap import bootstrap_bias
-from bias_metrics.report.bootstrap_comparison import bootstrap_comparison
+from bias_metrics.report.bootstrap import BootstrapReport, BootstrapValue, bootstrap_bias
 from bias_metrics.report.candidates import CandidateComparisons, compare_candidates
 from bias_metrics.report.comparison import BiasComparison, compare_bias
 from bias_metrics.report.evaluation import (
@@ -69,7 +66,6 @@ from bias_metrics.report.evaluation import (
 )
 from bias_metrics.report.labels import LabelSensitivity, label_sensitivity
 from bias_metrics.report.report import Assistance, BiasReport, Overall, PowerMeans, SubgroupBias
-from bias_metrics.report.resampled import BootstrapReport, BootstrapValue
 from bias_metrics.report.worst import WorstSubgroup, worst_subgroup
 from bias_metrics.rows import Rows
 from bias_metrics.sequential.always_valid import always_valid_confidence, pool_nights
@@ -128,7 +124,6 @@ __all__ = [
     "ErrorRates",
     "Estimate",
     "FlagChange",
-    "GroupLabels",
     "IdentityCounts",
     "Intersections",
     "LabelAgreement",
@@ -150,7 +145,6 @@ __all__ = [
     "RateGapComparison",
     "RateGaps",
     "RatedValue",
-    "RaterGroupReport",
     "Reading",
     "Relabelling",
     "ReliabilityBin",
@@ -178,7 +172,6 @@ __all__ = [
     "always_valid_confidence",
     "bnsp_auc",
     "bootstrap_bias",
-    "bootstrap_comparison",
     "bpsn_auc",
     "calibration_report",
     "compare_bias",
@@ -218,7 +211,6 @@ __all__ = [
     "power_mean",
     "prediction_powered_bias",
     "rate_gaps",
-    "rater_group_bias",
     "roc_auc",
     "roll_up",
     "sample_to_label",

@@ -160,7 +160,6 @@ def require_attestation(
 def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gateway, Path | None]:
     """Return the registry, and the store if there is one."""
     from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
-    from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
     from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
 
@@ -174,5 +173,5 @@ def _registry(store: str | Path | None, tracking_uri: str | None) -> tuple[Gatew
         raise InputError(msg)
     if not uri:
         require_store(folder)
-    gateway = Gateway.at(uri) if uri else for_reading(Gateway.of_store(folder))
+    gateway = Gateway.at(uri) if uri else Gateway.of_store(folder)
     return gateway, folder if folder.is_dir() else None

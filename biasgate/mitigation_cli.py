@@ -1,4 +1,4 @@
-"""`biasgate diagnose-data`, `experiment` and `mitigate`: from measuring to mitigating."""
+"""`biasgate diagnose-data` and `mitigate`: from measuring to mitigating."""
 
 from __future__ import annotations
 
@@ -48,40 +48,6 @@ def diagnose_data(
             for sentence in one["sentences"]:
                 print_sentence(f"  {sentence}")
             print_sentence(f"Look at: {output / one['training_set'] / 'diagnosis.html'}")
-
-
-@app.command()
-def experiment(
-    config: Config,
-    output: Output,
-    store: Store = DEFAULT_STORE,
-    candidate: Candidate = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Number of splits; replaces `seeds` of CONFIG.")
-    ] = None,
-    as_json: AsJson = False,  # noqa: FBT002
-    verbose: Verbose = False,  # noqa: FBT002
-) -> None:
-    """Train baseline, control and every method on several splits, and compare them."""
-    with errors_told(verbose=verbose, quiet=as_json, places={"store": store, "output": output}):
-        evaluation = check_input(config, output, store)
-        from biasgate.tasks.mitigation_checks import check_mitigation  # noqa: PLC0415
-
-        check_sets(lambda: check_mitigation(evaluation, candidate, store), store)
-        found: Any = run_flow(
-            "experiment",
-            str(config),
-            str(output),
-            store=store,
-            candidate=candidate,
-            seeds=seeds,
-        )
-        if as_json:
-            print_json(found)
-            return
-        for sentence in found["sentences"]:
-            print_sentence(sentence)
-        print_sentence(f"Look at: {output / 'experiment.html'}")
 
 
 @app.command()

@@ -78,7 +78,7 @@ def history(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """List the promotions and rollbacks of a model, latest first."""
-    with registry(store, quiet=as_json, reading=True) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.by_hand import history as past  # noqa: PLC0415
 
         with waiting("reading the ledger"):
@@ -142,7 +142,7 @@ def attest(
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Write a version's signed attestations to a file, to verify it where there is no registry."""
-    with registry(store, quiet=as_json, reading=True) as gateway:
+    with registry(store, quiet=as_json) as gateway:
         from biasgate.tasks.promoting.attestation import write_attestation  # noqa: PLC0415
 
         with waiting("writing attestations"):
@@ -201,7 +201,7 @@ def verify(
     if model is None or any(one is not None and one != [] for one in asked):
         findings = _verify_offline(attestation, folder, model=model, version=version, **pins)
     else:
-        with registry(store, quiet=as_json, reading=True) as gateway:
+        with registry(store, quiet=as_json) as gateway:
             from biasgate.tasks.promoting.by_hand import verify as check  # noqa: PLC0415
 
             with waiting("verifying"):
@@ -243,18 +243,12 @@ def _verify_offline(attestation: Path | None, folder: Path | None, **pins: Any) 
 
 
 @contextmanager
-def registry(
-    store: Path, *, quiet: bool = False, new: bool = False, reading: bool = False
-) -> Iterator[Any]:
-    """Yield the gateway of an existing store; exit as for a block if verification fails.
-
-    One that is only for reading need not import MLflow.
-    """
+def registry(store: Path, *, quiet: bool = False, new: bool = False) -> Iterator[Any]:
+    """Yield the gateway of an existing store; exit as for a block if verification fails."""
     with errors_told(verbose=False, quiet=quiet, places={"store": store}):
         say("opening the registry")
         with waiting("loading"):
             from biasgate.tasks.common.own_folders import temporary_files  # noqa: PLC0415
-            from biasgate.tasks.mlflow_server.local_reads import for_reading  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.moved_store import require_store  # noqa: PLC0415
             from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
             from biasgate.tasks.promoting.by_hand import NotVerifiedError  # noqa: PLC0415
@@ -265,7 +259,7 @@ def registry(
             with temporary_files():
                 with waiting("opening the registry"):
                     gateway = Gateway.of_store(store)
-                yield for_reading(gateway) if reading else gateway
+                yield gateway
         except NotVerifiedError as error:
             print_error(str(error))
             raise typer.Exit(BLOCKED) from error

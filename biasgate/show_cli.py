@@ -120,6 +120,6 @@ def _side(
     if named.startswith(_VERSION):
         from biasgate.tasks.promoting.published_versions import published_of  # noqa: PLC0415
 
-        gateway = kept.enter_context(registry(store, quiet=quiet, reading=True))
+        gateway = kept.enter_context(registry(store, quiet=quiet))
         return published_of(named, gateway, kept)
     return list(read_results(Path(named)).each)

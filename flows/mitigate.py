@@ -8,7 +8,6 @@ from typing import Any
 from prefect import flow
 
 from biasgate.flows.evaluate import evaluate
-from biasgate.flows.experiment import freeze_sets
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.time_limits import steps_of
 from biasgate.tasks.common.own_folders import temporary_files
@@ -17,8 +16,12 @@ from biasgate.tasks.mitigated_file import write_evaluation_file
 from biasgate.tasks.mitigating.blocked import limited_to, read_blocked
 from biasgate.tasks.mitigating.diagnosis import diagnose_training_set
 from biasgate.tasks.mitigating.mitigation_report import report_mitigation
-from biasgate.tasks.mitigating.proposing import mitigation_of, propose_candidates
-from biasgate.tasks.mitigating.sets import check_sets
+from biasgate.tasks.mitigating.proposing import (
+    mitigation_of,
+    propose_candidates,
+    training_source,
+)
+from biasgate.tasks.mitigating.sets import check_sets, sets_of
 from biasgate.tasks.mitigation_checks import candidate_of
 from biasgate.tasks.reading_evaluation import read_evaluation_file
 from biasgate.tasks.reporting.publish import check_places
@@ -75,7 +78,12 @@ def mitigate(
         verdict = read_blocked(blocked, output)
         chosen = candidate_of(evaluation, candidate, verdict)
         workplace = Workplace(Path(store))
-        sets = freeze_sets(chosen, evaluation, mitigation_of(evaluation.mitigation), workplace)
+        sets = sets_of(
+            training_source(chosen),
+            evaluation.evaluation_sets,
+            mitigation_of(evaluation.mitigation),
+            lambda source: freeze_evaluation_set(source, workplace),
+        )
         mitigation = limited_to(verdict, mitigation_of(evaluation.mitigation), sets)
         check_sets(sets, mitigation)
         source, rows = sets.training.source, sets.training.folder

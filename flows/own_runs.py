@@ -16,7 +16,7 @@ from prefect.states import Cancelled, Crashed
 
 from biasgate.tasks.common.processes import has_ended, this_process
 
-FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate", "experiment")
+FLOWS = ("evaluate", "nightly", "train", "diagnose-data", "mitigate")
 PROCESS = "biasgate.process"
 _own: set[UUID] = set()
 

@@ -1,4 +1,4 @@
-"""Plausible mistakes with `diagnose-data`, `experiment` and `mitigate`: refused before Prefect."""
+"""Plausible mistakes with `diagnose-data` and `mitigate`: refused before Prefect."""
 
 import json
 
@@ -65,44 +65,41 @@ def refused(home, begun, *command):
 ONE_CLASS = "training set 'training' must have both classes; all 400 rows are negative"
 
 
-@pytest.mark.parametrize("command", ["diagnose-data", "experiment", "mitigate"])
+@pytest.mark.parametrize("command", ["diagnose-data", "mitigate"])
 def test_training_rows_of_one_class_are_refused(home, begun, command):
     write()
     alter("train.csv", label=0)
     assert ONE_CLASS in refused(home, begun, command, "file.yaml", "--output", "new")
 
 
-@pytest.mark.parametrize("command", ["experiment", "mitigate"])
-def test_identities_that_never_occur_are_refused(home, begun, command):
+def test_identities_that_never_occur_are_refused(home, begun):
     write()
     alter("train.csv", gay=0)
-    said = refused(home, begun, command, "file.yaml", "--output", "new")
+    said = refused(home, begun, "mitigate", "file.yaml", "--output", "new")
     assert "none of gay occurs in its 400 comments" in said
 
 
-@pytest.mark.parametrize("command", ["experiment", "mitigate"])
-def test_toxic_rows_of_the_pool_are_refused(home, begun, command):
+def test_toxic_rows_of_the_pool_are_refused(home, begun):
     write(POOL)
     alter("pool.csv", label=[1] * 3 + [0] * 397)
-    said = refused(home, begun, command, "file.yaml", "--output", "new")
+    said = refused(home, begun, "mitigate", "file.yaml", "--output", "new")
     assert "pool 'pool' must have no toxic rows; 3 of 400 are labelled toxic" in said
 
 
-@pytest.mark.parametrize("command", ["experiment", "mitigate"])
-def test_a_missing_torch_is_told_with_its_extra(home, begun, monkeypatch, command):
+def test_a_missing_torch_is_told_with_its_extra(home, begun, monkeypatch):
     monkeypatch.setattr(transformer_options, "find_spec", lambda _: None)
     (home / "encoder").mkdir()
     (home / "encoder" / "config.json").write_text("{}")
     (home / "encoder" / "model.safetensors").write_text("")
     write(kind="transformer", folder="encoder")
-    said = refused(home, begun, command, "file.yaml", "--output", "new")
+    said = refused(home, begun, "mitigate", "file.yaml", "--output", "new")
     assert 'kind transformer need torch: pip install ".[text]" in a checkout' in said
 
 
 def test_sound_input_starts_the_flow_and_its_sets_are_kept(home, begun):
     write(POOL)
-    run("experiment", "file.yaml", "--output", "new", "--store", "store")
-    assert begun == ["experiment"]
+    run("mitigate", "file.yaml", "--output", "new", "--store", "store")
+    assert begun == ["mitigate"]
     assert len([one for one in (home / "store" / "sets").iterdir() if one.is_dir()]) == 3
 
 

@@ -13,7 +13,6 @@ from benchmarks.coverage import (
     cells,
     clustered,
     differences,
-    resampled,
     weighted,
 )
 from benchmarks.coverage.held import Case, Held
@@ -51,7 +50,6 @@ SECTIONS = (
     Section("paired", differences.HEAD, differences.PAIRED),
     Section("power", differences.HEAD, differences.POWER),
     Section("weighted", weighted.HEAD, weighted.WEIGHTED),
-    Section("resampled", resampled.HEAD, resampled.RESAMPLED, 500),
     Section("crossing", clustered.HEAD, clustered.CROSSING),
     Section("nested", clustered.HEAD, clustered.NESTED),
     Section("few", clustered.HEAD, clustered.FEW),

@@ -25,8 +25,7 @@ python -m benchmarks.coverage
 
 writes this page. It keeps the result of each case in benchmarks/results/coverage.json, so it can
 be interrupted and resumed. Each case has its own seed, the checksum of its parameters: the
-figures can be reproduced. 2,000 samples each, 500 of the bootstrap; one Monte Carlo error is .5
-points at 5 %."""
+figures can be reproduced. 2,000 samples each; one Monte Carlo error is .5 points at 5 %."""
 
 INDEPENDENT = """# Can the intervals be trusted?
 
@@ -98,12 +97,6 @@ Rows are drawn by unequal chances, and weighted with one over the chance. With *
 have an effect of their cluster; two rows of one cluster correlate at .3.
 
 {weighted}
-
-## The bootstrap
-
-BCa intervals from 200 replicates. With two models the number is their difference.
-
-{resampled}
 """
 
 CLUSTERED = """# Do intervals hold where rows come in clusters?
@@ -162,7 +155,7 @@ Two equally good models whose scores correlate.
 PAGES = {
     "coverage.md": (
         INDEPENDENT,
-        ("cells", "spreads", "tiny", "differing", "paired", "power", "weighted", "resampled"),
+        ("cells", "spreads", "tiny", "differing", "paired", "power", "weighted"),
     ),
     "clustered-coverage.md": (CLUSTERED, ("crossing", "nested", "few", "large", "models")),
 }

@@ -104,15 +104,6 @@ def auc_interval(
     return low, high
 
 
-def least_interval(
-    value: float, std_error: float, n_negative: float, n_positive: float, z: float, freedom: float
-) -> tuple[float, float] | None:
-    """Return the ends that an interval must reach whatever its method; None if any will do."""
-    sizes = _cautious_sizes(value, std_error, n_negative, n_positive, freedom, clustered=False)
-    ends = [newcombe_interval(value, *one, z) for one in sizes]
-    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
-
-
 def _cautious_sizes(
     value: float,
     std_error: float,

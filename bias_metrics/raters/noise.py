@@ -102,7 +102,7 @@ def label_noise(
     Notes
     -----
     All readings take the raters of different comments as independent, given the comments: if few
-    raters rated everything, shares of raters are too small (see `rater_group_bias`). `consensus`
+    raters rated everything, shares of raters are too small . `consensus`
     also takes votes and score as independent given the underlying fraction. Its draws are
     combined by Rubin's rules, but with an interval for each part instead of his (or Barnard's and
     Rubin's) joint degrees of freedom. The expected AUC is a ratio of U-statistics of the votes:

@@ -1,28 +1,88 @@
-"""The joint bootstrap: every number of `evaluate_bias` from resampled rows or clusters.
+"""The bootstrap: every number of `evaluate_bias` from resampled rows or clusters.
 
-An alternative to the intervals of `evaluate_bias` that needs no asymptotic argument. The scores
-are ranked once; a replicate only counts how often each row was drawn, so that no replicate sorts
-or searches anything. For Python users: no command calls it.
+A check of its intervals that needs no formula. For Python users: no command calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics._core.checks import aligned
+from bias_metrics._core.checks import (
+    BoolArray,
+    aligned,
+    check_clusters,
+    check_mask,
+    check_subgroups,
+)
+from bias_metrics._core.clusters import Codes
+from bias_metrics._core.intervals import check_confidence
 from bias_metrics._core.packed import Subgroups
-from bias_metrics._core.values import Named
-from bias_metrics.metrics import FINAL_SCORE_PARTS
-from bias_metrics.report.bases import bases_of
-from bias_metrics.report.bca import Basis, summary_of
-from bias_metrics.report.comparison import models_of
-from bias_metrics.report.replicates import FINAL, OVERALL, RESAMPLED, Key, Resampling
-from bias_metrics.report.resampled import BootstrapReport
-from bias_metrics.report.steps import Options
-from bias_metrics.rows import Background, Rows
+from bias_metrics._core.tables import Row, Tabular
+from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+from bias_metrics.report.evaluation import evaluate_bias
+from bias_metrics.report.report import BiasReport
+from bias_metrics.rows import Background
+
+# Subgroup and metric; None for the numbers of all rows, among them the power mean of each metric.
+Key = tuple[str | None, str]
+
+
+@dataclass(frozen=True)
+class BootstrapValue:
+    """One number's spread over the replicates.
+
+    Attributes
+    ----------
+    std_error : float or None
+        Standard deviation over the replicates in which the number is defined; None if there are
+        fewer than two.
+    low, high : float or None
+        Percentiles of the replicates; None if the number is undefined in any of them.
+    n_undefined : int
+        Replicates in which it is undefined for lack of rows; they are not replaced.
+    """
+
+    std_error: float | None
+    low: float | None
+    high: float | None
+    n_undefined: int
+
+
+@dataclass(frozen=True)
+class BootstrapReport(Tabular):
+    """The spread of every number.
+
+    Attributes
+    ----------
+    numbers : dict of (str or None, str) to BootstrapValue
+        By subgroup and metric; the subgroup is None for the overall `auc`, the power mean of each
+        metric and the `final_score`.
+    n_replicates : int
+        Number of replicates.
+    confidence : float
+        Confidence of each interval.
+    """
+
+    numbers: dict[Key, BootstrapValue]
+    n_replicates: int
+    confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        options = {"n_replicates": self.n_replicates, "confidence": self.confidence}
+        return options | {"numbers": self.rows()}
+
+    def rows(self) -> list[Row]:
+        """Return one record per number."""
+        return [
+            {"subgroup": name, "metric": metric} | vars(one)
+            for (name, metric), one in self.numbers.items()
+        ]
 
 
 @aligned
@@ -41,9 +101,9 @@ def bootstrap_bias(
 ) -> BootstrapReport:
     """Resample rows to see how much every number of `evaluate_bias` varies.
 
-    Rows are drawn with replacement within each label, for all subgroups together, so that a row
-    counts equally often in each number of a replicate. With `clusters`, whole clusters are
-    drawn instead, whatever their labels.
+    Rows are drawn with replacement within each label, for all subgroups together. With
+    `clusters`, whole clusters are drawn instead, whatever their labels. Each replicate is
+    measured by `evaluate_bias`.
 
     Parameters
     ----------
@@ -57,21 +117,18 @@ def bootstrap_bias(
         Source of the draws; a generator in the same state gives the same report.
     n_replicates : int, default=1000
         Number of replicates, at least 2.
-    power, power_mean_groups
+    power, power_mean_groups, background
         As in `evaluate_bias`.
     confidence : float, default=0.95
         Confidence of each interval.
     clusters : array of shape (n,), optional
         Article, thread or template of each row.
-    background : {"outside_subgroup", "no_identity"}, default="outside_subgroup"
-        As in `evaluate_bias`.
 
     Returns
     -------
     BootstrapReport
-        Standard errors and BCa intervals. Where `evaluate_bias` has no interval, as with fewer
-        than 20 clusters with rows of a compared class, there is none here, with the same reason;
-        nor if the number is undefined in any replicate.
+        Standard errors and percentile intervals. A number that is undefined in any replicate
+        has no interval.
 
     Raises
     ------
@@ -80,16 +137,13 @@ def bootstrap_bias(
 
     Notes
     -----
-    BCa intervals take other percentiles of the replicates than 2.5 and 97.5, for bias and
-    skewness; these are farther out by the quantile of Student's distribution for few rows or
-    clusters. Replicates cannot show errors of a kind that the sample has none of. So an interval
-    reaches at least as far as Newcombe's does wherever that is part of the interval of
-    `evaluate_bias` (see `auc_interval`), and one of an aggregate as far as its cells' do.
+    To check standard errors, not to decide: percentiles are too close together where a number
+    rests on few rows, few clusters or few errors, since replicates cannot show errors of a kind
+    that the sample has none of. The intervals of `evaluate_bias` allow for that.
 
     References
     ----------
-    Efron (1987), Journal of the American Statistical Association 82 (BCa). Hesterberg (2015),
-    The American Statistician 69 (expanded percentiles).
+    Efron (1979), The Annals of Statistics 7.
 
     Examples
     --------
@@ -97,18 +151,26 @@ def bootstrap_bias(
     >>> y_score = [0.1, 0.6, 0.3, 0.7, 0.5, 0.4, 0.2, 0.9] * 5
     >>> rng = np.random.default_rng(0)
     >>> spread = bootstrap_bias(y_true, y_score, {"gay": gay}, rng=rng, n_replicates=200)
-    >>> spread.overall.auc.low < 0.9375 < spread.overall.auc.high
+    >>> spread.numbers[None, "auc"].low < 0.9375 < spread.numbers[None, "auc"].high
     True
     """
     check_draws(rng, n_replicates)
-    rows = Rows(y_true, subgroups, clusters=clusters, background=background)
-    options = Options.of(
-        rows, power=power, power_mean_groups=power_mean_groups, confidence=confidence
+    labels, scores = check_mask("y_true", y_true), np.asarray(y_score)
+    masks = check_subgroups(subgroups, labels.size)
+    level, codes = check_confidence(confidence), check_clusters(clusters, labels.size)
+    options: dict[str, Any] = {"power": power, "power_mean_groups": power_mean_groups}
+    options |= {"background": background, "intervals": False}
+    drawn: dict[Key, list[float | None]] = {
+        key: [] for key, _ in _numbers(evaluate_bias(labels, scores, masks, **options))
+    }
+    for _ in range(n_replicates):
+        rows = _draw(rng, labels, codes)
+        kept = {name: mask[rows] for name, mask in masks.items()}
+        for key, value in _numbers(evaluate_bias(labels[rows], scores[rows], kept, **options)):
+            drawn[key].append(value)
+    return BootstrapReport(
+        {key: _spread(values, level) for key, values in drawn.items()}, n_replicates, level
     )
-    [model], codes, level = models_of(rows, [rows.scores("y_score", y_score)], options)
-    resampling = Resampling.of(model, codes)
-    replicates = (resampling.draw(rng) for _ in range(n_replicates))
-    return report_of(replicates, bases_of(model, codes, level), n_replicates, level)
 
 
 def check_draws(rng: object, n_replicates: int) -> None:
@@ -121,26 +183,33 @@ def check_draws(rng: object, n_replicates: int) -> None:
         raise ValueError(msg)
 
 
-def report_of(
-    replicates: Iterable[Iterable[tuple[Key, float]]],
-    bases: Mapping[Key, Basis],
-    n_replicates: int,
-    confidence: float,
-) -> BootstrapReport:
-    """Summarise the replicates of every number."""
-    drawn: dict[Key, list[float]] = {key: [] for key in bases}
-    for one in replicates:
-        for key, value in one:
-            drawn[key].append(value)
-    found = {key: summary_of(drawn[key], n_replicates, basis) for key, basis in bases.items()}
-    groups = dict.fromkeys(name for name, _ in bases if name is not None)
-    return BootstrapReport(
-        overall=Named(auc=found[OVERALL]),
-        subgroups={
-            name: Named({metric: found[name, metric] for metric in RESAMPLED}) for name in groups
-        },
-        power_mean=Named({metric: found[None, metric] for metric in FINAL_SCORE_PARTS}),
-        final_score=found[FINAL],
-        n_replicates=n_replicates,
-        confidence=confidence,
-    )
+def _draw(
+    rng: np.random.Generator, y_true: BoolArray, clusters: Codes | None
+) -> npt.NDArray[np.intp]:
+    """Draw rows within each label, or whole clusters."""
+    if clusters is None:
+        of_class = (np.flatnonzero(y_true), np.flatnonzero(~y_true))
+        return np.concatenate([rows[rng.integers(0, rows.size, rows.size)] for rows in of_class])
+    n = int(clusters.max(initial=-1)) + 1
+    times = np.bincount(rng.integers(0, n, n), minlength=n)
+    return np.repeat(np.arange(clusters.size), times[clusters])
+
+
+def _numbers(report: BiasReport) -> Iterator[tuple[Key, float | None]]:
+    yield (None, "auc"), report.overall.auc.value
+    for name, bias in report.subgroups.items():
+        for metric in SUBGROUP_METRICS:
+            yield (name, metric), getattr(bias, metric).value
+    for metric in FINAL_SCORE_PARTS:
+        yield (None, metric), getattr(report.power_mean, metric).value
+    yield (None, "final_score"), report.final_score.value
+
+
+def _spread(values: Sequence[float | None], confidence: float) -> BootstrapValue:
+    known = [one for one in values if one is not None]
+    missing = len(values) - len(known)
+    std_error = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    if missing:
+        return BootstrapValue(std_error, None, None, missing)
+    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+    return BootstrapValue(std_error, low, high, missing)

@@ -13,7 +13,6 @@ from bias_metrics.metrics import AEGS, AUCS
 from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
-from biasgate.tasks.mitigating.measuring import harm
 from biasgate.tasks.mitigating.page import Row
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
@@ -117,3 +116,10 @@ def _rates(first: Published, second: Published, measuring: Measuring) -> dict[tu
             worse = cells[rate].to_dict(interval=True)
             found[name, rate] = {"before": values[0], "after": values[1], "worse_by": worse}
     return found
+
+
+def harm(metric: str, before: float, after: float) -> float:
+    """Return by how much a number became worse: above 0 is worse, whatever the metric."""
+    if metric in AEGS:
+        return abs(after) - abs(before)
+    return before - after if metric in AUCS or metric == "auc" else after - before

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from bias_metrics.suggestion import did_you_mean
-from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.errors import CandidateError, InputError, without_quotes
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.mitigating.bench import scores_of
 from biasgate.tasks.mitigating.methods.method import (
     MethodUndoneError,
     RowMethod,
@@ -24,7 +26,10 @@ from biasgate.tasks.mitigating.sets import SetFolder, rows_of
 from biasgate.tasks.mitigating.settings import Mitigation
 from biasgate.tasks.mitigating.source import MitigatedSource
 from biasgate.tasks.scoring.candidate import CandidateSettings
+from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.store import Workplace
+
+_ROWS_A_STEP = 5_000
 
 
 @dataclass(frozen=True)
@@ -175,10 +180,22 @@ def _of_scores(
     return Proposal(method.called, candidate.model_copy(update=update), found.sentences)
 
 
-def mitigation_of(section: Mitigation | None, seeds: int | None = None) -> Mitigation:
-    """Return the section `mitigation` of a file, or its defaults, perhaps with other seeds."""
-    found = section or Mitigation()
-    return found if seeds is None else found.model_copy(update={"seeds": seeds})
+def mitigation_of(section: Mitigation | None) -> Mitigation:
+    """Return the section `mitigation` of a file, or its defaults."""
+    return section or Mitigation()
+
+
+def scores_of(scorer: Scorer, table: pa.Table) -> npt.NDArray[np.floating]:
+    """Score all rows of a table."""
+    parts = [
+        without_quotes(partial(scorer.score, batch), "scoring", CandidateError)
+        for batch in table.select(list(scorer.columns)).to_batches(_ROWS_A_STEP)
+        if batch.num_rows
+    ]
+    if not all(isinstance(one, np.ndarray) for one in parts):
+        msg = "candidates that are mitigated must score every comment; one refused some."
+        raise InputError(msg)
+    return np.concatenate([np.empty(0), *parts])
 
 
 def training_source(candidate: CandidateSettings) -> SourceSettings:

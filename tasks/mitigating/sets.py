@@ -1,12 +1,11 @@
-"""The frozen sets of an experiment, and their rows in memory."""
+"""The frozen sets of a mitigation, and their rows in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from biasgate.tasks.common.errors import InputError
@@ -33,31 +32,22 @@ class SetFolder:
 
 @dataclass(frozen=True)
 class Sets:
-    """The frozen sets of an experiment.
+    """The frozen sets of a mitigation.
 
     Attributes
     ----------
     training : SetFolder
-        Split by each seed.
+        To train on.
     evaluated : tuple of SetFolder
         Sets with identities.
-    pool, tune_on, clean : SetFolder or None
+    pool, tune_on : SetFolder or None
         As in `Mitigation`.
-    pairs : tuple of SetFolder
-        The original and the swapped set, or nothing.
     """
 
     training: SetFolder
     evaluated: tuple[SetFolder, ...]
     pool: SetFolder | None = None
     tune_on: SetFolder | None = None
-    clean: SetFolder | None = None
-    pairs: tuple[SetFolder, ...] = ()
-
-    def each(self) -> Iterator[SetFolder]:
-        """Yield all sets."""
-        others = (self.pool, self.tune_on, self.clean)
-        yield from (self.training, *self.evaluated, *filter(None, others), *self.pairs)
 
 
 def sets_of(
@@ -86,14 +76,11 @@ def sets_of(
     def if_any(source: SourceSettings | None) -> SetFolder | None:
         return None if source is None else frozen(source)
 
-    pairs = mitigation.pairs
     return Sets(
         training=frozen(training),
         evaluated=tuple(map(frozen, evaluated)),
         pool=if_any(mitigation.pool),
         tune_on=if_any(mitigation.tune_on),
-        clean=if_any(mitigation.clean),
-        pairs=() if pairs is None else (frozen(pairs.original), frozen(pairs.swapped)),
     )
 
 
@@ -154,17 +141,3 @@ def table_of(one: SetFolder) -> pa.Table:
     """Read a frozen set into memory."""
     frozen = one.load()
     return pa.table(dict(zip(frozen.columns, frozen.each_column(frozen.columns), strict=True)))
-
-
-def clean_rows(train: TrainingRows, clean: SetFolder) -> pa.Table:
-    """Return the rows of the clean set that a split trains on."""
-    table = table_of(clean)
-    wanted = set(train.table["id"].to_pylist())
-    kept = np.array([one in wanted for one in table["id"].to_pylist()], dtype=bool)
-    if int(kept.sum()) != train.n:
-        msg = (
-            f"`clean` must have the ids of the training set {train.name!r}; of the "
-            f"{train.n:,} rows of a split it has {int(kept.sum()):,}."
-        )
-        raise InputError(msg)
-    return table.filter(pa.array(kept))

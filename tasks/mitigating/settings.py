@@ -17,21 +17,8 @@ _ALWAYS = ("reweight", "relabel", "swap", "threshold", "calibrate")
 _WITH_POOL = ("pool", "random")
 
 
-class Pairs(Settings):
-    """Two sets of the same comments, the second with other identities, joined by id.
-
-    Attributes
-    ----------
-    original, swapped : SourceSettings
-        The sets.
-    """
-
-    original: Source
-    swapped: Source
-
-
 class Mitigation(Settings):
-    """How bias is mitigated; `biasgate mitigate` and `biasgate experiment` read it.
+    """How bias is mitigated; `biasgate mitigate` reads it.
 
     Attributes
     ----------
@@ -47,16 +34,7 @@ class Mitigation(Settings):
     edges : list of int
         Where buckets of length begin.
     seed : int
-        Of `biasgate mitigate`: which rows are added.
-    seeds : int
-        Of `biasgate experiment`: how many splits.
-    test_share : float
-        Of `biasgate experiment`: share of the training set that each split leaves out.
-    pairs : Pairs, optional
-        Of `biasgate experiment`: comments, and the same with other identities.
-    clean : SourceSettings, optional
-        Of `biasgate experiment`: the training set without the bias that was planted in
-        `train_on`, with the same ids.
+        Which rows are added.
     """
 
     methods: Annotated[tuple[AnyMethod, ...], Field(min_length=1)] | None = None
@@ -65,10 +43,6 @@ class Mitigation(Settings):
     only: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     edges: Edges = EDGES
     seed: Annotated[int, Field(ge=0)] = 0
-    seeds: Annotated[int, Field(ge=1, le=1000)] = 10
-    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
-    pairs: Pairs | None = None
-    clean: Source | None = None
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -76,9 +50,6 @@ class Mitigation(Settings):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             msg = f"`methods` must have different names; {twice[0]} is given twice: add a `name`"
-            raise ValueError(msg)
-        if {"baseline", "clean"} & set(names):
-            msg = "no method may be named `baseline` or `clean`"
             raise ValueError(msg)
         lacking = [one.called for one in self.chosen() if one.needs_pool and self.pool is None]
         if lacking:
@@ -101,5 +72,4 @@ class Mitigation(Settings):
 
     def sources(self) -> list[SourceSettings]:
         """Return the sets that the section names."""
-        pairs = [] if self.pairs is None else [self.pairs.original, self.pairs.swapped]
-        return [one for one in (self.pool, self.tune_on, self.clean, *pairs) if one is not None]
+        return [one for one in (self.pool, self.tune_on) if one is not None]

@@ -1,14 +1,15 @@
 """A database of MLflow holds tables alone: nothing in it computes what is read from it.
 
 Whoever may write to a store may write its database, too. A view in the place of a table can answer
-one program differently from another, or never end; so can a column that is computed.
+one program differently from another, or never end; so can a column that is computed. Looked at
+each time when a store is opened, before MLflow reads from it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -23,6 +24,15 @@ _PRAGMAS = ("foreign_keys = ON", "busy_timeout = 20000", "case_sensitive_like = 
 _OWN_TRIGGERS = frozenset({("prevent_secrets_aad_mutation", "secrets")})
 # MLflow's own computed columns.
 _OWN_COMPUTED = frozenset({"spans"})
+# The tables that say which version is what, and their keys: no two rows can answer one question.
+_KEYS = {
+    "registered_models": {"workspace", "name"},
+    "registered_model_tags": {"workspace", "name", "key"},
+    "registered_model_aliases": {"workspace", "name", "alias"},
+    "model_versions": {"workspace", "name", "version"},
+    "model_version_tags": {"workspace", "name", "version", "key"},
+    "runs": {"run_uuid"},
+}
 
 
 @contextmanager
@@ -51,20 +61,13 @@ def reading(database: Path, *, seconds: float | None = None) -> Iterator[sqlite3
             raise InputError(msg) from error
 
 
-def require_plain(connection: sqlite3.Connection, keys: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a database with views, triggers or computed columns.
-
-    Parameters
-    ----------
-    connection : Connection
-        To the database.
-    keys : mapping of str to sequence of str
-        The tables that must be there, and the columns of their primary keys, in any order.
+def require_plain(connection: sqlite3.Connection) -> None:
+    """Refuse a database with views, triggers, computed columns or tables without their keys.
 
     Raises
     ------
     InputError
-        With the first thing that must not be there, or the table that must be.
+        With the first thing that must not be there.
     """
     for kind, name, table, place in connection.execute(
         "SELECT type, name, tbl_name, rootpage FROM sqlite_master ORDER BY rowid"
@@ -91,12 +94,12 @@ def require_plain(connection: sqlite3.Connection, keys: Mapping[str, Sequence[st
                 f"{column!r} of table {table!r} is computed. Who changed it?"
             )
             raise InputError(msg)
-    for table, key in keys.items():
-        found = {column for name, column, number, _ in columns if name == table and number}
-        if found != set(key):
+    for table in {name for name, *_ in columns} & _KEYS.keys():
+        key = {column for name, column, number, _ in columns if name == table and number}
+        if not key or not key <= _KEYS[table]:  # MLflow without workspaces has shorter ones
             msg = (
-                f"table {table!r} of MLflow's database must be there, with the primary key "
-                f"{', '.join(key)}; it is not. Who changed it?"
+                f"table {table!r} of MLflow's database must have the primary key "
+                f"{', '.join(sorted(_KEYS[table]))}; it has not. Who changed it?"
             )
             raise InputError(msg)
 
@@ -115,6 +118,6 @@ def require_plain_file(database: Path) -> None:
         return
     try:
         with reading(database) as connection:
-            require_plain(connection, {})
+            require_plain(connection)
     except sqlite3.DatabaseError:  # locked, not readable, or no database: MLflow says so
         return

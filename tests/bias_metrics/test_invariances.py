@@ -105,7 +105,7 @@ REGISTRY = {
     "evaluate_slices": reports_of_slices,
 }
 # Two models, and more, have invariances of their own, in test_comparison.py.
-OF_TWO_MODELS = {"bootstrap_comparison", "compare_bias", "compare_candidates"}
+OF_TWO_MODELS = {"compare_bias", "compare_candidates"}
 # Those that describe data or make masks have a registry in test_invariances_of_data.py.
 OF_DATA = {
     *("counterfactual_gaps", "identity_counts", "intersections", "label_agreement"),
@@ -125,7 +125,7 @@ RATES = {"compare_rate_gaps", "equal_error_range", "rate_gaps"}
 # Calibration has its own, in calibration/test_calibration.py.
 CALIBRATION = {"calibration_report", "compare_calibration"}
 # Labels by a few raters have theirs in raters/.
-RATED = {"label_noise", "rater_group_bias"}
+RATED = {"label_noise"}
 # Human labels with terms have theirs in prediction_powered/test_prediction_powered.py.
 WITH_TERMS = {"compare_prediction_powered", "prediction_powered_bias"}
 # Rows and confidences of many nights have theirs in sequential/.

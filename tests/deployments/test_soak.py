@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 from support import soak as soaking
+from support.running_stack import running_stack
 from support.soak import FAULTS, VERDICTS, Soak
-from support.stack import running_stack
 
 pytestmark = pytest.mark.slow
 

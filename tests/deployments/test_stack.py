@@ -4,18 +4,19 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
 from mlflow import MlflowClient
 from support.postgresql import reachable_folder, skip_without_postgresql
-from support.stack import free_ports
-
-from biasgate.deployments.stack.servers import MARK
+from support.running_stack import free_ports
+from support.stack.servers import MARK
 
 pytestmark = pytest.mark.slow
 
-STACK = [sys.executable, "-m", "biasgate.deployments.stack"]
+STACK = [sys.executable, "-m", "support.stack"]
+TESTS = str(Path(__file__).parents[1])
 
 
 @pytest.fixture
@@ -27,8 +28,13 @@ def folder():
 
 
 def run(command, folder, environment):
+    path = os.pathsep.join(filter(None, [TESTS, environment.get("PYTHONPATH")]))
     return subprocess.run(
-        [*STACK, command, str(folder)], env=environment, capture_output=True, text=True, check=False
+        [*STACK, command, str(folder)],
+        env={**environment, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -13,7 +13,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterNam
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.browser import mlflow_page
 from support.evaluations import write_inputs
-from support.stack import running_stack
+from support.running_stack import running_stack
 
 playwright = pytest.importorskip("playwright.sync_api")
 

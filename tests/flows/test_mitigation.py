@@ -1,4 +1,4 @@
-"""The three commands end to end: diagnose, experiment, and a blocked candidate tried again."""
+"""Both commands end to end: diagnose, and a blocked candidate tried again."""
 
 import json
 
@@ -33,8 +33,6 @@ def config(folder):
         "candidates": [{"name": "mine", "kind": "tfidf", "train_on": PLANTED}],
         "mitigation": {
             "methods": ["reweight", {"kind": "swap", "copies": 2}, "calibrate"],
-            "clean": TRAIN | {"name": "clean"},
-            "seeds": 2,
         },
     }
     rules = [{"metric": "bpsn_auc", "scope": "each", "floor": 0.6}]
@@ -56,18 +54,6 @@ def test_a_diagnosis_is_written_and_logged(folder, config):
     found = json.loads((folder / "diagnosis/training/diagnosis.json").read_text("utf-8"))
     assert any("with gay are toxic" in one for one in found["sentences"])
     assert (folder / "diagnosis/training/diagnosis.html").is_file()
-
-
-def test_an_experiment_compares_and_keeps_its_splits(folder, config):
-    output = folder / "experiment"
-    code, text = biasgate(folder, "experiment", config, "--output", output)
-    assert code == 0, text
-    found = json.loads((output / "experiment.json").read_text("utf-8"))
-    assert found["methods"] == ["baseline", "clean", "reweight", "swap", "calibrate"]
-    kept = output / "trials" / "0.json"
-    before = kept.stat().st_mtime_ns
-    code, text = biasgate(folder, "experiment", config, "--output", output)
-    assert (code, kept.stat().st_mtime_ns) == (0, before), text
 
 
 def test_a_blocked_candidate_is_mitigated_and_passes(folder, config):

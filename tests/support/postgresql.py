@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.stack.postgresql import Postgresql, as_user, programs
 
-from biasgate.deployments.stack.postgresql import Postgresql, as_user, programs
 from biasgate.tasks.common.errors import InputError
 
 

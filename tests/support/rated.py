@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 
 from bias_metrics import evaluate_bias
-from bias_metrics.metrics import METRICS
 from bias_metrics.raters.expected import (
-    SoftPairs,
     SortedRows,
     expected_report,
     pairs_of,
@@ -71,44 +67,6 @@ def true_numbers(world, m, n=400_000):
     pairs = pairs_of(checked, rows, fraction)
     expected = numbers_of(expected_report(pairs, checked, Options.of(checked)))
     return {"panel": hard(panel), "expected": expected, "consensus": hard(fraction >= 0.5)}
-
-
-def draw_votes(rng, n, n_raters, strictness, n_votes=2):
-    """Return votes of two groups of raters, some stricter than others, on n comments.
-
-    Raters of group b call comments of subgroup g toxic more often.
-    """
-    trait = rng.normal(size=n)
-    in_g = rng.random(n) < 0.25
-    found = {"comment": [], "vote": [], "rater_group": [], "rater": []}
-    for name in "ab":
-        strict = strictness * rng.normal(size=n_raters)
-        raters = rng.random((n, n_raters)).argsort(axis=1)[:, :n_votes]
-        odds = (2 * trait - 1 + 0.8 * in_g * (name == "b"))[:, None] + strict[raters]
-        found["comment"].append(np.repeat(np.arange(n), n_votes))
-        found["vote"].append((rng.random(odds.shape) < _expit(odds)).ravel())
-        found["rater_group"].append(np.full(n * n_votes, name))
-        found["rater"].append(np.char.add(name, raters.ravel().astype(str)))
-    score = trait + 0.8 * rng.normal(size=n) + 0.3 * in_g
-    votes = {name: np.concatenate(parts) for name, parts in found.items()}
-    return votes | {"y_score": score, "subgroups": {"g": in_g}}
-
-
-def true_numbers_by_group(strictness, n=400_000):
-    """Return every number of `draw_votes` by group, for so many comments and raters."""
-    rng = np.random.default_rng(0)
-    trait = rng.normal(size=n)
-    in_g = rng.random(n) < 0.25
-    score = trait + 0.8 * rng.normal(size=n) + 0.3 * in_g
-    rows = SortedRows.of(score)
-    strict = [NormalDist().inv_cdf((k + 0.5) / 101) * strictness for k in range(101)]
-    found = {}
-    for name in "ab":
-        odds = 2 * trait - 1 + 0.8 * in_g * (name == "b")
-        fraction = np.mean([_expit(odds + one) for one in strict], axis=0)
-        pairs = SoftPairs(rows, fraction[rows.order], {"g": in_g}, None)
-        found[name] = {key: pair.value - METRICS[key[1]].centre for key, pair in pairs}
-    return found
 
 
 def expected_numbers(votes, m, scores, groups, *, confidence=0.95, **of_rows):

@@ -39,8 +39,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from support.disturbing import be_quiet
+from support.stack.servers import Stack
 
-from biasgate.deployments.stack.servers import Stack
 from biasgate.flows.nightly import nightly
 from biasgate.tasks.common.disks import disk_problem
 from biasgate.tasks.mlflow_server.model_folders import save_classifier

@@ -26,7 +26,6 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.kinds.model_answers import positive_scores
 from biasgate.tasks.scoring.kinds.safe_models import SkopsModel, UnsafeModelError, skops_model
-from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows
 from biasgate.tasks.store import Workplace
@@ -91,8 +90,7 @@ class RegisteredScorer(Scorer):
             require_label(folder, settings.model, settings.label)
         self._input = text_input(folder, settings.model)
         chosen = [settings.output] if settings.label is None else [settings.output, settings.label]
-        by = [] if self._safe is None else [[SCORED_BY]]
-        self.digest = json_digest(["mlflow", self.files_digest, *chosen, *by])
+        self.digest = json_digest(["mlflow", self.files_digest, *chosen])
         self.not_bound = None if self._safe else _NOT_BOUND
 
     def check(self, evaluation_set: EvaluationSet) -> None:
@@ -118,7 +116,7 @@ class RegisteredScorer(Scorer):
     def _model(self) -> Any:
         if self._safe is None:
             return load_pyfunc(self._folder).predict
-        return answers_of(self._safe.load(), self._safe.predict, self._safe.of)
+        return getattr(self._safe.load(), self._safe.predict)
 
 
 def _safe_or_trusted(folder: Path, settings: MlflowModel) -> SkopsModel | None:

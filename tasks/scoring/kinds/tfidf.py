@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
@@ -22,7 +22,6 @@ from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.scoring.candidate import CandidateSettings, LogMetrics
 from biasgate.tasks.scoring.kinds.mlflow_model import ModelUri
 from biasgate.tasks.scoring.kinds.safe_models import skops_model
-from biasgate.tasks.scoring.ngrams.answers import SCORED_BY, answers_of
 from biasgate.tasks.scoring.scorer import Scorer, open_version
 from biasgate.tasks.scoring.training_rows import refuse_training_rows, write_training_rows
 from biasgate.tasks.store import Workplace
@@ -119,11 +118,11 @@ class Tfidf(CandidateSettings):
         return FittedScorer(self, folder, self._fitted(training_set))
 
     def _fitted(self, training_set: EvaluationSet) -> Pipeline:
-        from biasgate.tasks.scoring.ngrams.training import fit  # noqa: PLC0415
+        from biasgate.tasks.scoring.kinds.tfidf_training import fit  # noqa: PLC0415
 
         labels = self.training_labels(training_set)
         weights = self.training_weights(training_set)
-        pipeline = fit(self.pipeline(), _texts(training_set), labels, weights)
+        pipeline = fit(self.pipeline(), partial(_texts, training_set), labels, weights)
         if self.calibration is not None:
             slope, shift = self.calibration
             pipeline[-1].coef_ *= slope
@@ -174,7 +173,7 @@ class TfidfScorer(Scorer):
         self.not_bound = None
         self._file = skops_model(folder, str(settings.model))
         major = version_of("scikit-learn").split(".")[0]
-        self.digest = json_digest(["tfidf", self.files_digest, major, SCORED_BY])
+        self.digest = json_digest(["tfidf", self.files_digest, major])
 
     def check(self, evaluation_set: EvaluationSet) -> None:
         """Refuse a set without text, and rows that the model was trained on."""
@@ -189,7 +188,7 @@ class TfidfScorer(Scorer):
 
     @cached_property
     def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
-        return answers_of(self._file.load(), "predict_proba", self._file.of)
+        return self._file.load().predict_proba  # type: ignore[no-any-return]
 
 
 class FittedScorer(TfidfScorer):
@@ -201,7 +200,7 @@ class FittedScorer(TfidfScorer):
 
     @cached_property
     def _probabilities(self) -> Callable[[list[str]], np.ndarray]:
-        return answers_of(self._pipeline, "predict_proba", self._settings.name)
+        return self._pipeline.predict_proba  # type: ignore[no-any-return]
 
 
 def _texts(rows: EvaluationSet) -> Iterator[str]:

@@ -21,7 +21,6 @@ try:
     import transformers
     from safetensors import SafetensorError
 
-    from biasgate.tasks.scoring.kinds.transformer_fused import fuse_layers
     from biasgate.tasks.scoring.kinds.transformer_int8 import quantise_layers
     from biasgate.tasks.scoring.kinds.transformer_packing import packing_for, sent
 except ImportError as error:
@@ -152,8 +151,6 @@ class Classifier:
         self._model = model.to(self._device).eval()
         self._packing = packing_for(self._model)
         self._starting = Lock()  # the packing of a batch is kept in the model until it has started
-        if self._packs:
-            fuse_layers(self._model)
         _exact_last_layer(self._model)
         if precision == INT8:
             quantise_layers(self._model)

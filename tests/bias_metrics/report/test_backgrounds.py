@@ -114,7 +114,7 @@ def test_the_bootstrap_spreads_as_the_standard_errors_say(rows, background):
     for name, bias in report.subgroups.items():
         for metric in SUBGROUP_METRICS:
             error = getattr(bias, metric).std_error
-            assert spread.subgroups[name][metric].std_error == pytest.approx(error, rel=0.2)
+            assert spread.numbers[name, metric].std_error == pytest.approx(error, rel=0.2)
 
 
 @pytest.mark.parametrize("metric", SUBGROUP_METRICS)

@@ -9,12 +9,11 @@ pytest.importorskip("sklearn")
 campaign = pytest.importorskip("benchmarks.coverage.campaign")
 cells = pytest.importorskip("benchmarks.coverage.cells")
 clustered = pytest.importorskip("benchmarks.coverage.clustered")
-resampled = pytest.importorskip("benchmarks.coverage.resampled")
 
 # Of hundreds of cases, some miss a limit by three Monte Carlo errors by chance.
 ALLOWED = 4.0
 MORE = 10
-DRAWS = {"resampled": 50, "cells": 1_000, "spreads": 1_000}
+DRAWS = {"cells": 1_000, "spreads": 1_000}
 # No interval can know of heavy rows that the sample has none of.
 UNKNOWABLE = "1 of 50 low scores"
 EVERY = [
@@ -55,17 +54,6 @@ def test_intervals_are_not_too_wide_where_positives_rank_almost_alike():
 def test_positives_in_few_clusters_are_no_evidence():
     case = clustered.Clustered(200, 0.9, unequal=False, few=10)
     assert {one.missing for one in case.hold(20).values()} == {1.0}
-
-
-@pytest.mark.parametrize("models", [1, 2])
-def test_the_bootstrap_sees_no_evidence_in_five_clusters(models):
-    case = resampled.Resampled(0.9, 100, 300, models, few=5, replicates=20)
-    assert case.hold(3)["BNSP AUC"].missing == 1
-
-
-def test_a_bootstrap_covers_an_auc_near_one():
-    case = resampled.Resampled(0.99, 50, 200, replicates=150)
-    assert case.hold(40)["BNSP AUC"].covered >= 0.95
 
 
 def test_a_campaign_resumes_where_it_stopped(tmp_path, monkeypatch):

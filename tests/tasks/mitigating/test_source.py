@@ -95,9 +95,8 @@ def test_a_model_that_does_not_learn_weights_refuses_weighted_rows(tmp_path, mon
     [
         ({"methods": ["pool"]}, "method pool takes rows from a `pool`"),
         ({"methods": ["swap", "swap"]}, "`methods` must have different names; swap"),
-        ({"methods": [{"kind": "swap", "name": "baseline"}]}, "may be named `baseline`"),
         ({"edges": [9, 9]}, "`edges` must ascend"),
-        ({"seeds": 0}, "greater than or equal to 1"),
+        ({"seed": -1}, "greater than or equal to 0"),
         ({"methods": ["swop"]}, "expected tags: 'pool'"),
     ],
 )

@@ -6,7 +6,6 @@ from support.evaluations import run, write_inputs
 
 from biasgate import require_champion
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.mlflow_server.local_reads import for_reading
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.server_addresses import registry_address, tracking_address
 
@@ -56,7 +55,6 @@ def test_the_registry_is_that_of_its_own_variable(monkeypatch):
     found = Gateway.at("http://127.0.0.1:7")
     assert (found.uri, found.registry_uri) == ("http://127.0.0.1:7", "http://127.0.0.1:9")
     assert registry_address() == "http://127.0.0.1:9"
-    assert for_reading(found) is found
 
 
 def test_without_it_or_with_the_same_address_both_are_one(monkeypatch):

@@ -12,7 +12,6 @@ from support.comments import ODD  # noqa: E402 - after the skip
 from support.encoders import WORDS, save  # noqa: E402 - needs torch
 
 from biasgate.tasks.common.threads import calling  # noqa: E402 - after the skip
-from biasgate.tasks.scoring.kinds import transformer_fused as fused  # noqa: E402 - needs torch
 from biasgate.tasks.scoring.kinds import transformer_inference as inference  # noqa: E402 - needs torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -46,17 +45,11 @@ def exact(folder, texts):
         return np.concatenate([model(**given).logits.numpy() for given in made])
 
 
-def broken(*_):
-    raise RuntimeError("no C compiler")
-
-
 @pytest.mark.parametrize("budget", [64, 1_000, None])
 @pytest.mark.parametrize(("precision", "atol"), [("float32", 1e-4), ("bfloat16", 0.1)])
 def test_a_gpu_scores_as_a_cpu_does(folder, texts, exact, precision, atol, budget):
     classifier = inference.Classifier(folder, "tiny", precision=precision, tokens_a_batch=budget)
     assert classifier._packs
-    layer = classifier._model.base_model.encoder.layer[0]
-    assert layer.output.forward.func is fused._dense_added_normalised
     np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=atol)
     assert np.ptp(exact) > 1
 
@@ -79,33 +72,6 @@ def test_calls_at_the_same_time_change_only_the_last_digits(folder, texts):
     with calling(3) as each:
         found = np.concatenate(list(each(classifier.logits, parts)))
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.bfloat16, 0.04)])
-@pytest.mark.parametrize("size", [64, 768, 1000])
-def test_a_sum_is_normalised_as_in_double_precision(dtype, atol, size):
-    torch.manual_seed(size)
-    norm = torch.nn.LayerNorm(size, eps=1e-12, device="cuda", dtype=dtype)
-    torch.nn.init.normal_(norm.weight)
-    torch.nn.init.normal_(norm.bias)
-    one, other = torch.randn(2, 1, 50, size, device="cuda", dtype=dtype) * 3 + 1
-    exact = torch.nn.functional.layer_norm(
-        one.double() + other.double(), (size,), norm.weight.double(), norm.bias.double(), 1e-12
-    )
-    found = fused.add_and_normalise(one, other, norm)
-    np.testing.assert_allclose(found.double().tolist(), exact.tolist(), rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize("missing", [None, broken])
-def test_without_a_compiler_layers_take_one_step_at_a_time(
-    folder, texts, exact, monkeypatch, missing
-):
-    if missing is None:
-        monkeypatch.setattr(fused, "triton", None)
-    else:
-        monkeypatch.setattr(fused, "add_and_normalise", broken)
-    classifier = inference.Classifier(folder, "tiny")
-    np.testing.assert_allclose(classifier.logits(texts), exact, rtol=0, atol=1e-4)
 
 
 def test_without_the_kernel_batches_are_padded(folder, texts, exact, monkeypatch):

@@ -1,1 +1,0 @@
-"""The servers of deployments/compose.yaml, started on this machine without Docker."""

@@ -1,0 +1,235 @@
+"""Fitting TF-IDF and logistic regression to a training set that does not fit scikit-learn's memory.
+
+The result is a plain scikit-learn pipeline: the n-grams and inverse document frequencies that its
+own `fit` gives, and coefficients by the same objective, solver (L-BFGS), start and stopping rule.
+But texts are read some at a time, and an entry of the matrix takes 5 bytes, the number of the
+n-gram and its count, where scikit-learn's takes 12 or more and is copied. Coefficients differ only
+because each iteration amplifies rounding: with many iterations the solver may stop elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any
+
+import joblib
+import numpy as np
+from scipy import optimize, sparse
+from sklearn.feature_extraction.text import CountVectorizer
+
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.prefect_task import say
+
+_TEXTS_A_BLOCK = 2_000
+# Sums of gradients are formed in so many parts, whatever the number of cores: a model does not
+# depend on the machine.
+_PARTS = 8
+
+Texts = Callable[[], Iterable[str]]
+
+
+def fit(pipeline: Any, texts: Texts, labels: np.ndarray, weights: np.ndarray | None = None) -> Any:
+    """Fit a pipeline, and return it.
+
+    Parameters
+    ----------
+    pipeline : sklearn.pipeline.Pipeline
+        A `FeatureUnion` of `TfidfVectorizer` with `sublinear_tf`, and a `LogisticRegression`.
+    texts : callable
+        Returns the texts; it is called several times.
+    labels : numpy.ndarray
+        Whether each one is positive, bool, shape (n,).
+    weights : numpy.ndarray, optional
+        How much each one counts in the regression, at least 0, shape (n,). Default: 1 each. The
+        n-grams and their inverse document frequencies do not depend on weights.
+    """
+    features, classifier = pipeline[0], pipeline[-1]
+    vectorizers = [vectorizer for _, vectorizer in features.transformer_list]
+    for vectorizer in vectorizers:
+        _learn_vocabulary(vectorizer, texts())
+    counters = [_counter(vectorizer) for vectorizer in vectorizers]
+    idf = [vectorizer.idf_ for vectorizer in vectorizers]
+    counted = np.ones(len(labels)) if weights is None else np.asarray(weights, float)
+    blocks, start = [], 0
+    for some in _steps(texts()):
+        packed = [
+            Packed.of(one.transform(some), own) for one, own in zip(counters, idf, strict=True)
+        ]
+        here = slice(start, start + len(some))
+        blocks.append(Block(packed, labels[here], counted[here]))
+        start += len(some)
+    found = _solve(blocks, idf, classifier)
+    if not found.success:
+        say(f"training stopped after {found.nit} iterations, before it converged")
+    classifier.coef_ = found.x[np.newaxis, :-1]
+    classifier.intercept_ = found.x[-1:]
+    classifier.classes_ = np.array([False, True])
+    classifier.n_iter_ = np.array([found.nit], np.int32)
+    classifier.n_features_in_ = found.x.size - 1
+    return pipeline
+
+
+def _learn_vocabulary(vectorizer: Any, texts: Iterable[str]) -> None:
+    """Set what `fit` of scikit-learn sets: vocabulary and inverse document frequencies."""
+    analyze = vectorizer.build_analyzer()
+    totals: Counter[str] = Counter()
+    n_texts_with: Counter[str] = Counter()
+    n_texts = 0
+    for text in texts:
+        grams = analyze(text)
+        totals.update(grams)
+        n_texts_with.update(set(grams))
+        n_texts += 1
+    known = sorted(gram for gram, n in n_texts_with.items() if n >= vectorizer.min_df)
+    if not known:
+        msg = (
+            f"the training set must have n-grams in at least `min_df` = {vectorizer.min_df} "
+            f"comments; none is in so many of its {n_texts:,} comments. Train on more comments."
+        )
+        raise InputError(msg)
+    if len(known) > vectorizer.max_features:
+        # The same call as scikit-learn's, so that of equally frequent ones the same are kept.
+        frequent = np.array([-totals[gram] for gram in known], float).argsort()
+        known = [known[at] for at in np.sort(frequent[: vectorizer.max_features])]
+    vectorizer.vocabulary_ = {gram: place for place, gram in enumerate(known)}
+    smooth = float(vectorizer.smooth_idf)
+    with_each = np.array([n_texts_with[gram] for gram in known]) + smooth
+    vectorizer.idf_ = np.log((n_texts + smooth) / with_each) + 1
+    vectorizer._tfidf.n_features_in_ = len(known)  # noqa: SLF001 - as its `fit` does
+
+
+def _counter(vectorizer: Any) -> CountVectorizer:
+    """Return what counts the n-grams of a fitted vectoriser."""
+    own, unset = vectorizer.get_params(), ("max_features", "min_df", "vocabulary", "dtype")
+    options = {name: own[name] for name in CountVectorizer().get_params() if name not in unset}
+    return CountVectorizer(**options, vocabulary=vectorizer.vocabulary_, dtype=np.int32)
+
+
+def _steps(texts: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while step := list(islice(rest, _TEXTS_A_BLOCK)):
+        yield step
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Counts of n-grams in some texts, and one divided by the norms of their TF-IDF."""
+
+    counts: np.ndarray
+    indices: np.ndarray
+    starts: np.ndarray
+    scale: np.ndarray
+    n_features: int
+
+    @classmethod
+    def of(cls, counts: sparse.csr_matrix, idf: np.ndarray) -> Packed:
+        """Pack counts, each in as few bytes as the largest needs."""
+        small = counts.data.astype(np.min_scalar_type(counts.data.max(initial=0)))
+        squares = (_frequencies(counts.data.max(initial=0))[counts.data] * idf[counts.indices]) ** 2
+        norms = np.sqrt(np.bincount(_rows(counts.indptr), squares, counts.shape[0]))
+        norms[norms == 0] = 1.0
+        return cls(small, counts.indices, counts.indptr, 1 / norms, counts.shape[1])
+
+    def matrix(self, frequencies: np.ndarray, room: np.ndarray) -> sparse.csr_array:
+        """Return the term frequencies, given those of each count, in room that is there already.
+
+        New memory for every matrix would take longer than the arithmetic.
+        """
+        shape = len(self.starts) - 1, self.n_features
+        data = np.take(frequencies, self.counts, out=room[: self.counts.size], mode="clip")
+        return sparse.csr_array((data, self.indices, self.starts), shape=shape)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Texts of a training set: packed counts of each vectoriser, labels, and what each counts."""
+
+    packed: Sequence[Packed]
+    labels: np.ndarray
+    counted: np.ndarray
+
+
+def _rows(starts: np.ndarray) -> np.ndarray:
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+
+def _frequencies(largest: int) -> np.ndarray:
+    """Return what becomes of each count up to the largest, sublinearly."""
+    table = np.arange(int(largest) + 1, dtype=float)
+    table[1:] = 1 + np.log(table[1:])
+    return table
+
+
+def _solve(blocks: Sequence[Block], idf: Sequence[np.ndarray], classifier: Any) -> Any:
+    """Minimise the objective of a `LogisticRegression` with L2 penalty."""
+    positive = sum(float(block.counted @ block.labels) for block in blocks)
+    total = float(sum(block.counted.sum() for block in blocks))
+    of_class = np.ones(2)
+    if classifier.class_weight == "balanced":
+        of_class = total / (2 * np.array([total - positive, positive]))
+    total_weight = float(of_class @ [total - positive, positive])
+    penalty = 1 / (classifier.C * total_weight)
+    bounds = np.unique(np.arange(_PARTS + 1) * len(blocks) // _PARTS).tolist()
+    parts = [blocks[start:end] for start, end in pairwise(bounds)]
+
+    with ThreadPoolExecutor(_cores()) as pool:
+
+        def objective(at: np.ndarray) -> tuple[float, np.ndarray]:
+            of_parts = list(
+                pool.map(lambda part: _loss_and_gradient(at, part, idf, of_class), parts)
+            )
+            loss = sum(loss for loss, _ in of_parts) / total_weight
+            gradient = np.sum([gradient for _, gradient in of_parts], axis=0) / total_weight
+            gradient[:-1] += penalty * at[:-1]
+            return float(loss + 0.5 * penalty * (at[:-1] @ at[:-1])), gradient
+
+        return optimize.minimize(
+            objective,
+            np.zeros(sum(map(len, idf)) + 1),
+            method="L-BFGS-B",
+            jac=True,
+            options={
+                "maxiter": classifier.max_iter,
+                "maxls": 50,
+                "gtol": classifier.tol,
+                "ftol": 64 * np.finfo(float).eps,
+            },
+        )
+
+
+def _loss_and_gradient(
+    at: np.ndarray, blocks: Sequence[Block], idf: Sequence[np.ndarray], of_class: np.ndarray
+) -> tuple[float, np.ndarray]:
+    split = np.split(at[:-1], np.cumsum([len(one) for one in idf])[:-1])
+    coefficients = [own * one for own, one in zip(split, idf, strict=True)]
+    gradients = [np.zeros(len(one)) for one in idf]
+    of_vectorizers = list(zip(*(block.packed for block in blocks), strict=True))
+    frequencies = [
+        _frequencies(max(int(p.counts.max(initial=0)) for p in packed)) for packed in of_vectorizers
+    ]
+    rooms = [np.empty(max(p.counts.size for p in packed)) for packed in of_vectorizers]
+    loss, of_intercept = 0.0, 0.0
+    for block in blocks:
+        matrices = [
+            one.matrix(of_counts, room)
+            for one, of_counts, room in zip(block.packed, frequencies, rooms, strict=True)
+        ]
+        raw = np.full(len(block.labels), at[-1])
+        for matrix, packed, own in zip(matrices, block.packed, coefficients, strict=True):
+            raw += packed.scale * (matrix @ own)
+        of_rows = of_class[block.labels.astype(np.intp)] * block.counted
+        loss += float(of_rows @ (np.logaddexp(0, raw) - block.labels * raw))
+        residuals = of_rows * (np.exp(-np.logaddexp(0, -raw)) - block.labels)
+        of_intercept += float(residuals.sum())
+        for matrix, packed, gradient in zip(matrices, block.packed, gradients, strict=True):
+            np.add(gradient, matrix.T @ (packed.scale * residuals), out=gradient)
+    summed = [gradient * one for gradient, one in zip(gradients, idf, strict=True)]
+    return loss, np.append(np.concatenate(summed), of_intercept)
+
+
+def _cores() -> int:
+    return int(joblib.cpu_count())  # `LOKY_MAX_CPU_COUNT` lowers it
