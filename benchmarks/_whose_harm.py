@@ -89,12 +89,12 @@ class Counted:
     def of(cls, plant: str, found: Losses) -> Counted:
         """Count the cells, and find the largest loss."""
         groups = {shift.group for shift in PLANTS[plant]}
-        others = [cell for cell in found.cells if cell["group"] not in groups]
+        others = [cell for cell in found.cells if cell.group not in groups]
         return cls(
             len(found.cells) - len(others),
             len(others),
-            sum(not cell["without"] for cell in others),
-            max((x["worse_by"] for x in found.cells if x["metric"] in AUCS), default=0.0),
+            sum(not cell.without for cell in others),
+            max((x.worse_by for x in found.cells if x.metric in AUCS), default=0.0),
         )
 
 

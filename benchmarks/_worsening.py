@@ -102,7 +102,7 @@ def _is_listed(change: Change, rng: np.random.Generator) -> bool:
     level = joint_level(Rows(labels, members), (first, second), members, alpha=ALPHA)
     compared = compare_bias(labels, first, second, members, confidence=level).to_dict()
     shown = Losses.of(compared, dict.fromkeys(members, SUBGROUP_METRICS), level).cells
-    return any(change.grew in {None, loss["metric"]} for loss in shown)
+    return any(change.grew in {None, loss.metric} for loss in shown)
 
 
 def rows(draws: int = DRAWS) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _differs(one: Compared) -> str:
 
 def _rows(one: Compared) -> list[Row]:
     """Return a row for each identity, those that differ first."""
-    worse = {(cell["group"], cell["metric"]) for cell in one.worsened}
+    worse = {(cell.group, cell.metric) for cell in one.worsened}
 
     def mark(name: str, metric: str) -> Mark | None:
         if (name, metric) in worse:

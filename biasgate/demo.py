@@ -31,7 +31,7 @@ def unexpected(summary: Summary, strength: float) -> str | None:
     The balanced candidate should pass and become champion. The other one should pass if no bias
     was planted, and be blocked only for the planted identities if much was.
     """
-    outcomes = {one["candidate"]: one["outcome"] for one in summary["decisions"]}
+    outcomes = {one.candidate: one.outcome for one in summary.decisions}
     if outcomes[BALANCED] != "pass":
         return f"{BALANCED} should pass; its verdict is {outcomes[BALANCED]}."
     if strength == 0 and outcomes[BIASED] != "pass":
@@ -41,11 +41,11 @@ def unexpected(summary: Summary, strength: float) -> str | None:
     if outcomes[BIASED] != "fail":
         return f"{BIASED} should be blocked; its verdict is {outcomes[BIASED]}."
     blamed = {
-        result["group"]
-        for verdict in summary["verdicts"]
-        if verdict["candidate"]["name"] == BIASED
-        for result in verdict["results"]
-        if result["outcome"] == "fail" and result["group"] is not None
+        result.group
+        for verdict in summary.verdicts
+        if verdict.candidate.name == BIASED
+        for result in verdict.results
+        if result.outcome == "fail" and result.group is not None
     }
     if blamed != PLANTED:
         return (

@@ -50,8 +50,8 @@ def print_results(results: Results, store: Path | None = None) -> None:
         out.print("")
         print_details(out, one)
     if results.summary is not None:
-        _print_uses(out, results.summary["sets"])
-        told = [f"{word_of(one).text}: {one['candidate']}" for one in results.summary["decisions"]]
+        _print_uses(out, results.summary.sets)
+        told = [f"{word_of(one).text}: {one.candidate}" for one in results.summary.decisions]
         out.print(f"\n[bold]{shown('; '.join(told))}[/]", soft_wrap=True)
         out.print(f"Who is treated worst is said above, and again by: {_again(results)}")
 
@@ -61,10 +61,10 @@ def _print_uses(out: Console, sets: Sequence[SetUse]) -> None:
     from biasgate.tasks.gating.set_use import is_reused  # noqa: PLC0415 - numpy, as below
 
     for one in sets:
-        if one["spent_by"] is not None:
-            out.print(f"[yellow]warning[/]: {shown(one['sentence'])}", soft_wrap=True)
+        if one.spent_by is not None:
+            out.print(f"[yellow]warning[/]: {shown(one.sentence)}", soft_wrap=True)
         elif is_reused(one):
-            out.print(shown(one["sentence"]), soft_wrap=True)
+            out.print(shown(one.sentence), soft_wrap=True)
 
 
 def _again(results: Results) -> str:
@@ -80,14 +80,14 @@ def _print_first(out: Console, results: Results) -> None:
         )
         print_lines(out, [*first.exceptions, first.worst, first.counted])
         return
-    for decision in results.summary["decisions"]:
+    for decision in results.summary.decisions:
         _print_decision(out, decision, results.each)
 
 
 def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Published]) -> None:
-    status = "reported" if decision["report_only"] else decision["outcome"]
-    _print_outcome(out, status, word_of(decision).text, decision["candidate"])
-    of_candidate = [one.headline for one in each if one.names[1] == decision["candidate"]]
+    status = "reported" if decision.report_only else decision.outcome
+    _print_outcome(out, status, word_of(decision).text, decision.candidate)
+    of_candidate = [one.headline for one in each if one.names[1] == decision.candidate]
     for one in of_candidate:
         lines = [*one.exceptions, one.worst, one.counted]
         if len(of_candidate) > 1:
@@ -95,7 +95,7 @@ def _print_decision(out: Console, decision: CandidateDecision, each: Sequence[Pu
             print_lines(out, lines, _INDENT * 2)
         else:
             print_lines(out, lines)
-    print_lines(out, [decision["sentence"]])
+    print_lines(out, [decision.sentence])
 
 
 def _print_outcome(out: Console, status: str, word: str, name: str) -> None:
@@ -133,7 +133,7 @@ def print_details(out: Console, one: Published) -> None:
     print_table(out, one.report, one.verdict, COLOURS)
     for sentence in (*nights_sentences(one.verdict), *year_sentences(one.verdict)):
         print_lines(out, [sentence], 0)
-    for warning in one.report["warnings"]:
+    for warning in one.report.warnings:
         print_lines(out, [warning], 0, Text("warning", "yellow") + Text(": "))
     print_lines(out, explained(one.report), 0)
     _print_checks(out, one.verdict)
@@ -143,11 +143,11 @@ def _print_checks(out: Console, verdict: Verdict) -> None:
     from biasgate.tasks.reporting.headline import checks_not_passed, counted  # noqa: PLC0415
 
     against = checks_not_passed(verdict)
-    policy = verdict["policy"]["name"]
+    policy = verdict.policy.name
     end = ":" if against else "."
     print_lines(out, [f"Policy {policy}, {counted(verdict)}{end}"], 0)
     for one in against[:_SENTENCES]:
-        kind = "warn" if one["action"] == "warn" else one["outcome"]
-        print_lines(out, [one["sentence"]], _INDENT, Text(kind, COLOURS[kind]) + Text(" "))
+        kind = "warn" if one.action == "warn" else one.outcome
+        print_lines(out, [one.sentence], _INDENT, Text(kind, COLOURS[kind]) + Text(" "))
     if len(against) > _SENTENCES:
         out.print(f"  and {len(against) - _SENTENCES} more in verdict.json.")

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
 
@@ -61,7 +62,7 @@ def print_sentence(text: str, *, stderr: bool = False) -> None:
 
 def print_json(content: Any) -> None:
     """Print JSON on standard output."""
-    sys.stdout.write(json.dumps(content, indent=2) + "\n")
+    sys.stdout.write(json.dumps(plain(content), indent=2) + "\n")
 
 
 def print_history(model: str, entries: Sequence[ListedEntry]) -> None:
@@ -107,18 +108,18 @@ def explained(report: Report) -> list[str]:
         upside_down,
     )
 
-    lines = [] if upside_down(report) else [report["look_first"]["sentence"]]
-    for kind, errors in report["thresholds"].items():
-        rates = (one["value"] for one in error_rates(errors["overall"]).values())
+    lines = [] if upside_down(report) else [report.look_first.sentence]
+    for kind, errors in report.thresholds.items():
+        rates = (one.value for one in error_rates(errors.overall).values())
         flagged, missed = (f"{rate:.1%}" for rate in rates)
         name = "threshold of equal errors" if kind == "equal_errors" else "threshold"
-        sums = "; ".join(_beside_chance(of.upper(), errors[of]) for of in ("fped", "fned"))
+        sums = "; ".join(_beside_chance(of.upper(), getattr(errors, of)) for of in ("fped", "fned"))
         lines.append(
-            f"At the {name} {errors['threshold']:.4g}: {flagged} of harmless comments flagged, "
+            f"At the {name} {errors.threshold:.4g}: {flagged} of harmless comments flagged, "
             f"{missed} of toxic ones missed. {sums}. {_worst_cell(errors)}"
         )
-    if "calibration" in report:
-        lines.append(report["calibration"]["sentence"])
+    if report.calibration is not None:
+        lines.append(report.calibration.sentence)
     return lines + analysis_sentences(report)
 
 
@@ -148,11 +149,11 @@ def command() -> str:
 
 def _beside_chance(name: str, found: BesideChance) -> str:
     """Return a sum of absolute differences with its values by chance alone."""
-    if found["value"] is None:
+    if found.value is None:
         return f"{name} undefined"
     return (
-        f"{name} {found['value']:.3f} (by chance {found['mean']['value']:.3f}, "
-        f"rarely above {found['quantiles']['0.95']['value']:.3f})"
+        f"{name} {found.value:.3f} (by chance {found.mean.value:.3f}, "
+        f"rarely above {found.quantiles['0.95'].value:.3f})"
     )
 
 
@@ -161,8 +162,8 @@ def _worst_cell(errors: AtThreshold) -> str:
     from bias_metrics.gate.rules import LEAST_ROWS  # noqa: PLC0415 - numpy, as above
 
     cells = [
-        (kind, name, of[right], of[right] + of[wrong])
-        for name, of in ((name, errors["subgroups"][name]) for name in errors["groups"])
+        (kind, name, getattr(of, right), getattr(of, right) + getattr(of, wrong))
+        for name, of in ((name, errors.subgroups[name]) for name in errors.groups)
         for kind, right, wrong in _LABELS
     ]
     enough = [one for one in cells if one[3] >= LEAST_ROWS]

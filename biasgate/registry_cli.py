@@ -217,7 +217,7 @@ def _print_decision(decision: Decision, *, as_json: bool) -> None:
     if as_json:
         print_json(decision)
     else:
-        print_sentence(decision["sentence"])
+        print_sentence(decision.sentence)
 
 
 def _sets(named: list[str] | None) -> dict[str, str] | None:

@@ -12,11 +12,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from bias_metrics import MetricValue
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.measuring.cautions import unmeasured
-from biasgate.tasks.records import Cell, Report, Verdict, metric_cells
+from biasgate.tasks.records import Report, Verdict, metric_cells
 from biasgate.tasks.records.numbers import final_score_name
 
 _NARROW = 76  # width of five numbers with intervals
@@ -48,7 +49,7 @@ class Row:
     name: str
     n: str
     n_positive: str
-    cells: Sequence[tuple[Cell | None, bool, Mark | None]]
+    cells: Sequence[tuple[MetricValue | None, bool, Mark | None]]
 
     @property
     def counts(self) -> str:
@@ -72,7 +73,7 @@ def print_table(
         mean_of(report),
     )
     intervals = print_rows(out, title, rows, mean)
-    left_out = len(report["bias"]["subgroups"]) - len(rows)
+    left_out = len(report.bias.subgroups) - len(rows)
     if left_out:
         out.print(f"... and {left_out:,} more identities in bias_metrics.csv")
     legend = [
@@ -80,11 +81,11 @@ def print_table(
     ]
     if not intervals:
         legend = ["Intervals are in bias_metrics.csv."]
-    final = report["bias"]["final_score"]
-    if final["value"] is None:
-        reason = printable(final.get("reason", "no reason given")).removeprefix("undefined: ")
+    final = report.bias.final_score
+    if final.value is None:
+        reason = printable(final.reason or "no reason given").removeprefix("undefined: ")
         legend.append(f"The final score is undefined: {escape(reason)}.")
-    if "nights" in verdict and verdict["nights"]["number"] > 1:
+    if verdict.nights is not None and verdict.nights.number > 1:
         legend.append("Tonight's numbers alone are in bias_metrics.csv.")
     if any(against is not None for row in rows for *_, against in row.cells):
         legend.append("! marks a value with a check that did not pass (see below).")
@@ -107,28 +108,28 @@ def print_rows(out: Console, title: str, rows: Sequence[Row], last: Row | None =
 
 def title_of(report: Report, verdict: Verdict) -> str:
     """Return the candidate, the set, the rows that count and the overall numbers."""
-    overall, final = report["bias"]["overall"], report["bias"]["final_score"]
-    known = "undefined" if final["value"] is None else shown(final)
-    names = printable(f"{report['candidate']['name']} on {report['evaluation_set']['name']}")
+    overall, final = report.bias.overall, report.bias.final_score
+    known = "undefined" if final.value is None else shown(final)
+    names = printable(f"{report.candidate.name} on {report.evaluation_set.name}")
     return (
         f"{names}: "
-        f"{_counted(report, verdict)}, AUC {shown(overall['auc'])}, "
-        f"{final_score_name(report['bias'])} {known}"
+        f"{_counted(report, verdict)}, AUC {shown(overall.auc)}, "
+        f"{final_score_name(report.bias)} {known}"
     )
 
 
 def _counted(report: Report, verdict: Verdict) -> str:
     """Return the number of measured rows, and why others are left out."""
-    choices, overall = report["evaluation_set"]["choices"], report["bias"]["overall"]
-    n, positive = f"{overall['n']:,} rows", f"{overall['n_positive']:,} positive"
-    if "labelled" in overall:
-        labelled = overall["labelled"]
+    choices, overall = report.evaluation_set.choices, report.bias.overall
+    n, positive = f"{overall.n:,} rows", f"{overall.n_positive:,} positive"
+    if overall.labelled is not None:
+        labelled = overall.labelled
         return (
             f"{n}, {positive}; identities are known of and counted on {sum(labelled.values()):,} "
             f"rows, {labelled['positive']:,} positive"
         )
-    if "nights" in verdict and verdict["nights"]["number"] > 1:
-        return f"{n} of {verdict['nights']['number']} nights, {positive}"
+    if verdict.nights is not None and verdict.nights.number > 1:
+        return f"{n} of {verdict.nights.number} nights, {positive}"
     return f"{unmeasured(choices) or n}, {positive}"
 
 
@@ -138,19 +139,19 @@ def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> lis
     Only the worst of many identities.
     """
     against = {
-        (one["group"], one["metric"]): Mark(
-            "!", colours[one["outcome"] if one["action"] == "block" else "warn"]
+        (one.group, one.metric): Mark(
+            "!", colours[one.outcome if one.action == "block" else "warn"]
         )
-        for one in verdict["results"]
-        if one["outcome"] not in {"pass", "skipped"}
+        for one in verdict.results
+        if one.outcome not in {"pass", "skipped"}
     }
-    subgroups = report["bias"]["subgroups"]
+    subgroups = report.bias.subgroups
     names = list(subgroups) if len(subgroups) <= ROWS else worst_first(subgroups)[:ROWS]
     return [
         Row(
             printable(name),
-            f"{subgroups[name]['n']:,}",
-            f"{subgroups[name]['n_positive']:,}",
+            f"{subgroups[name].n:,}",
+            f"{subgroups[name].n_positive:,}",
             [
                 (metric_cells(subgroups[name])[one], METRICS[one].is_gap, against.get((name, one)))
                 for one in SUBGROUP_METRICS
@@ -162,17 +163,17 @@ def rows_of(report: Report, verdict: Verdict, colours: Mapping[str, str]) -> lis
 
 def mean_of(report: Report) -> Row:
     """Return the row of power means; gaps have none."""
-    means = report["bias"]["power_mean"]
-    name = f"power mean (p = {means['power']:g})"
+    means = report.bias.power_mean
+    name = f"power mean (p = {means.power:g})"
     cells = metric_cells(means)
     return Row(name, "", "", [(cells.get(one), False, None) for one in SUBGROUP_METRICS])
 
 
-def shown(cell: Cell | None, *, signed: bool = False, interval: bool = True) -> str:
+def shown(cell: MetricValue | None, *, signed: bool = False, interval: bool = True) -> str:
     """Return a value with half the width of its interval; "-" if it is undefined."""
     if not cell:
         return ""
-    value, low, high = cell["value"], cell.get("low"), cell.get("high")
+    value, low, high = cell.value, cell.low, cell.high
     if value is None:
         return "-"
     text = f"{value:+.3f}" if signed else f"{value:.3f}"
@@ -236,7 +237,7 @@ def _headings() -> list[str]:
 
 
 def _cell(
-    cell: Cell | None,
+    cell: MetricValue | None,
     signed: bool,  # noqa: FBT001
     mark: Mark | None,
     *,

@@ -38,9 +38,7 @@ def trend(
             from biasgate.tasks.remembering.rows import lines_of  # noqa: PLC0415
 
             found = require_nights(Memory(gateway, evaluation), nights)
-        known = sorted(
-            {key.partition("/")[0] for one in found[-1]["models"] for key in one["numbers"]}
-        )
+        known = sorted({key.partition("/")[0] for one in found[-1].models for key in one.numbers})
         if metric is not None and metric not in known:
             msg = f"`--metric` must be one of {', '.join(known)}; got {metric!r}."
             raise InputError(msg)
@@ -48,9 +46,9 @@ def trend(
             print_json(found)
             return
         for night in found:
-            news = night["news"] or ["nothing changed."]
+            news = night.news or ["nothing changed."]
             for number, sentence in enumerate(news):
-                head = f"night {night['number']}, {night['at'][:10]}: " if number == 0 else "  "
+                head = f"night {night.number}, {night.at[:10]}: " if number == 0 else "  "
                 typer.echo(f"{head}{printable(sentence)}")
         for line in lines_of(found):
             rows = [

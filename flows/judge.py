@@ -74,7 +74,7 @@ def judge_candidates(
         ]
         publish_results([*measured, *watched], output)
         decisions = promote_best(candidates, verdicts, model, policy, run.workplace, withheld)
-        if not any(one["champion_moved"] for one in decisions):
+        if not any(one.champion_moved for one in decisions):
             break
     decisions += [decision_on_watched(one) for one in beside]
     return Decided([one for on_sets in (*verdicts, *beside) for one in on_sets], decisions)

@@ -59,5 +59,5 @@ def nightly(
             found: Any = evaluate(config, folder, store, outcome_of=outcome_of, yes=yes, night=True)
         summary: Summary = found
         show_summary(summary)
-        night: NightSummary = {**summary, "output": folder}
+        night = NightSummary(**vars(summary), output=folder)
         return conclude(night, fail_when_blocked=fail_when_blocked)

@@ -132,7 +132,7 @@ class _Attempt:
         """Say that it is not judged, and why."""
         say(f"{self.candidate.name} could not be scored; the others are judged without it")
         sentence = f"Not judged, since it could not be scored: {self.error}"
-        return {"candidate": self.candidate.name, **decision("error", sentence)}
+        return CandidateDecision(candidate=self.candidate.name, **vars(decision("error", sentence)))
 
 
 def _submit(candidate: CandidateSettings, frozen: list[str], workplace: Workplace) -> list[Any]:

@@ -37,10 +37,10 @@ def conclude(summary: Summary, *, fail_when_blocked: bool = False) -> State[Any]
     carries the summary in a `NotPassedError`.
     """
     name, message = word_of(summary).state, _message(summary)
-    if fail_when_blocked and summary["outcome"] != "pass":
+    if fail_when_blocked and summary.outcome != "pass":
         return Failed(name=name, message=message, data=NotPassedError(summary))
     return Completed(name=name, message=message, data=summary)
 
 
 def _message(summary: Summary) -> str:
-    return " ".join(summary["sentences"])
+    return " ".join(summary.sentences)

@@ -2,12 +2,14 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
 from rich.console import Console
 from support.evaluations import run
+from support.partial import partial
 from support.published import publish
 from typer.testing import CliRunner
 
@@ -80,12 +82,13 @@ def test_warnings_explanations_and_checks_keep_to_the_width(width):
         "analyses": {"drift": {"sentences": [f"Drift {long}"]}},
         "warnings": [long],
     }
+    report = partial(report)
     results = [
         {"action": "block", "waived_by": None, "metric": "auc"}
         | {"outcome": outcome, "sentence": f"{outcome} {long}"}
         for outcome in ("fail", "insufficient")
     ]
-    verdict = {"policy": {"name": f"p {long}"}, "results": results}
+    verdict = partial({"policy": {"name": f"p {long}"}, "results": results})
     out = Console(width=width, file=io.StringIO(), highlight=False)
     with mock.patch("biasgate.tables.print_table"):
         print_details(out, Published(Path("out"), report, verdict))
@@ -153,9 +156,9 @@ def test_a_passed_candidate_is_not_said_to_have_failed(tmp_path):
     found = headline(report, verdict)
     assert (found.word, found.has_failed) == ("Passed for 0 of 3 identities", False)
     assert found.exceptions[0] == "Proven for no identity."
-    cell = report["bias"]["subgroups"]["gay"]["subgroup_auc"]
-    ends = f"[95 % interval {cell['low']:.3f}, {cell['high']:.3f}]"
-    number = f"subgroup_auc {cell['value']:.3f} {ends} of gay."
+    cell = report.bias.subgroups["gay"].subgroup_auc
+    ends = f"[95 % interval {cell.low:.3f}, {cell.high:.3f}]"
+    number = f"subgroup_auc {cell.value:.3f} {ends} of gay."
     assert found.worst == f"No check failed. The lowest AUC with enough evidence is {number}"
 
 
@@ -163,16 +166,16 @@ def test_a_failed_overall_check_comes_first_where_none_of_an_identity_failed(tmp
     rules = ({"metric": "auc", "scope": "overall", "floor": 0.999},)
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=rules)
     text = headline(report, verdict).worst
-    assert text.startswith(verdict["results"][0]["sentence"])
+    assert text.startswith(verdict.results[0].sentence)
     assert "No check of a single identity failed. The lowest AUC with enough evidence is" in text
 
 
 def test_scores_upside_down_are_told_before_all_else_and_no_other_cause_is(tmp_path):
     told = "the scores look upside down: the overall AUC is 0.1."
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}})
-    lead = report["look_first"]["sentence"]
+    lead = report.look_first.sentence
     assert lead in explained(report)
-    report["warnings"] = ["Another warning.", told]
+    report = replace(report, warnings=["Another warning.", told])
     assert headline(report, verdict).worst.startswith("The scores look upside down: ")
     assert lead not in explained(report)
     assert _look_first(report, verdict).startswith("The scores look upside down: ")
@@ -188,12 +191,12 @@ def test_a_group_of_one_comment_is_not_the_worst():
         return dict(zip(keys, counts, strict=True))
 
     found = {"gay": errors(15, 5, 0, 1), "deaf": errors(0, 19, 90, 10)}
-    text = _worst_cell({"groups": ["gay", "deaf"], "subgroups": found})
+    text = _worst_cell(partial({"groups": ["gay", "deaf"], "subgroups": found}))
     assert text.startswith("Worst: toxic comments that mention gay, of which 75.0% of 20 are")
     assert "2 of 4 pairs of identity and label have fewer than 20 comments" in text
-    alone = _worst_cell({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}})
+    alone = _worst_cell(partial({"groups": ["deaf"], "subgroups": {"deaf": errors(0, 1, 19, 0)}}))
     assert alone == "No identity has 20 toxic or 20 harmless comments."
-    every = _worst_cell({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}})
+    every = _worst_cell(partial({"groups": ["gay"], "subgroups": {"gay": errors(20, 0, 10, 10)}}))
     assert every.endswith(
         "harmless comments that mention gay, of which 50.0% of 20 are classified correctly."
     )
@@ -201,8 +204,8 @@ def test_a_group_of_one_comment_is_not_the_worst():
 
 def test_a_check_of_the_value_alone_still_gets_an_interval(tmp_path):
     [(report, verdict, _)] = publish(tmp_path, candidates={"one": {}}, rules=ESTIMATED)
-    cell = report["bias"]["subgroups"]["gay"]["bpsn_auc"]
-    ends = f"Its 95 % interval is {cell['low']:.3f} to {cell['high']:.3f}."
+    cell = report.bias.subgroups["gay"].bpsn_auc
+    ends = f"Its 95 % interval is {cell.low:.3f} to {cell.high:.3f}."
     assert headline(report, verdict).worst.endswith(ends)
 
 
@@ -218,8 +221,8 @@ def test_checks_that_only_warn_or_are_waived_do_not_lead(tmp_path):
     assert not found.has_failed
     assert "Worst" not in found.worst
     assert counted(verdict) == "3 checks: 2 passed, 1 with a warning alone"
-    waived = {**verdict["results"][0], "action": "block", "waived_by": "ann"}
-    assert counted({**verdict, "results": [waived]}) == "1 check: 1 waived"
+    waived = replace(verdict.results[0], action="block", waived_by="ann")
+    assert counted(replace(verdict, results=[waived])) == "1 check: 1 waived"
 
 
 def test_several_identities_with_failed_checks_are_named(tmp_path):

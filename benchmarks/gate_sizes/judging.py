@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from datetime import date
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from benchmarks.gate_sizes.populations import Line, sample
 from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.judging import measured
 from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
+from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.gating.evidence_rows import Rows
@@ -22,7 +23,19 @@ from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict
-from biasgate.tasks.records import Report
+from biasgate.tasks.records import (
+    Bound,
+    Choices,
+    Compared,
+    Diagnoses,
+    EvaluationSetRecord,
+    LookFirst,
+    ModelRecord,
+    Report,
+    ReportedChoices,
+    Verdict,
+)
+from biasgate.tasks.records.numbers import CONFIDENCE
 
 TODAY = date(2026, 1, 1)
 Draw = dict[str, Any]
@@ -61,29 +74,26 @@ def draw(line: Line, number: int, policy: Policy, folder: Path) -> Draw:
     name = " ".join([line.scores, line.situation.name, str(line.n_identities), str(line.n_rows)])
     rows = sample(line, np.random.default_rng([zlib.crc32(name.encode()), number]))
     verdict = judge(rows, listed(policy, rows, line.situation.group), folder)
-    results = verdict["results"]
-    alone = [one for one in results if one.get("judged_in") is not None]
+    alone = [one for one in verdict.results if one.judged_in is not None]
     return {
-        "outcome": verdict["outcome"],
-        "excepted": bool(verdict["exceptions"]),
-        "named": sorted({entry["group"] or "" for entry in verdict["exceptions"]}),
-        "holds_for": len(verdict["holds_for"]["identities"]),
+        "outcome": verdict.outcome,
+        "excepted": bool(verdict.exceptions),
+        "named": sorted({entry.group or "" for entry in verdict.exceptions}),
+        "holds_for": len(verdict.holds_for.identities),
         "against": [
-            [one["rule"], one["group"], one["outcome"]]
-            for one in results
-            if one["outcome"] not in {"pass", "skipped"}
-            and one["action"] == "block"
-            and one["waived_by"] is None
+            [one.rule, one.group, one.outcome]
+            for one in verdict.results
+            if one.counts and one.outcome != "pass"
         ],
         "alone": _losses(rows, alone, policy),
         "worse": [
             [
-                cell["metric"],
-                cell["group"],
-                _rounded(cell["worse_by_at_least"]),
+                cell.metric,
+                cell.group,
+                _rounded(cell.worse_by_at_least),
                 _fewest(rows, cell),
             ]
-            for cell in verdict["worsened"]
+            for cell in verdict.worsened
         ],
     }
 
@@ -103,7 +113,7 @@ def listed(policy: Policy, rows: Rows, harmed: str | None = None) -> Policy:
     return policy.model_copy(update={"not_measured": entries})
 
 
-def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:
+def judge(rows: Rows, policy: Policy, folder: Path) -> Verdict:
     """Return the verdict of an evaluation on some rows."""
     members = dict(rows.members.items())
     columns: dict[str, Any] = {"id": np.arange(rows.labels.size), "label": rows.labels}
@@ -111,37 +121,53 @@ def judge(rows: Rows, policy: Policy, folder: Path) -> dict[str, Any]:
     columns |= {f"score/{role}": scores for role, scores in rows.scores.items()}
     if rows.clusters is not None:
         columns["cluster"] = rows.clusters
-    choices = {"background": "outside_subgroup"}
-    no_files = {"what": "nothing", "digest": None, "files": [], "not_bound": "Simulated."}
-    record = {
-        "set_digest": "set",
-        "choices": choices,
-        "power_mean_groups": None,
-        "scores": {role: role for role in rows.scores},
-        "bound": dict.fromkeys(rows.scores, no_files),
-    }
-    path = folder / FILE
-    pq.write_table(evidence_table(columns, cast("EvidenceRecord", record)), path)
-    candidate = rows.scores["candidate"]
-    report = {
-        "evaluation_set": {"name": "simulated", "digest": "set", "choices": choices},
-        "candidate": {"name": "candidate", "digest": "candidate"},
-        "bias": evaluate_bias(rows.labels, candidate, members, intervals=False).to_dict(),
-        "thresholds": {},
-    }
-    rivals: Any = {"champion": {"name": "champion", "kind": "scores"}}
-    verdict = build_verdict(
-        cast("Report", report), policy, EvidenceFile(path), rivals, n_candidates=1, today=TODAY
+    n = rows.labels.size
+    choices = Choices(
+        label_threshold=0.5,
+        identity_threshold=0.5,
+        identity_rows="all",
+        background="outside_subgroup",
+        n_rows=n,
+        n_rows_rated=n,
+        n_rows_measured=n,
+        confidence=CONFIDENCE,
+        n_clusters=None,
     )
-    return cast("dict[str, Any]", verdict)
+    no_files = Bound(what="nothing", digest=None, files=[], not_bound="Simulated.")
+    record = EvidenceRecord(
+        set_digest="set",
+        choices=choices,
+        power_mean_groups=None,
+        scores={role: role for role in rows.scores},
+        bound=dict.fromkeys(rows.scores, no_files),
+    )
+    path = folder / FILE
+    pq.write_table(evidence_table(columns, record), path)
+    candidate = rows.scores["candidate"]
+    report = Report(
+        schema_version=1,
+        evaluation_set=EvaluationSetRecord(
+            name="simulated",
+            digest="set",
+            choices=ReportedChoices(**vars(choices), split="all", source={}),
+        ),
+        candidate=ModelRecord(name="candidate", kind="scores", digest="candidate", bound=no_files),
+        bias=evaluate_bias(rows.labels, candidate, members, intervals=False),
+        diagnosis=Diagnoses(confidence=CONFIDENCE, rows_taken_as_independent=True, subgroups={}),
+        thresholds={},
+        look_first=LookFirst(subgroup=None, metric=None, sentence=""),
+        warnings=[],
+    )
+    rivals = {"champion": Compared(name="champion", kind="scores")}
+    return build_verdict(report, policy, EvidenceFile(path), rivals, n_candidates=1, today=TODAY)
 
 
-def _losses(rows: Rows, alone: list[dict[str, Any]], policy: Policy) -> list[list[Any]]:
+def _losses(rows: Rows, alone: list[RuleResult], policy: Policy) -> list[list[Any]]:
     """Return each check's metric, group, category, loss that is not excluded, and fewest rows."""
-    against = [one for one in alone if one["kind"] == "champion"]
+    against = [one for one in alone if one.kind == "champion"]
     if not against:
         return []
-    names = {one["group"]: rows.members[one["group"]] for one in against}
+    names = {str(one.group): rows.members[str(one.group)] for one in against}
     scores = rows.scores["candidate"], rows.scores["champion"]
     level = policy.decision_rules()[0].level
     compared = compare_bias(
@@ -149,22 +175,20 @@ def _losses(rows: Rows, alone: list[dict[str, Any]], policy: Policy) -> list[lis
     ).to_dict()
     found = []
     for one in against:
-        is_gap = METRICS[one["metric"]].is_gap
-        cell = compared["subgroups"][one["group"]][one["metric"]]
+        is_gap = METRICS[one.metric].is_gap
+        cell = compared["subgroups"][one.group][one.metric]
         change = measured(cell, "champion", is_gap=is_gap)
         bound = change.high if is_gap else change.low
         loss = bound if is_gap or bound is None else -bound
-        found.append(
-            [one["metric"], one["group"], one["judged_in"], _rounded(loss), _fewest(rows, one)]
-        )
+        found.append([one.metric, one.group, one.judged_in, _rounded(loss), _fewest(rows, one)])
     return found
 
 
 def _fewest(rows: Rows, cell: Any) -> int:
     """Return the fewest rows of the identity in a class that a number compares."""
-    inside = rows.members[cell["group"]]
+    inside = rows.members[cell.group]
     of_class = {"positive": inside & rows.labels, "negative": inside & ~rows.labels}
-    return min(int(of_class[name].sum()) for name in _COMPARED[cell["metric"]])
+    return min(int(of_class[name].sum()) for name in _COMPARED[cell.metric])
 
 
 def _rounded(number: float | None) -> float | None:

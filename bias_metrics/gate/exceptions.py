@@ -34,7 +34,7 @@ class PassException:
     sentence: str
     """The check that leaves most open, in words."""
     reason: str | None = None
-    """Why the group is not measured, if somebody said so."""
+    """Why the group is not measured, if somebody said so and its own rows bound nothing."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,13 @@ def _of_groups(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator
         own = [result for result in results if result.group == name and _why(result) is not None]
         own = [result for result in own if result.scope == SUBGROUP]
         if own:
-            worst = max(own, key=_open)
+            bounded = [result for result in own if result.not_excluded is not None]
+            worst = max(bounded or own, key=_open)
             why = _why(worst)
             assert why is not None  # noqa: S101 - chosen above
-            reason = worst.not_measured if why == "not_measured" else None
-            yield PassException(name, why, len(own), _words(worst, len(own)), reason)
+            reason = worst.not_measured if why == "not_measured" and not bounded else None
+            n_unbounded = len(own) - len(bounded) if bounded else 0
+            yield PassException(name, why, len(own), _words(worst, len(own), n_unbounded), reason)
 
 
 def _of_all(results: Sequence[RuleResult], groups: Sequence[str]) -> Iterator[PassException]:
@@ -159,7 +161,7 @@ def _open(result: RuleResult) -> float:
     return distance if result.kind == "floor" else -distance
 
 
-def _words(result: RuleResult, n_checks: int) -> str:
+def _words(result: RuleResult, n_checks: int, n_unbounded: int = 0) -> str:
     """Say what stands for the checks of a group, what the worst leaves open, what is missing."""
     checks = "1 check" if n_checks == 1 else f"{n_checks:,} checks"
     if result.waived_by is not None:
@@ -171,6 +173,8 @@ def _words(result: RuleResult, n_checks: int) -> str:
     elif result.judged_in is None:
         stands = f"judged by few rows, with the wider margin {result.blind:g}"
     parts = [f"{result.group}: {stands} ({checks})", *_left_open(result)]
+    if n_unbounded:
+        parts.append(f"{n_unbounded:,} of the checks without a bound")
     more = [f"{n:,} more {_CLASS[name]}" for name, n in result.rows_needed.items()]
     if more:
         parts.append(f"{' and '.join(more)} comments needed")
@@ -183,12 +187,12 @@ def _left_open(result: RuleResult) -> Iterator[str]:
         yield f"no bound of {result.metric}"
         return
     if result.kind not in RIVALS:
-        beyond = "below" if result.kind == "floor" else "above"
-        size = abs(result.value) if result.kind == "ceiling" else result.value
-        yield (
-            f"own {result.metric} {size:.3f}; {result.not_excluded:.2f} is not excluded, "
-            f"{result.visible:.2g} {beyond} the {result.kind} {result.limit:g} would be seen"
-        )
+        sign = -1 if result.kind == "floor" else 1
+        own_size = abs(result.value) if result.kind == "ceiling" else result.value
+        reached = result.limit + sign * result.visible
+        would = f"{reached:.2f} would be seen" if 0 < reached < 1 else "no value would be seen"
+        own = f"own {result.metric} {own_size:.3f}"
+        yield f"{own}; {result.not_excluded:.2f} is not excluded, {would}"
         return
     signed = "+" if METRICS[result.metric].is_gap else ""
     rival = result.value if result.rival is None else result.rival

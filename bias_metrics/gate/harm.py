@@ -78,7 +78,7 @@ def _of_rival(
     limit: HarmLimit,
     found: Evidence,
 ) -> Iterator[RuleResult]:
-    beyond = [cell for cell in losses.cells if cell["worse_by_at_least"] > limit.of(cell["metric"])]
+    beyond = [cell for cell in losses.cells if cell.worse_by_at_least > limit.of(cell.metric)]
     looked_at = f"{losses.n_bounds:,} bounds that hold together at {100 * limit.confidence:g} %"
     shown, how = "shown to be worse", "shown to be worse by at least"
     if not found.is_sample:
@@ -100,33 +100,33 @@ def _of_rival(
             **_fixed(limit, limit.tolerance, found.report["overall"], is_sample=found.is_sample),
         )
     for cell in beyond:
-        metric, group = METRICS[cell["metric"]], cell["group"]
-        threshold = cell.get("threshold")
+        metric, group = METRICS[cell.metric], cell.group
+        threshold = cell.threshold
         at = "" if threshold is None else f" at {THRESHOLDS[threshold]}"
         sign = "+" if metric.is_gap else ""
         noun = "the gap is wider by" if metric.is_gap else "it is lower by"
         yield RuleResult(
             rule=RULE,
             kind=kind,
-            metric=cell["metric"],
+            metric=cell.metric,
             scope="subgroup",
             group=group,
             outcome="fail",
             sentence=(
-                f"{cell['metric']} of {group}{at}{found.of} is {cell['first']:{sign}.4f}, the "
-                f"{kind}'s {cell['second']:{sign}.4f}: {noun} {cell['worse_by']:.4f}, {how} "
-                f"{cell['worse_by_at_least']:.4f} ({looked_at})."
-                f"{_without(cell['without'])}"
+                f"{cell.metric} of {group}{at}{found.of} is {cell.first:{sign}.4f}, the "
+                f"{kind}'s {cell.second:{sign}.4f}: {noun} {cell.worse_by:.4f}, {how} "
+                f"{cell.worse_by_at_least:.4f} ({looked_at})."
+                f"{_without(cell.without)}"
             ),
-            value=cell["first"],
-            rival=cell["second"],
-            low=cell["low"],
-            high=cell["high"],
-            bound=cell["low"] if metric.is_gap else cell["high"],
+            value=cell.first,
+            rival=cell.second,
+            low=cell.low,
+            high=cell.high,
+            bound=cell.low if metric.is_gap else cell.high,
             threshold=threshold,
             **_fixed(
                 limit,
-                limit.of(cell["metric"]),
+                limit.of(cell.metric),
                 found.report["subgroups"][group],
                 is_sample=found.is_sample,
             ),

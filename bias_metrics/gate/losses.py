@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from bias_metrics.gate.judging import measured
 from bias_metrics.metrics import GIVEN, METRICS
@@ -14,26 +14,32 @@ MOST_CAUSES = 8
 """Subgroups whose rows are left out at most. Each takes a joint comparison of all others."""
 
 
-class Loss(TypedDict):
-    """A cell in which the first model is shown to be worse than the second.
-
-    `worse_by` is above 0, and `worse_by_at_least` is its lower bound; `low` and `high` bound the
-    change as the gate reads it: of an AUC the difference, of a gap the growth of its size.
-    `threshold` is the name of the threshold of an error gap. `without` are the subgroups without
-    whose rows it is no longer shown, in the order in which they were left out; empty if it is the
-    subgroup's own.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A cell in which the first model is shown to be worse than the second."""
 
     metric: str
     group: str
     first: float
     second: float
     worse_by: float
+    """By how much; above 0."""
     worse_by_at_least: float
+    """Its lower bound."""
     low: float
+    """With `high`, bounds of the change as the gate reads it: of an AUC the difference, of a gap
+    the growth of its size."""
     high: float
-    threshold: NotRequired[str]
-    without: list[str]
+    threshold: str | None = None
+    """The name of the threshold of an error gap."""
+    without: tuple[str, ...] = ()
+    """The subgroups without whose rows it is no longer shown, in the order in which they were left
+    out; empty if it is the subgroup's own."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; that of a threshold only if there is one."""
+        content = vars(self) | {"without": list(self.without)}
+        return {key: value for key, value in content.items() if value is not None}
 
 
 Again = Callable[[Sequence[str]], "Losses | None"]
@@ -79,15 +85,15 @@ class Losses:
             together.
         """
         bounds = list(_bounds(comparison, looked_at))
-        shown = (one for one in bounds if one["worse_by_at_least"] > 0)
+        shown = (one for one in bounds if one.worse_by_at_least > 0)
         # By the bound, so that a few unlucky rows do not come before evidence.
-        ordered = sorted(shown, key=lambda one: -one["worse_by_at_least"])
+        ordered = sorted(shown, key=lambda one: -one.worse_by_at_least)
         return cls(tuple(ordered), len(bounds), level)
 
     @property
     def groups(self) -> list[str]:
         """The subgroups with a cell that is shown, in the order of the cells."""
-        return list(dict.fromkeys(one["group"] for one in self.cells))
+        return list(dict.fromkeys(one.group for one in self.cells))
 
     def attributed(self, again: Again) -> Losses:
         """Say of each cell whose rows it comes from.
@@ -105,11 +111,11 @@ class Losses:
         """
         if len(self.groups) < 2:
             return self
-        left_out: dict[tuple[str, str], list[str]] = {}
+        left_out: dict[tuple[str, str], tuple[str, ...]] = {}
         causes: list[str] = []
         shown = self
         while shown.cells and len(causes) < MOST_CAUSES:
-            causes.append(shown.cells[0]["group"])
+            causes.append(shown.cells[0].group)
             if set(shown.groups) <= set(causes):
                 break
             found = again(causes)
@@ -118,13 +124,13 @@ class Losses:
             still = {_key(one) for one in found.cells}
             for one in shown.cells:
                 if _key(one) not in still:
-                    left_out[_key(one)] = list(causes)
+                    left_out[_key(one)] = tuple(causes)
             known = {_key(one) for one in shown.cells}
             shown = replace(found, cells=tuple(x for x in found.cells if _key(x) in known))
 
         def told(cell: Loss) -> Loss:
-            is_own = cell["group"] in causes
-            return {**cell, "without": [] if is_own else left_out.get(_key(cell), [])}
+            is_own = cell.group in causes
+            return replace(cell, without=() if is_own else left_out.get(_key(cell), ()))
 
         return replace(self, cells=tuple(map(told, self.cells)))
 
@@ -143,21 +149,18 @@ def _bounds(
             if value is None or low is None or high is None:
                 continue
             by, at_least = (value, low) if known.is_gap else (-value, -high)
-            loss: Loss = {
-                "metric": metric,
-                "group": group,
-                "first": cell["first"],
-                "second": cell["second"],
-                "worse_by": by,
-                "worse_by_at_least": at_least,
-                "low": low,
-                "high": high,
-                "without": [],
-            }
-            if known.has_threshold:
-                loss["threshold"] = GIVEN
-            yield loss
+            yield Loss(
+                metric=metric,
+                group=group,
+                first=cell["first"],
+                second=cell["second"],
+                worse_by=by,
+                worse_by_at_least=at_least,
+                low=low,
+                high=high,
+                threshold=GIVEN if known.has_threshold else None,
+            )
 
 
 def _key(cell: Loss) -> tuple[str, str]:
-    return cell["group"], cell["metric"]
+    return cell.group, cell.metric

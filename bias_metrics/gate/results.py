@@ -137,8 +137,9 @@ class Check:
             not_measured=not_measured,
             known=known,
         )
-        if outcome == "insufficient" and hint:
-            text = f"{text} {hint}"
+        told = hint if outcome == "insufficient" and hint else None
+        if told is not None:
+            text = f"{text} {told}"
         return self._result(
             target,
             joint,
@@ -152,6 +153,7 @@ class Check:
             not_excluded=known.not_excluded,
             visible=known.visible,
             rows_needed=known.rows_needed,
+            hint=told,
         )
 
     def without_rival(self, target: Target, *, skipped: bool) -> RuleResult:

@@ -20,6 +20,7 @@ _OF_SMALL = (
     "visible",
     "rows_needed",
     "instead_of",
+    "hint",
 )
 
 
@@ -165,6 +166,9 @@ class RuleResult(Tabular):
         How many more rows of each class the rule would need, if the model is as good as the rival.
     instead_of : tuple of str
         The subgroups that are judged in this category; for an aggregate, what it covers.
+    hint : str or None
+        What to think of where a subgroup lacks evidence: an entry of `not_measured` that ended, or
+        that is misspelt.
     """
 
     rule: str
@@ -198,6 +202,7 @@ class RuleResult(Tabular):
     visible: float | None = None
     rows_needed: Mapping[str, int] = field(default_factory=dict)
     instead_of: tuple[str, ...] = ()
+    hint: str | None = None
 
     @property
     def counts(self) -> bool:

@@ -186,10 +186,11 @@ def _left_open(
     percent = f"{100 * rule.confidence:g} %"
     bound, visible = known.not_excluded, known.visible
     if kind not in RIVALS:
-        beyond = "below" if kind == "floor" else "above"
+        seen = None if visible is None else limit + (-visible if kind == "floor" else visible)
+        would = f"{seen:.2f} would" if seen is not None and 0 < seen < 1 else "no value would"
         return (
             f"Alone it is {value:.4f}; {bound:.4f} is not excluded ({percent} bound), and "
-            f"{visible:.2g} {beyond} the {kind} {limit:g} would be seen in 80 of 100 such sets."
+            f"{would} be seen in 80 of 100 such sets."
         )
     verb = "grew" if rule.is_gap else "changed"
     before = f"{rival:+.4f}" if rule.is_gap else f"{rival:.4f}"

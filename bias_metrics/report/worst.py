@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bias_metrics._core.cells import Cells
 from bias_metrics._core.tables import Tabular
 from bias_metrics._core.values import MetricValue, undefined
 from bias_metrics.metrics import AUCS, METRICS, SUBGROUP_METRICS
@@ -122,7 +123,7 @@ def worst_subgroup(report: Reported | Mapping[str, Any], metric: str) -> WorstSu
     return WorstSubgroup(metric, worst, value, *counts, tuple(tied), reasons, *ends)
 
 
-def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
+def worst_first(subgroups: Mapping[str, Cells]) -> list[str]:
     """Order subgroups by how bad their worst AUC is shown to be, the worst first.
 
     They are ordered by the upper bound of an interval, so that a few unlucky rows do not come
@@ -131,8 +132,8 @@ def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
 
     Parameters
     ----------
-    subgroups : mapping
-        As in `BiasReport.to_dict()["subgroups"]`.
+    subgroups : mapping of str to SubgroupBias
+        As in `BiasReport.subgroups`.
 
     Returns
     -------
@@ -141,17 +142,17 @@ def worst_first(subgroups: Mapping[str, Any]) -> list[str]:
 
     Examples
     --------
-    >>> cell = {"value": 0.9, "low": 0.85, "high": 0.93}
-    >>> aucs = dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), cell)
-    >>> low = aucs | {"bpsn_auc": {"value": 0.7, "low": 0.6, "high": 0.8}}
-    >>> worst_first({"gay": aucs, "muslim": low})
+    >>> from bias_metrics import evaluate_bias
+    >>> is_toxic, scores = [0, 0, 0, 1, 1, 1], [0.1, 0.2, 0.8, 0.7, 0.9, 0.6]
+    >>> subgroups = {"gay": [0, 1, 0, 0, 1, 0], "muslim": [0, 0, 1, 1, 0, 0]}
+    >>> worst_first(evaluate_bias(is_toxic, scores, subgroups).subgroups)
     ['muslim', 'gay']
     """
 
     def badness(name: str) -> tuple[bool, float, float]:
-        cells = [subgroups[name][metric] for metric in AUCS]
-        bounds = [cell["high"] for cell in cells if cell.get("high") is not None]
-        values = [cell["value"] for cell in cells if cell["value"] is not None]
+        cells: list[MetricValue] = [getattr(subgroups[name], metric) for metric in AUCS]
+        bounds = [cell.high for cell in cells if cell.high is not None]
+        values = [cell.value for cell in cells if cell.value is not None]
         return not bounds, min(bounds, default=1.0), min(values, default=2.0)
 
     return sorted(subgroups, key=badness)

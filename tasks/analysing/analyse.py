@@ -48,11 +48,11 @@ def analyse_rows(
     of = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
     findings = without_quotes(partial(analysis.analyse, rows), of, AnalysisError)
     write_rows(findings.table, Path(folder) / FOLDER / f"{analysis.kind}.csv")
-    return analysis.kind, {
-        "options": analysis.model_dump(mode="json", exclude={"kind", "sets"}),
-        "sentences": list(findings.sentences),
-        "result": findings.result,
-    }
+    return analysis.kind, AnalysisRecord(
+        options=analysis.model_dump(mode="json", exclude={"kind", "sets"}),
+        sentences=list(findings.sentences),
+        result=findings.result,
+    )
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:

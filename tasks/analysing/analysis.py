@@ -73,13 +73,13 @@ class MeasuredRows:
     @cached_property
     def groups(self) -> list[str]:
         """The identities that the power means include."""
-        chosen = self.layout.record["power_mean_groups"]
+        chosen = self.layout.record.power_mean_groups
         return list(self.masks) if chosen is None else list(chosen)
 
     @property
     def background(self) -> Background:
         """What an identity's rows are compared with."""
-        return self.layout.record["choices"]["background"]
+        return self.layout.record.choices.background
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the measured rows of one column of the frozen set; null becomes NaN."""

@@ -76,7 +76,7 @@ class IntersectionsAnalysis(Analysis):
         each = ((name, found.masks[name]) for name in largest)
         report = measure_intersections(rows, PackedMasks.of(each, rows.y_true.size))
         bias = report.to_dict()["subgroups"]
-        shown = worst_first(bias)
+        shown = worst_first(report.subgroups)
         n_small = sum(SEPARATOR in name for name in found.left_out)
         counts = {
             "n_measured": len(largest),

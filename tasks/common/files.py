@@ -17,6 +17,7 @@ from filelock import FileLock
 from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.own_folders import own_folder
+from biasgate.tasks.common.plain import plain
 
 _PROBE_BYTES = 4096
 
@@ -119,7 +120,8 @@ def require_writable(folder: Path, what: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write strict JSON (no NaN) atomically."""
     with whole_file(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
+        text = json.dumps(plain(content), indent=2, allow_nan=False)
+        temporary.write_text(f"{text}\n", "utf-8")
 
 
 def file_digest(path: Path) -> str:
@@ -135,9 +137,21 @@ def folder_digest(folder: Path) -> str:
 
 
 def json_digest(content: Any) -> str:
-    """SHA-256 of a JSON-ready value, independent of key order."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """SHA-256 of a record or JSON-ready value, independent of key order and of `1` or `1.0`."""
+    text = json.dumps(
+        _numbers_alike(plain(content)), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _numbers_alike(content: Any) -> Any:
+    """Return the same with whole numbers as integers: a record that is read has floats."""
+    if isinstance(content, dict):
+        return {key: _numbers_alike(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_numbers_alike(value) for value in content]
+    is_whole = isinstance(content, float) and content.is_integer()
+    return int(content) if is_whole else content
 
 
 def found_instead(path: Path) -> str:

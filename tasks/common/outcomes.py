@@ -57,16 +57,16 @@ def word_of(decision: Decision | Summary) -> Word:
 
     Where the policy only reports, a candidate that could not be scored is still an error.
     """
-    reported = decision.get("report_only") and decision["outcome"] != "error"
+    reported = decision.report_only and decision.outcome != "error"
     if reported:
         return REPORTED
-    word = WORDS[decision["outcome"]]
-    decisions: Sequence[Decision] = decision.get("decisions", ())  # type: ignore[assignment]
-    same = [entry for entry in decisions if entry["outcome"] == decision["outcome"]]
+    word = WORDS[decision.outcome]
+    decisions: Sequence[Decision] = getattr(decision, "decisions", ())
+    same = [entry for entry in decisions if entry.outcome == decision.outcome]
     texts = list(dict.fromkeys(word_of(entry).text for entry in same))
-    if len(texts) > 1 and decision["outcome"] == "pass":
+    if len(texts) > 1 and decision.outcome == "pass":
         texts = [EXCEPT]
-    text = str(decision.get("word") or next(iter(texts), word.text))
+    text = getattr(decision, "word", None) or next(iter(texts), word.text)
     return replace(word, text=text)
 
 
@@ -76,20 +76,20 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
     A pass says for how many identities it is proven, and whether it has exceptions; a block by
     harm that is shown, for whom. Names of identities are in it: escape it where it is shown.
     """
-    outcomes = {verdict["outcome"] for verdict in verdicts}
+    outcomes = {verdict.outcome for verdict in verdicts}
     outcome = next(name for name in ("error", "fail", "insufficient", "pass") if name in outcomes)
-    if any(verdict["policy"]["report_only"] for verdict in verdicts):
+    if any(verdict.policy.report_only for verdict in verdicts):
         return REPORTED
     if outcome == "fail":
         return replace(WORDS[outcome], text=_blocked(verdicts))
     if outcome != "pass":
         return WORDS[outcome]
-    fewest = min((verdict["holds_for"] for verdict in verdicts), key=_share)
-    n, of = len(fewest["identities"]), fewest["of"]
+    fewest = min((verdict.holds_for for verdict in verdicts), key=_share)
+    n, of = len(fewest.identities), fewest.of
     text = WORDS[outcome].text
     if n < of:
         text = f"Passed for {n:,} of {of:,} identities"
-    elif any(verdict["exceptions"] for verdict in verdicts):
+    elif any(verdict.exceptions for verdict in verdicts):
         text = EXCEPT
     return replace(WORDS[outcome], text=text)
 
@@ -97,16 +97,14 @@ def word_of_verdict(*verdicts: Verdict) -> Word:
 def _blocked(verdicts: Sequence[Verdict]) -> str:
     """Return the words for a block, with those who are shown to be worse off, the worst first."""
     shown = (
-        str(result["group"])
+        str(result.group)
         for verdict in verdicts
-        for result in verdict["results"]
-        if result["rule"] == SHOWN_HARM and result["outcome"] == "fail"
-        if result["action"] == "block"
+        for result in verdict.results
+        if result.rule == SHOWN_HARM and result.outcome == "fail"
+        if result.action == "block"
     )
     # An identity is left out if its loss is not shown without the comments of a worse one.
-    own = {
-        cell["group"] for verdict in verdicts for cell in verdict["worsened"] if not cell["without"]
-    }
+    own = {cell.group for verdict in verdicts for cell in verdict.worsened if not cell.without}
     every = list(dict.fromkeys(shown))
     text, names = WORDS["fail"].text, [name for name in every if name in own] or every
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -114,7 +112,7 @@ def _blocked(verdicts: Sequence[Verdict]) -> str:
 
 
 def _share(holds_for: HoldsFor) -> float:
-    return len(holds_for["identities"]) / holds_for["of"] if holds_for["of"] else 1.0
+    return len(holds_for.identities) / holds_for.of if holds_for.of else 1.0
 
 
 def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS) -> list[str]:
@@ -130,7 +128,7 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
     most : int
         Lines; a last one says how many more there are.
     """
-    if any(one["outcome"] != "pass" or one["policy"]["report_only"] for one in verdicts):
+    if any(one.outcome != "pass" or one.policy.report_only for one in verdicts):
         return []
     lines = [
         printable(line)
@@ -142,17 +140,17 @@ def exceptions_in_words(verdicts: Sequence[Verdict], most: int = MOST_EXCEPTIONS
 
 
 def _exceptions(verdict: Verdict, *, alone: bool) -> Iterator[str]:
-    on_set = "" if alone else f" on {verdict['evaluation_set']['name']}"
-    names, of = verdict["holds_for"]["identities"], verdict["holds_for"]["of"]
+    on_set = "" if alone else f" on {verdict.evaluation_set.name}"
+    names, of = verdict.holds_for.identities, verdict.holds_for.of
     if len(names) < of:
         yield f"Proven{on_set} for {', '.join(names) or 'no identity'}."
     start = f"Except{on_set}{'' if alone else ','}"
     unmeasured: dict[str, list[str]] = {}
-    for entry in verdict["exceptions"]:
-        if entry["reason"] is None:
-            colon = "" if entry["group"] else ":"
-            yield f"{start}{colon} {entry['sentence']}"
+    for entry in verdict.exceptions:
+        if entry.reason is None:
+            colon = "" if entry.group else ":"
+            yield f"{start}{colon} {entry.sentence}"
         else:
-            unmeasured.setdefault(entry["reason"], []).append(str(entry["group"]))
+            unmeasured.setdefault(entry.reason, []).append(str(entry.group))
     for reason, unnamed in unmeasured.items():
         yield f"{start} not measured ({reason}): {', '.join(unnamed)}."

@@ -13,11 +13,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.printable import printable
 
 MOST_BYTES = 128 * 2**20
@@ -112,14 +113,17 @@ def check(
     *,
     rule: str = "as biasgate writes it",
 ) -> Checked:
-    """Return a document unchanged if it has the keys and types that are read of it.
+    """Return a document if it has the keys and types that are read of it.
+
+    A record is returned as its class. Every part of the file must then be a part of the record:
+    what a digest covers is what was read.
 
     Parameters
     ----------
     content : object
         As `parse_json` returned it.
     kind : TypeAdapter
-        Its form; other keys are left as they are.
+        Its form: a record's, or that of a dict, whose other keys are left as they are.
     what : str
         What it is, for the message.
     rule : str, optional
@@ -131,15 +135,38 @@ def check(
         With the first place that is wrong, without its value.
     """
     try:
-        kind.validate_python(content, strict=True)
+        found: Checked = kind.validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
         problem = f"{printable(place)[:_SHOWN]}: {printable(first['msg'])[:_SHOWN]}"
         msg = f"{what} must be {rule}; {problem}."
         raise InputError(msg) from None
-    found: Checked = content
+    if isinstance(found, dict):
+        same: Checked = cast("Checked", content)
+        return same
+    if (wrong := _differs(content, plain(found))) is not None:
+        problem = f"{printable(wrong)[:_SHOWN]}: not as it is written"
+        msg = f"{what} must be {rule}; {problem}."
+        raise InputError(msg)
     return found
+
+
+def _differs(content: Any, again: Any, place: str = "") -> str | None:
+    """Return the first place at which a document is not what is written of it; None if nowhere."""
+    if isinstance(content, dict) and isinstance(again, dict):
+        for key in {**content, **again}:
+            below = f"{place}.{key}" if place else key
+            if key not in content or key not in again:
+                return below
+            if (found := _differs(content[key], again[key], below)) is not None:
+                return found
+        return None
+    if isinstance(content, list) and isinstance(again, list) and len(content) == len(again):
+        each = enumerate(zip(content, again, strict=True))
+        places = (_differs(one, other, f"{place}.{at}") for at, (one, other) in each)
+        return next((found for found in places if found is not None), None)
+    return None if content == again else place or "it"
 
 
 def _open(path: Path, what: str) -> int:

@@ -141,7 +141,7 @@ def _check_rights(gateway: Gateway) -> Iterator[Check]:
         gateway.set_alias(name, CHAMPION, made.version)
         found = gateway.alias(name, CHAMPION)
         gateway.delete_alias(name, CHAMPION)
-    except Exception as error:  # noqa: BLE001 - whatever the server answers
+    except Exception as error:  # noqa: BLE001 - as above
         text = masked(f"{type(error).__name__}: {error}".splitlines()[0])
         yield Check("rights", "wrong", f"no alias can be set: {text}", do)
         with suppress(Exception):

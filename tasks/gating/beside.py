@@ -44,12 +44,12 @@ def beside(first: EvidenceFile, second: EvidenceFile) -> Measuring:
     if not shared or differ:
         msg = f"identity {differ[0]} has other rows" if differ else "they share no identity"
         raise NotSameRowsError(msg)
-    groups = first.record["power_mean_groups"]
+    groups = first.record.power_mean_groups
     return Measuring(
         rows=_with_scores(rows, others.scores[CANDIDATE][order], shared),
         power_mean_groups=None if groups is None else [one for one in groups if one in shared],
         background=first.background,
-        is_sample=first.record["choices"].get("population") != "these_rows",
+        is_sample=first.record.choices.population != "these_rows",
         thresholds={},
         span=lambda *_: None,
     )

@@ -42,7 +42,7 @@ def decide_candidate(
         context=with_scores(context, measured),
     )
     of = f"{measured.candidate.name} on {measured.source.name}"
-    say(f"decided {of}: {verdict['outcome']} by policy {policy.name}")
+    say(f"decided {of}: {verdict.outcome} by policy {policy.name}")
     folder = Path(measured.folder)
     write_json(folder / "policy.json", policy.model_dump(mode="json"))
     write_json(folder / "verdict.json", verdict)
@@ -52,9 +52,6 @@ def decide_candidate(
 
 def _compared(rival: CandidateSettings) -> Compared:
     """Return a rival's name, kind, model and own threshold."""
-    known: Compared = {"name": rival.name, "kind": rival.kind}
-    if rival.uri:
-        known["model"] = rival.uri
-    if rival.threshold is not None:
-        known["threshold"] = rival.threshold
-    return known
+    return Compared(
+        name=rival.name, kind=rival.kind, model=rival.uri or None, threshold=rival.threshold
+    )

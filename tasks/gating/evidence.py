@@ -8,19 +8,18 @@ sets and scores that it was created from.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NotRequired
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter
 
 from bias_metrics import always_valid_confidence, equal_error_range
 from bias_metrics._core.packed import PackedMasks
@@ -33,14 +32,15 @@ from bias_metrics.rows import Background
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
-from biasgate.tasks.common.untrusted import parse_json
+from biasgate.tasks.common.untrusted import check, parse_json, read_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
 from biasgate.tasks.gating.evidence_missing import count_missing_rows, scored_rows
 from biasgate.tasks.gating.evidence_rows import Rows
 from biasgate.tasks.gating.evidence_size import require_short, require_size
 from biasgate.tasks.gating.measured_categories import with_categories
 from biasgate.tasks.gating.measured_rows import Measuring
-from biasgate.tasks.records import Bound, Choices, NightsRecord
+from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
+from biasgate.tasks.records.record import Record
 
 FILE = "evidence.parquet"
 RIVALS = ("champion", "reference")
@@ -50,7 +50,8 @@ NIGHT, LABELLED = "night", "labelled"
 _IDS = "id"
 
 
-class EvidenceRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class EvidenceRecord(Record):
     """The origin of the evidence; `scores` and `bound` are by role.
 
     `nights` is there if rows of several nights are pooled; the rest is about the last of them.
@@ -61,7 +62,10 @@ class EvidenceRecord(TypedDict):
     power_mean_groups: list[str] | None
     scores: dict[str, str]
     bound: dict[str, Bound]
-    nights: NotRequired[NightsRecord]
+    nights: NightsRecord | None = None
+
+
+_RECORDS, _REPORTS = TypeAdapter(EvidenceRecord), TypeAdapter(Report)
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,8 @@ class EvidenceFile:
         if RECORD not in known:
             msg = f"evidence must name its origin in its metadata; {self.path.name} does not."
             raise InputError(msg)
-        found: EvidenceRecord = parse_json(known[RECORD], "the origin of the evidence")
-        return found
+        what = f"the origin of the evidence in {self.path.name}"
+        return check(parse_json(known[RECORD], what), _RECORDS, what)
 
     def require_size(self, n_rows: int | None = None) -> None:
         """Refuse evidence that is larger than any real one, before a row is read.
@@ -237,7 +241,7 @@ class EvidenceFile:
 
     def without(self, identities: Collection[str], confidence: float) -> Evidence | None:
         """Measure all rows with power means that leave identities out; None if nothing changes."""
-        groups = self.record["power_mean_groups"] or self.identities
+        groups = self.record.power_mean_groups or self.identities
         kept = [name for name in groups if name not in identities]
         if len(kept) == len(groups) or not kept:
             return None
@@ -266,7 +270,7 @@ class EvidenceFile:
     ) -> Measuring:
         return Measuring(
             rows=rows,
-            power_mean_groups=self.record["power_mean_groups"],
+            power_mean_groups=self.record.power_mean_groups,
             background=self.background,
             is_sample=self.is_sample,
             thresholds=thresholds,
@@ -297,20 +301,20 @@ class EvidenceFile:
 
     def _level(self, confidence: float) -> float:
         """Return the confidence at which to measure: a higher one if nights are pooled."""
-        if "nights" not in self.record:
+        if self.record.nights is None:
             return confidence
-        planned = self.record["choices"]["planned_rows"]
+        planned = self.record.choices.planned_rows or 0
         return always_valid_confidence(confidence, self._table.num_rows, planned_rows=planned)
 
     @property
     def n_nights(self) -> int:
         """How many nights' rows are pooled; 0 if the set is judged alone."""
-        return len(self.record["nights"]["each"]) if "nights" in self.record else 0
+        return len(self.record.nights.each) if self.record.nights is not None else 0
 
     @property
     def is_sample(self) -> bool:
         """Whether verdicts are about more rows than these."""
-        return self.record["choices"].get("population") != "these_rows"
+        return self.record.choices.population != "these_rows"
 
     @property
     def _clusters(self) -> npt.NDArray[Any] | None:
@@ -319,7 +323,7 @@ class EvidenceFile:
     @property
     def background(self) -> Background:
         """What identities are compared with."""
-        return self.record["choices"]["background"]
+        return self.record.choices.background
 
     @cached_property
     def _members(self) -> PackedMasks:
@@ -384,5 +388,5 @@ def given_threshold(file: Path) -> dict[str, dict[str, float]]:
     report = file.with_name("report.json")
     if not report.is_file():
         return {}
-    thresholds = json.loads(report.read_text("utf-8"))["thresholds"]
-    return {GIVEN: {"candidate": thresholds[GIVEN]["threshold"]}} if GIVEN in thresholds else {}
+    thresholds = check(read_json(report, str(report)), _REPORTS, str(report)).thresholds
+    return {GIVEN: {"candidate": thresholds[GIVEN].threshold}} if GIVEN in thresholds else {}

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT, EvaluationSet
 from biasgate.tasks.gating.evidence import (
@@ -79,7 +80,7 @@ def write_evidence(
                 "Score both with the same precision."
             )
             raise InputError(msg)
-        _refuse_missing(scores, name, record["choices"])
+        _refuse_missing(scores, name, record.choices)
         columns[SCORE + name] = scores
     if lasting_clusters and "cluster" in columns:
         columns["cluster"] = _numbered(_measured(evaluation_set, "cluster", measured))
@@ -87,13 +88,13 @@ def write_evidence(
         if name.startswith(SLICE):
             columns[name] = _measured(evaluation_set, name, measured)
     all_scores = {"candidate": scored, **rivals}
-    metadata: EvidenceRecord = {
-        "set_digest": evaluation_set.digest,
-        "choices": record["choices"],
-        "power_mean_groups": record["power_mean_groups"],
-        "scores": {name: one.candidate_digest for name, one in all_scores.items()},
-        "bound": {name: one.record["bound"] for name, one in all_scores.items()},
-    }
+    metadata = EvidenceRecord(
+        set_digest=evaluation_set.digest,
+        choices=record.choices,
+        power_mean_groups=record.power_mean_groups,
+        scores={name: one.candidate_digest for name, one in all_scores.items()},
+        bound={name: one.record.bound for name, one in all_scores.items()},
+    )
     with whole_file(path) as temporary:
         pq.write_table(evidence_table(columns, metadata), temporary, compression="zstd")
     return EvidenceFile(path)
@@ -101,7 +102,7 @@ def write_evidence(
 
 def _refuse_missing(scores: npt.NDArray[np.floating], name: str, choices: Choices) -> None:
     """Refuse a rival without a score for some rows, where every row must have one."""
-    needs_all = [key for key in ("planned_rows", "prediction_powered") if choices.get(key)]
+    needs_all = [key for key in ("planned_rows", "prediction_powered") if getattr(choices, key)]
     if needs_all and np.isnan(scores).any():
         msg = (
             f"the {name} must have a score for every row of a set with "
@@ -153,7 +154,7 @@ def _numbered(names: Any) -> npt.NDArray[np.int64]:
 
 def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
     """Return the rows as a table with its record as metadata."""
-    return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record)})
+    return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(plain(record))})
 
 
 @task(name="gather evidence", task_run_name="gather evidence of {measured.folder!m}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.evidence import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
-from biasgate.tasks.records import JudgedNights, NightRecord, NightsRecord
+from biasgate.tasks.records import Choices, JudgedNights, NightRecord, NightsRecord
 
 BOUND = "normal mixture"
 # What must be the same every night; numbers of rows differ.
@@ -38,15 +40,17 @@ SAME_CHOICES = (
 def new_because(tonight: EvidenceFile, earlier: EvidenceFile) -> str | None:
     """Return why the rows of earlier nights cannot be pooled with tonight's; None if they can."""
     now, then = tonight.record, earlier.record
-    if "nights" not in then:
+    if then.nights is None:
         return "earlier rows were not kept to be pooled"
-    if now["scores"].get("candidate") != then["scores"].get("candidate"):
+    if now.scores.get("candidate") != then.scores.get("candidate"):
         return "the candidate is another one"
     for role in RIVALS:
-        if now["scores"].get(role) != then["scores"].get(role) and not _is_itself(role, tonight):
+        if now.scores.get(role) != then.scores.get(role) and not _is_itself(role, tonight):
             return f"the {role} is another one"
-    first, second = ({key: one["choices"].get(key) for key in SAME_CHOICES} for one in (now, then))
-    if first != second or now["power_mean_groups"] != then["power_mean_groups"]:
+    first, second = (
+        {key: getattr(one.choices, key) for key in SAME_CHOICES} for one in (now, then)
+    )
+    if first != second or now.power_mean_groups != then.power_mean_groups:
         return "options of the set are others"
     rivals = [SCORE + role for role in RIVALS if _is_itself(role, tonight)]
     if _types(tonight, rivals) != _types(earlier, rivals):
@@ -60,15 +64,15 @@ def ids_before(earlier: EvidenceFile) -> pa.Table:
         return file.read(["id", NIGHT])
 
 
-def other_options(choices: Mapping[str, Any], earlier: EvidenceFile) -> bool:
+def other_options(choices: Choices, earlier: EvidenceFile) -> bool:
     """Say whether a set is measured otherwise than on earlier nights."""
-    then = earlier.record["choices"]
-    return any(choices.get(key) != then.get(key) for key in SAME_CHOICES)
+    then = earlier.record.choices
+    return any(getattr(choices, key) != getattr(then, key) for key in SAME_CHOICES)
 
 
 def _is_itself(role: str, evidence: EvidenceFile) -> bool:
     """Say whether the candidate is its own rival, as a champion is that is judged again."""
-    scores = evidence.record["scores"]
+    scores = evidence.record.scores
     return role in scores and scores[role] == scores["candidate"]
 
 
@@ -97,7 +101,7 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
     """
     record = tonight.record
     rows = _rows_of_last(tonight)
-    before, digests = _before(earlier, record["set_digest"])
+    before, digests = _before(earlier, record.set_digest)
     rows = rows.append_column(NIGHT, _constant(len(digests) + 1, rows.num_rows))
     if before is not None:
         refuse_known_ids(rows["id"], before, len(digests))
@@ -105,13 +109,19 @@ def pool(tonight: EvidenceFile, earlier: EvidenceFile | None, began: str) -> Evi
             if _is_itself(role, tonight):
                 before = _with_column(before, SCORE + role, before[SCORE + "candidate"])
         rows = pa.concat_tables([before.select(rows.column_names), rows])
-    sets = [*digests, record["set_digest"]]
+    sets = [*digests, record.set_digest]
     each = [_night(rows, at, of_set) for at, of_set in enumerate(sets, start=1)]
-    nights: NightsRecord = {"began": began, "each": each}
-    metadata = {RECORD: json.dumps({**record, "nights": nights})}
+    nights = NightsRecord(began=began, each=each)
+    metadata = {RECORD: json.dumps(plain(replace(record, nights=nights)))}
     with whole_file(tonight.path) as temporary:
         pq.write_table(rows.replace_schema_metadata(metadata), temporary, compression="zstd")
     return EvidenceFile(tonight.path)
+
+
+def nights_of(evidence: EvidenceFile) -> NightsRecord:
+    """Return the nights of evidence that pools some."""
+    assert evidence.record.nights is not None  # noqa: S101 - callers know it
+    return evidence.record.nights
 
 
 def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
@@ -122,37 +132,37 @@ def judged_nights(evidence: EvidenceFile) -> JudgedNights | None:
     InputError
         If the rows are not those of the nights that the record names.
     """
-    nights = evidence.record.get("nights")
+    nights = evidence.record.nights
     if nights is None:
         return None
     rows = _whole(evidence)
-    each = nights["each"]
-    if not each or each[-1]["set_digest"] != evidence.record["set_digest"]:
+    each = nights.each
+    if not each or each[-1].set_digest != evidence.record.set_digest:
         msg = "the last of the nights in the evidence must be that of the evaluated set; it is not."
         raise InputError(msg)
-    known = sum(one["n_rows"] for one in each)
+    known = sum(one.n_rows for one in each)
     for at, one in enumerate(each, start=1):
-        if _night(rows, at, one["set_digest"]) != one:
+        if _night(rows, at, one.set_digest) != one:
             msg = f"the rows of night {at} must be those that the evidence names; they are not."
             raise InputError(msg)
     pairs = pa.table({"id": rows["id"], NIGHT: rows[NIGHT]}).group_by(["id", NIGHT]).aggregate([])
     if rows.num_rows != known or pairs.num_rows != pc.count_distinct(rows["id"]).as_py():
         msg = "each row of the evidence must be of one night; some are of none, or of several."
         raise InputError(msg)
-    return {
-        "number": len(each),
-        "n_rows": rows.num_rows,
-        "planned_rows": evidence.record["choices"]["planned_rows"],
-        "bound": BOUND,
-        **nights,
-    }
+    return JudgedNights(
+        number=len(each),
+        n_rows=rows.num_rows,
+        planned_rows=evidence.record.choices.planned_rows or 0,
+        bound=BOUND,
+        **vars(nights),
+    )
 
 
 def _before(earlier: EvidenceFile | None, set_digest: str) -> tuple[pa.Table | None, list[str]]:
     """Return the rows of the nights before tonight's set, and the digests of their sets."""
     if earlier is None:
         return None, []
-    digests = [one["set_digest"] for one in earlier.record["nights"]["each"]]
+    digests = [one.set_digest for one in nights_of(earlier).each]
     rows = _whole(earlier)
     if digests[-1] == set_digest:
         digests = digests[:-1]
@@ -163,7 +173,7 @@ def _before(earlier: EvidenceFile | None, set_digest: str) -> tuple[pa.Table | N
 def _night(rows: pa.Table, number: int, set_digest: str) -> NightRecord:
     """Return the record of one night, from the rows of all."""
     found = rows.filter(pc.equal(rows[NIGHT], number)).drop_columns([NIGHT])
-    return {"set_digest": set_digest, "n_rows": found.num_rows, "rows_digest": _digest(found)}
+    return NightRecord(set_digest=set_digest, n_rows=found.num_rows, rows_digest=_digest(found))
 
 
 def _with_column(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:

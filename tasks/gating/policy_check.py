@@ -22,7 +22,7 @@ def check_policy(policy: Policy, source: SourceSettings, set_folder: str) -> Non
     """
     frozen = EvaluationSet.load(Path(set_folder))
     _, _, choices = choose_rows(frozen, source)
-    if choices.get("weights") == "probability":
+    if choices.weights == "probability":
         refuse_thresholds(policy, source.name)
     if source.prediction_powered:
         refuse_unpowered(policy, source.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Context
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -12,11 +14,9 @@ def with_scores(context: Context, measured: Measured) -> Context:
 
     It is unknown for a file of scores, which was made elsewhere.
     """
-    registered = context["registered_policy"]
+    registered = context.registered_policy
     if registered is None or measured.candidate.kind == "scores":
         return context
-    made = ScoredSet.open(measured.scores).record["made"]
-    return {
-        **context,
-        "registered_policy": {**registered, "before_scores": registered["at"] <= made},
-    }
+    made = ScoredSet.open(measured.scores).record.made
+    known = replace(registered, before_scores=registered.at <= made)
+    return replace(context, registered_policy=known)

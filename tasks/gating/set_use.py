@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist, median
 
 from bias_metrics import selection_flattery
 from biasgate.tasks.records import SetUse, Verdict
+from biasgate.tasks.records.summary import SpentBy
 
 _NORMAL = NormalDist()
 
@@ -33,44 +35,44 @@ def use_of(verdicts: Sequence[Verdict], n_candidates: int) -> SetUse:
         selection_flattery(own, n_candidates, adaptive=one) for one in (False, True)
     )
     bound = min(_distance(one) for one in verdicts)
-    spent_by: str | None = "adaptive use" if adaptive >= bound else None
+    spent_by: SpentBy | None = "adaptive use" if adaptive >= bound else None
     spent_by = "selection" if chosen >= bound else spent_by
     errors = [one for one in map(_error, verdicts) if one]
     error = median(errors) if errors else None
-    use: SetUse = {
-        "name": first["evaluation_set"]["name"],
-        "digest": first["evaluation_set"]["digest"],
-        "n_candidates": n_candidates,
-        "n_tonight": len({one["candidate"]["digest"] for one in verdicts}),
-        "objective": first["objective"]["metric"],
-        "flattered_by": None if error is None else chosen * error,
-        "at_most": None if error is None else adaptive * error,
-        "spent_by": spent_by,  # type: ignore[typeddict-item] # one of two words
-        "sentence": "",
-    }
-    return {**use, "sentence": _sentence(use)}
+    use = SetUse(
+        name=first.evaluation_set.name,
+        digest=first.evaluation_set.digest,
+        n_candidates=n_candidates,
+        n_tonight=len({one.candidate.digest for one in verdicts}),
+        objective=first.objective.metric,
+        flattered_by=None if error is None else chosen * error,
+        at_most=None if error is None else adaptive * error,
+        spent_by=spent_by,
+        sentence="",
+    )
+    return replace(use, sentence=_sentence(use))
 
 
 def is_reused(use: SetUse) -> bool:
     """Whether a set has judged other candidates than those of this evaluation."""
-    return use["n_candidates"] > use["n_tonight"]
+    return use.n_candidates > use.n_tonight
 
 
 def _sentence(use: SetUse) -> str:
-    n = use["n_candidates"]
-    text = f"{use['name']} has judged {n:,} candidate{'' if n == 1 else 's'} so far."
-    if use["flattered_by"] is not None and use["at_most"] is not None and n > 1:
+    n = use.n_candidates
+    text = f"{use.name} has judged {n:,} candidate{'' if n == 1 else 's'} so far."
+    if use.flattered_by is not None and use.at_most is not None and n > 1:
         text += (
-            f" The best of so many equal ones looks better in {use['objective']} by "
-            f"{use['flattered_by']:.4f} than it is; by up to {use['at_most']:.4f} if the numbers "
+            f" The best of so many equal ones looks better in {use.objective} by "
+            f"{use.flattered_by:.4f} than it is; by up to {use.at_most:.4f} if the numbers "
             "of earlier ones were used to build later ones."
         )
-    if use["spent_by"] == "selection":
+    if use.spent_by == "selection":
         text += (
             " The set is spent: chance alone makes the best one look better by as much as the "
             "policy asks as proof. Use new comments."
         )
-    elif use["spent_by"] == "adaptive use":
+    elif use.spent_by == "adaptive use":
         text += (
             " If they were, the set is spent: chance alone may make the last one look better by as "
             "much as the policy asks as proof. Then use new comments."
@@ -80,16 +82,16 @@ def _sentence(use: SetUse) -> str:
 
 def _distance(verdict: Verdict) -> float:
     """Return how many standard errors a proven number lies from the limit at least."""
-    alpha = 1 - verdict["objective"]["confidence"]
-    if "online" in verdict:
-        alpha = verdict["online"]["level"]
+    alpha = 1 - verdict.objective.confidence
+    if verdict.online is not None:
+        alpha = verdict.online.level
     return -_NORMAL.inv_cdf(alpha)
 
 
 def _error(verdict: Verdict) -> float | None:
     """Return the standard error of the objective's difference from the champion's."""
-    objective = verdict["objective"]
-    low, high = objective["low"], objective["high"]
+    objective = verdict.objective
+    low, high = objective.low, objective.high
     if low is None or high is None:
         return None
-    return (high - low) / 2 / _NORMAL.inv_cdf(objective["confidence"])
+    return (high - low) / 2 / _NORMAL.inv_cdf(objective.confidence)

@@ -22,22 +22,22 @@ def tags_of(verdicts: Sequence[LoggedVerdict]) -> dict[str, str]:
     is the digest of the files that were judged. Tags help to find things; what they say counts
     only as far as the verdicts say the same.
     """
-    required = [one["evaluation_set"] for one in verdicts if one["evaluation_set"]["required"]]
-    tags = {"biasgate.required_sets": ",".join(one["name"] for one in required)}
+    required = [one.evaluation_set for one in verdicts if one.evaluation_set.required]
+    tags = {"biasgate.required_sets": ",".join(one.name for one in required)}
     for verdict in verdicts:
-        bound = verdict["candidate"]["bound"]
-        if bound["digest"] is not None:
-            tags[FILES_DIGEST] = bound["digest"]
-        prefix = f"biasgate.{verdict['evaluation_set']['name']}"
-        tags[f"{prefix}.verdict"] = str(verdict["outcome"])
+        bound = verdict.candidate.bound
+        if bound.digest is not None:
+            tags[FILES_DIGEST] = bound.digest
+        prefix = f"biasgate.{verdict.evaluation_set.name}"
+        tags[f"{prefix}.verdict"] = str(verdict.outcome)
         tags[f"{prefix}.word"] = word_of_verdict(verdict).text
         tags[f"{prefix}.exceptions"] = " ".join(exceptions_in_words([verdict]))[:_LONGEST]
         tags[f"{prefix}.verdict_digest"] = verdict_digest(verdict)
-        tags[f"{prefix}.set_digest"] = str(verdict["evaluation_set"]["digest"])
-        tags[f"{prefix}.policy"] = f"{verdict['policy']['name']} {verdict['policy']['digest']}"
-        head = verdict["ledger"]
+        tags[f"{prefix}.set_digest"] = str(verdict.evaluation_set.digest)
+        tags[f"{prefix}.policy"] = f"{verdict.policy.name} {verdict.policy.digest}"
+        head = verdict.ledger
         tags[f"{prefix}.ledger"] = f"{head['number']} {head['digest']}" if head else ""
-        tags[f"{prefix}.run_id"] = str(verdict["run_id"])
+        tags[f"{prefix}.run_id"] = str(verdict.run_id)
     return tags
 
 

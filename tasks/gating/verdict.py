@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import date
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 
 from bias_metrics._core.counted import counted
 from bias_metrics.gate.decide import decide, evidence_needed, worst
-from bias_metrics.gate.exceptions import extent_of
+from bias_metrics.gate.exceptions import PassException, extent_of
 from bias_metrics.gate.harm import RULE as HARM
 from bias_metrics.gate.harm import HarmLimit, judge_harm
 from bias_metrics.gate.judging import RIVALS, Outcome
-from bias_metrics.gate.losses import Losses
+from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.missing import MissingLimits, judge_missing
 from bias_metrics.gate.objective import measure_objective
 from bias_metrics.gate.rules import for_every_look
@@ -29,18 +28,17 @@ from biasgate.tasks.gating.named_thresholds import find_thresholds
 from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
-    Bias,
     BoundsRecord,
+    Code,
     Compared,
     Context,
-    ExceptionRecord,
-    ObjectiveRecord,
+    HoldsFor,
+    JudgedSet,
+    OnlineRecord,
+    PolicyRecord,
     Report,
-    Result,
     Rival,
-    Value,
     Verdict,
-    metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -93,8 +91,8 @@ def build_verdict(
     RuntimeError
         If the evidence gives other numbers than the report.
     """
-    online = None if context is None else context.get("online")
-    share = policy.share_of_alpha(n_candidates, 1.0 if online is None else online["share"])
+    online = None if context is None else context.online
+    share = policy.share_of_alpha(n_candidates, 1.0 if online is None else online.share)
     nights, rules = judged_nights(evidence), policy.decision_rules(share)
     if nights is not None or online is not None:
         rules = for_every_look(rules)
@@ -129,51 +127,54 @@ def build_verdict(
     except ValueError as error:
         msg = f"policy {policy.name!r}: {error}"
         raise InputError(msg) from error
-    evaluation_set = report["evaluation_set"]
+    evaluation_set = report.evaluation_set
     if context is None:
-        names = [evaluation_set["name"]] if required else []
-        context = {"required_sets": names, "ledger": None, "registered_policy": None}
+        names = [evaluation_set.name] if required else []
+        context = Context(required_sets=names, ledger=None, registered_policy=None)
     results = (*harm, *decision.results, *unscored)
     extent = extent_of(results, evidence.identities)
-    verdict: Verdict = {
-        "schema_version": SCHEMA_VERSION,
-        "policy": {
-            "name": policy.name,
-            "digest": policy.digest,
-            "report_only": policy.report_only,
-        },
-        "evaluation_set": {
-            "name": evaluation_set["name"],
-            "digest": evaluation_set["digest"],
-            "required": required,
-        },
-        "candidate": report["candidate"],
-        "champion": _identified(rivals.get("champion"), evidence, "champion"),
-        "reference": _identified(rivals.get("reference"), evidence, "reference"),
-        "n_candidates": n_candidates,
-        "report_digest": json_digest(report),
-        "evidence_digest": evidence.digest,
-        "code": {"version": version("biasgate"), "bias_metrics": code_digest()},
-        "decided_on": today.isoformat(),
-        "outcome": _worst(decision.outcome, (*harm, *unscored)),
-        "holds_for": {"identities": list(extent.groups), "of": extent.of},
-        "exceptions": [
-            *(cast("ExceptionRecord", asdict(entry)) for entry in extent.exceptions),
-            *_unruled_harm(policy, losses),
+    unruled = _unruled_harm(policy, losses)
+    worse = {entry.group for entry in unruled}
+    return Verdict(
+        schema_version=SCHEMA_VERSION,
+        policy=PolicyRecord(
+            name=policy.name,
+            digest=policy.digest,
+            report_only=policy.report_only,
+        ),
+        evaluation_set=JudgedSet(
+            name=evaluation_set.name,
+            digest=evaluation_set.digest,
+            required=required,
+        ),
+        candidate=report.candidate,
+        champion=_identified(rivals.get("champion"), evidence, "champion"),
+        reference=_identified(rivals.get("reference"), evidence, "reference"),
+        n_candidates=n_candidates,
+        report_digest=json_digest(report),
+        evidence_digest=evidence.digest,
+        code=Code(version=version("biasgate"), bias_metrics=code_digest()),
+        decided_on=today.isoformat(),
+        outcome=_worst(decision.outcome, (*harm, *unscored)),
+        holds_for=HoldsFor(
+            identities=[name for name in extent.groups if name not in worse], of=extent.of
+        ),
+        exceptions=[
+            *unruled,
+            *extent.exceptions,
         ],
-        "bounds": _bounds(results, losses, policy, given, is_sample=evidence.is_sample),
-        "results": cast("list[Result]", [one.to_dict() for one in results]),
-        "objective": cast("ObjectiveRecord", objective.to_dict()),
-        "worsened": list(losses["champion"].cells) if "champion" in losses else [],
-        "required_sets": context["required_sets"],
-        "ledger": context["ledger"],
-        "registered_policy": context["registered_policy"],
-    }
-    if nights is not None:
-        verdict["nights"] = nights
-    if online is not None:
-        verdict["online"] = {**online, "level": share * (1 - policy.confidence)}
-    return verdict
+        bounds=_bounds(results, losses, policy, given, is_sample=evidence.is_sample),
+        results=list(results),
+        objective=objective,
+        worsened=list(losses["champion"].cells) if "champion" in losses else [],
+        required_sets=context.required_sets,
+        ledger=context.ledger,
+        registered_policy=context.registered_policy,
+        nights=nights,
+        online=None
+        if online is None
+        else OnlineRecord(**vars(online) | {"level": share * (1 - policy.confidence)}),
+    )
 
 
 def _worst(outcome: Outcome, unscored: Sequence[RuleResult]) -> Outcome:
@@ -195,28 +196,24 @@ def _identified(rival: Compared | None, evidence: EvidenceFile, role: str) -> Ri
     """Return a rival's name, kind, version, own threshold, and the digest of its scores' origin."""
     if rival is None:
         return None
-    known: Compared = {"name": rival["name"], "kind": rival["kind"]}
-    if rival.get("model"):
-        known["model"] = rival["model"]
-    if rival.get("threshold") is not None:
-        known["threshold"] = rival["threshold"]
     record = evidence.record
-    return {**known, "digest": record["scores"][role], "bound": record["bound"][role]}
+    return Rival(**vars(rival) | {"digest": record.scores[role], "bound": record.bound[role]})
 
 
 def _given(report: Report, rivals: Mapping[str, Compared]) -> dict[str, float | None]:
     """Return the thresholds that candidate and rivals are used with."""
-    at = report["thresholds"]
-    own = at[GIVEN]["threshold"] if GIVEN in at else None
-    return {"candidate": own} | {role: one.get("threshold") for role, one in rivals.items() if one}
+    at = report.thresholds
+    own = at[GIVEN].threshold if GIVEN in at else None
+    return {"candidate": own} | {role: one.threshold for role, one in rivals.items() if one}
 
 
 def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
     """Raise an error if the evidence does not give the reported numbers."""
-    measured = dict(_cells(cast("Bias", again))) | dict(_gaps(again, "subgroups"))
-    gaps = ((path, cell) for path, cell in _gaps(report, "gaps") if path in measured)
-    for path, cell in (*_cells(report["bias"]), *gaps):
-        value, found = cell["value"], measured[path]["value"]
+    measured = dict(_cells(again)) | dict(_gaps(again, "subgroups"))
+    known = report.to_dict()
+    gaps = ((path, value) for path, value in _gaps(known, "gaps") if path in measured)
+    for path, value in (*_cells(known["bias"]), *gaps):
+        found = measured[path]
         same = value == found or (
             value is not None
             and found is not None
@@ -227,26 +224,28 @@ def _refuse_other_numbers(report: Report, again: Mapping[str, Any]) -> None:
             raise RuntimeError(msg)
 
 
-def _cells(bias: Bias) -> Iterator[tuple[str, Value]]:
-    yield "auc", bias["overall"]["auc"]
-    yield "final_score", bias["final_score"]
+def _cells(bias: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    yield "auc", bias["overall"]["auc"]["value"]
+    yield "final_score", bias["final_score"]["value"]
     for name, subgroup in bias["subgroups"].items():
         for metric in SUBGROUP_METRICS:
-            yield f"{metric}/{name}", metric_cells(subgroup)[metric]
+            yield f"{metric}/{name}", subgroup[metric]["value"]
 
 
-def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, Value]]:
+def _gaps(content: Mapping[str, Any], key: str) -> Iterator[tuple[str, float | None]]:
     """Yield the gaps at thresholds in a report or in measured evidence."""
     for kind, at in content.get("thresholds", {}).items():
         for name, cells in at.get(key, {}).items():
-            yield from ((f"{metric}/{kind}/{name}", cell) for metric, cell in cells.items())
+            yield from (
+                (f"{metric}/{kind}/{name}", cell["value"]) for metric, cell in cells.items()
+            )
 
 
 def _losses(
     evidence: EvidenceFile, alpha: float, given: Mapping[str, float | None]
 ) -> dict[str, Losses]:
     """Return what is shown to be worse than with each rival; the rivals share alpha."""
-    rivals = [role for role in RIVALS if role in evidence.record["scores"]]
+    rivals = [role for role in RIVALS if role in evidence.record.scores]
     at = {role: threshold for role, threshold in given.items() if threshold is not None}
     return {role: evidence.losses(role, alpha / len(rivals), {GIVEN: at}) for role in rivals}
 
@@ -260,33 +259,29 @@ def _judge_harm(
     return judge_harm(losses, limit, found)
 
 
-def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[ExceptionRecord]:
+def _unruled_harm(policy: Policy, losses: Mapping[str, Losses]) -> list[PassException]:
     """Return who is shown to be worse than with the champion, and does not block."""
     limit = policy.harm_limit(len(losses))
-    by_group: dict[str, list[Mapping[str, Any]]] = {}
+    by_group: dict[str, list[tuple[Loss, str]]] = {}
     for cell in losses["champion"].cells if "champion" in losses else ():
-        if cell["without"]:
+        if cell.without:
             continue  # only by comments that also mention somebody else who is named
         if limit is None or limit.action == "warn":
             why = "the policy only warns" if limit else "the policy has no rule on that"
-        elif cell["worse_by_at_least"] <= limit.of(cell["metric"]):
-            why = f"the policy tolerates {limit.of(cell['metric']):g}"
+        elif cell.worse_by_at_least <= limit.of(cell.metric):
+            why = f"the policy tolerates {limit.of(cell.metric):g}"
         else:
             continue
-        by_group.setdefault(cell["group"], []).append({**cell, "why": why})
-    return [
-        {
-            "group": group,
-            "why": "shown_worse",
-            "n_checks": len(cells),
-            "sentence": (
-                f"{group}: shown to be worse than with the champion ({cells[0]['metric']} by at "
-                f"least {cells[0]['worse_by_at_least']:.3f}); {cells[0]['why']} (`shown_harm`)."
-            ),
-            "reason": None,
-        }
-        for group, cells in by_group.items()
-    ]
+        by_group.setdefault(cell.group, []).append((cell, why))
+    found = []
+    for group, cells in by_group.items():
+        cell, why = cells[0]
+        sentence = (
+            f"{group}: shown to be worse than with the champion ({cell.metric} by at "
+            f"least {cell.worse_by_at_least:.3f}); {why} (`shown_harm`)."
+        )
+        found.append(PassException(group, "shown_worse", len(cells), sentence))
+    return found
 
 
 def _bounds(
@@ -304,7 +299,7 @@ def _bounds(
     jointly = sum(one.n_bounds for one in losses.values())
     if not is_sample:
         text = "Values are of these rows alone: nothing is estimated."
-        return {"separately": 0, "expected_wrong": 0.0, "jointly": 0, "sentence": text}
+        return BoundsRecord(separately=0, expected_wrong=0.0, jointly=0, sentence=text)
     text = f"Looked at: {counted(len(apart), 'bound', 'bounds')} of rules"
     if apart:
         text += f", of which at most {expected:.2g} may be wrong by chance"
@@ -317,9 +312,9 @@ def _bounds(
             f". Losses in fpr_gap and fnr_gap were not looked at: the {' and the '.join(unknown)} "
         )
         text += f"{'has' if len(unknown) == 1 else 'have'} no `threshold`"
-    return {
-        "separately": len(apart),
-        "expected_wrong": expected,
-        "jointly": jointly,
-        "sentence": f"{text}.",
-    }
+    return BoundsRecord(
+        separately=len(apart),
+        expected_wrong=expected,
+        jointly=jointly,
+        sentence=f"{text}.",
+    )

@@ -6,12 +6,11 @@ passed to a task.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +33,12 @@ from biasgate.tasks.measuring.chosen import (
 from biasgate.tasks.measuring.every_row import EveryRow
 from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
 
-class LayoutRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class LayoutRecord(Record):
     """`layout.json`: the measured identities, those in the power means, how rows were selected."""
 
     identities: list[str]
@@ -60,8 +61,7 @@ class Layout:
     @cached_property
     def record(self) -> LayoutRecord:
         """The content of `layout.json`; read once."""
-        found: LayoutRecord = json.loads((self.folder / "layout.json").read_text("utf-8"))
-        return found
+        return LayoutRecord.read((self.folder / "layout.json").read_bytes())
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Memory-map one array, read-only."""
@@ -86,7 +86,7 @@ class Layout:
     def masks(self) -> PackedMasks:
         """Return which measured rows mention each identity."""
         n_measured = self.array("y_true").size
-        return PackedMasks(self.record["identities"], self.array("members"), n_measured)
+        return PackedMasks(self.record.identities, self.array("members"), n_measured)
 
     def clusters(self) -> npt.NDArray[np.intp] | None:
         """Return the cluster of each measured row as a number; None without clusters."""
@@ -107,7 +107,7 @@ class Layout:
             self.array("every_rows"),
             y_true,
             self.array("every_y_score"),
-            PackedMasks(self.record["identities"], self.array("every_members"), y_true.size),
+            PackedMasks(self.record.identities, self.array("every_members"), y_true.size),
             optional["cluster"],
             optional["weight"],
         )
@@ -124,9 +124,9 @@ class Layout:
 
     def powered(self) -> PoweredArrays | None:
         """Return all rows, if human labels on some are helped by terms on all."""
-        if not self.record["choices"].get("prediction_powered"):
+        if not self.record.choices.prediction_powered:
             return None
-        names, n = self.record["identities"], self.record["choices"]["n_rows"]
+        names, n = self.record.identities, self.record.choices.n_rows
         clusters = self.array("all_cluster") if self.clusters() is not None else None
         return PoweredArrays(
             self.array("all_y_true"),
@@ -168,12 +168,13 @@ def lay_out(
     identities = source.measured_identities(evaluation_set.identities)
     rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
     wanted, labels, choices = choose_rows(evaluation_set, source, rated)
-    chosen = leave_out_missing(wanted, labels, y_score, source, choices)
+    chosen, choices = leave_out_missing(wanted, labels, y_score, source, choices)
     measured, weights = counted_of(evaluation_set, source, chosen)
     ranked = rank_rows(labels[measured], y_score[measured], weights)
     every_cluster = cluster_codes(evaluation_set)
     clusters = None if every_cluster is None else recoded(every_cluster[measured])
-    choices["n_clusters"] = None if clusters is None else int(clusters.max()) + 1
+    n_clusters = None if clusters is None else int(clusters.max()) + 1
+    choices = replace(choices, n_clusters=n_clusters)
     with whole_folder(folder, durable=False) as temporary:
         arrays = {
             "measured": measured,
@@ -192,7 +193,7 @@ def lay_out(
             arrays["cluster"] = clusters
         if source.background == "no_identity" and identities:
             arrays["mentioned"] = mentions.any()[measured]
-        if choices.get("n_rows_missing"):
+        if choices.n_rows_missing:
             every, every_weight = counted_of(evaluation_set, source, wanted)
             arrays |= {
                 "every_rows": every,
@@ -216,11 +217,11 @@ def lay_out(
             matched = read_matched(evaluation_set, identities)
             _save_members(mentions, everything, temporary / "all_members.npy")
             _save_members(matched, everything, temporary / "all_matched.npy")
-        record: LayoutRecord = {
-            "identities": identities,
-            "power_mean_groups": source.power_mean_groups,
-            "choices": choices,
-        }
+        record = LayoutRecord(
+            identities=identities,
+            power_mean_groups=source.power_mean_groups,
+            choices=choices,
+        )
         write_json(temporary / "layout.json", record)
     return Layout(folder)
 

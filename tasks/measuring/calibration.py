@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from bias_metrics import Rows, calibration_report
+from bias_metrics import MetricValue, Rows, calibration_report
 from bias_metrics.gate.rules import LEAST_ROWS
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.records import Calibration, Cell
+from biasgate.tasks.records import Calibration
 from biasgate.tasks.records.numbers import CONFIDENCE
 
 # Each identity takes a pass over all rows; if there are more, only all rows are measured.
@@ -34,46 +35,44 @@ def calibrate(layout: Layout) -> Calibration:
             groups if len(groups) <= MOST else {},
             sample_weight=layout.array("weight") if layout.has_weights else None,
             clusters=layout.clusters(),
-            background=layout.record["choices"]["background"],
+            background=layout.record.choices.background,
         ),
         layout.array("y_score"),
         confidence=CONFIDENCE,
     ).to_dict()
-    known = cast("Calibration", found | {"sentence": ""})
-    return {**known, "sentence": calibration_sentence(known)}
+    known = Calibration.from_dict(found | {"sentence": ""})
+    return replace(known, sentence=calibration_sentence(known))
 
 
 def calibration_sentence(found: Calibration) -> str:
     """Say how far scores are from probabilities, and for which identity they are worst."""
-    if "reason" in found:
-        return f"Calibration is not measured: {found['reason']}."
-    overall = found["overall"]
-    slope = _number(overall["slope"])
+    if found.reason is not None:
+        return f"Calibration is not measured: {found.reason}."
+    overall = found.overall
+    slope = _number(overall.slope)
     text = (
         f"As probabilities, scores differ from the share of toxic comments by "
-        f"{overall['bias']['value']:+.3f} in the mean; Brier score {_number(overall['brier'])}, "
-        f"slope {slope} (1 is best), calibration error {_number(overall['calibration_error'])}."
+        f"{overall.bias.value:+.3f} in the mean; Brier score {_number(overall.brier)}, "
+        f"slope {slope} (1 is best), calibration error {_number(overall.calibration_error)}."
     )
 
     def enough(name: str) -> bool:
-        one = found["subgroups"][name]
-        return min(one["n_positive"], one["n"] - one["n_positive"]) >= LEAST_ROWS
+        one = found.subgroups[name]
+        return min(one.n_positive, one.n - one.n_positive) >= LEAST_ROWS
 
-    gaps = {name: one["calibration_gap"] for name, one in found["subgroups"].items()}
+    gaps = {name: one.calibration_gap for name, one in found.subgroups.items()}
     sizes = {
-        name: abs(one["value"])
-        for name, one in gaps.items()
-        if one["value"] is not None and enough(name)
+        name: abs(one.value) for name, one in gaps.items() if one.value is not None and enough(name)
     }
     if not sizes:
         return text
     worst = max(sizes, key=lambda name: sizes[name])
     gap = gaps[worst]
-    bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
-    apart = f"{gap['value']:+.3f}{bounds}"
+    bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
+    apart = f"{gap.value:+.3f}{bounds}"
     off = f"they are farthest off, with enough evidence, for {worst}: {apart}."
     return f"{text} Compared with others {off}"
 
 
-def _number(cell: Cell) -> str:
-    return "undefined" if cell["value"] is None else f"{cell['value']:.3f}"
+def _number(cell: MetricValue) -> str:
+    return "undefined" if cell.value is None else f"{cell.value:.3f}"

@@ -50,7 +50,7 @@ def cautions(
     """
     found = [
         warn_of_inversion(bias, candidate),
-        missing["sentence"] if missing is not None else None,
+        missing.sentence if missing is not None else None,
         warn_of_misjoin(bias),
         warn_of_unmeasured_rows(choices),
         warn_of_unmatched_terms(unmatched_terms),
@@ -107,13 +107,13 @@ def warn_of_unmeasured_rows(choices: ReportedChoices) -> str | None:
 
 def unmeasured(choices: ReportedChoices) -> str | None:
     """Return how many rows were measured, and why not all; None if all were."""
-    n_rows = choices["n_rows"]
-    n_measured = choices["n_rows_measured"] + choices.get("n_rows_missing", 0)
+    n_rows = choices.n_rows
+    n_measured = choices.n_rows_measured + (choices.n_rows_missing or 0)
     if n_measured == n_rows:
         return None
     share = (n_rows - n_measured) / n_rows
     shown = "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
-    official = choices["source"].get("source") == "civil_comments"
+    official = choices.source.get("source") == "civil_comments"
     why = "were not shown to identity raters" if official else "lack a value of some identity"
     return f"{n_measured:,} of {n_rows:,} rows: {shown} {why}"
 
@@ -171,7 +171,7 @@ def warn_of_other_fractions(
 
 def warn_of_weights(choices: Choices) -> str | None:
     """Say what a report of rows with sampling weights does not have."""
-    if choices.get("weights") != "probability":
+    if choices.weights != "probability":
         return None
     return (
         "the rows have sampling weights: patterns of bias are not diagnosed, errors at thresholds "
@@ -181,14 +181,14 @@ def warn_of_weights(choices: Choices) -> str | None:
 
 def tell_of_terms(report: BiasReport, choices: Choices) -> str | None:
     """Say how much terms add to the human labels of a prediction-powered set."""
-    if not choices.get("prediction_powered"):
+    if not choices.prediction_powered:
         return None
     gains = {
         name: [one.gain for one in bias.assisted.values()]
         for name, bias in report.subgroups.items()
         if bias.assisted is not None
     }
-    n_labelled, n_rows = choices["n_rows_rated"], choices["n_rows"]
+    n_labelled, n_rows = choices.n_rows_rated, choices.n_rows
     text = (
         f"human identity labels on {n_labelled:,} of {n_rows:,} rows, taken as drawn at random "
         "within each class, are helped by terms on all of them."

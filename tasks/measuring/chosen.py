@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,30 +46,28 @@ def choose_rows(
     if WEIGHT in evaluation_set.columns:
         measured = measured & (evaluation_set.column(WEIGHT).to_numpy() > 0)
     labels = evaluation_set.column("label").to_numpy() >= source.label_threshold
-    choices: Choices = {
-        "label_threshold": source.label_threshold,
-        "identity_threshold": source.identity_threshold,
-        "identity_rows": source.identity_rows,
-        "background": source.background,
-        "n_rows": evaluation_set.n_rows,
-        "n_rows_rated": int(rated.sum()),
-        "n_rows_measured": int(measured.sum()),
-        "confidence": CONFIDENCE,
-        "n_clusters": None,
-    }
+    choices = Choices(
+        label_threshold=source.label_threshold,
+        identity_threshold=source.identity_threshold,
+        identity_rows=source.identity_rows,
+        background=source.background,
+        n_rows=evaluation_set.n_rows,
+        n_rows_rated=int(rated.sum()),
+        n_rows_measured=int(measured.sum()),
+        confidence=CONFIDENCE,
+        n_clusters=None,
+        weights=source.weight_kind if WEIGHT in evaluation_set.columns else None,
+        population="these_rows" if source.population == "these_rows" else None,
+        prediction_powered=True if source.prediction_powered else None,
+        planned_rows=None if source.pool_nights is None else source.pool_nights.rows,
+    )
     _refuse_empty(labels[measured], source, choices)
-    if WEIGHT in evaluation_set.columns:
-        choices["weights"] = source.weight_kind
+    if choices.weights is not None:
         counted_of(evaluation_set, source, measured)  # refuses fractions as frequencies
-    if source.population == "these_rows":
-        choices["population"] = "these_rows"
     if source.prediction_powered:
-        choices["prediction_powered"] = True
-        choices["n_rows_measured"] = evaluation_set.n_rows
+        choices = replace(choices, n_rows_measured=evaluation_set.n_rows)
         clusters = cluster_codes(evaluation_set)
         refuse_selected_rows(evaluation_set, labels, rated, identities, clusters)
-    if source.pool_nights is not None:
-        choices["planned_rows"] = source.pool_nights.rows
     return measured, labels, choices
 
 
@@ -78,8 +77,8 @@ def leave_out_missing(
     y_score: npt.NDArray[np.floating],
     source: SourceSettings,
     choices: Choices,
-) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted rows have a score, and note in the choices how many have none.
+) -> tuple[npt.NDArray[np.bool_], Choices]:
+    """Return which of the wanted rows have a score, and choices that say how many have none.
 
     Raises
     ------
@@ -97,9 +96,9 @@ def leave_out_missing(
         )
         raise InputError(msg)
     if not n_missing:
-        return wanted
-    choices["n_rows_missing"] = n_missing
-    choices["n_rows_measured"] -= n_missing
+        return wanted, choices
+    n_measured = choices.n_rows_measured - n_missing
+    choices = replace(choices, n_rows_missing=n_missing, n_rows_measured=n_measured)
     kept = wanted & ~missing
     if labels[kept].all() or not labels[kept].any():
         msg = (
@@ -107,7 +106,7 @@ def leave_out_missing(
             f"{n_missing} of its {int(wanted.sum())} rows have none."
         )
         raise InputError(msg)
-    return np.asarray(kept)
+    return np.asarray(kept), choices
 
 
 def counted_of(
@@ -160,13 +159,13 @@ def _refuse_empty(labels: npt.NDArray[np.bool_], source: SourceSettings, choices
             advice = "Write 0 where people found that a row does not mention an identity."
         msg = (
             f"evaluation set {source.name!r} must have rows with rated identities; none of its "
-            f"{choices['n_rows']} rows has a value for every identity. {advice}"
+            f"{choices.n_rows} rows has a value for every identity. {advice}"
         )
         raise InputError(msg)
     if labels.all() or not labels.any():
         kind = "positives" if not labels.any() else "negatives"
         msg = (
             f"evaluation set {source.name!r} must have both classes; its {labels.size} measured "
-            f"rows have no {kind} (label >= {choices['label_threshold']} is positive)."
+            f"rows have no {kind} (label >= {choices.label_threshold} is positive)."
         )
         raise InputError(msg)

@@ -7,13 +7,15 @@ decisions: whose harmless comments are flagged, whose toxic comments are missed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from dataclasses import replace
 
 import numpy as np
 
 from bias_metrics import (
     BiasReport,
+    MetricValue,
     Rows,
+    SubgroupBias,
     diagnose_bias,
     equal_error_range,
     equal_error_rate,
@@ -27,14 +29,10 @@ from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,
-    Bias,
-    Cell,
+    Diagnoses,
     DiagnosisRecord,
     Explained,
     LookFirst,
-    Subgroup,
-    Value,
-    bias_record,
     metric_cells,
 )
 from biasgate.tasks.records.numbers import CONFIDENCE, has_enough_rows
@@ -77,7 +75,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     y_true, y_score = layout.array("y_true"), layout.array("y_score")
     groups = layout.masks()
     diagnoses = diagnose_bias(
-        Rows(y_true, groups, background=record["choices"]["background"]),
+        Rows(y_true, groups, background=record.choices.background),
         y_score,
         confidence=CONFIDENCE,
     )
@@ -85,14 +83,13 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
     span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
-        kind: cast(
-            "AtThreshold",
+        kind: AtThreshold.from_dict(
             threshold_report(
                 y_true,
                 y_score,
                 groups,
                 threshold=number,
-                groups=record["power_mean_groups"],
+                groups=record.power_mean_groups,
                 rng=np.random.default_rng(SEED),
                 n_permutations=_affordable(bias),
             ).to_dict()
@@ -103,56 +100,56 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
                         y_true,
                         groups,
                         clusters=layout.clusters(),
-                        background=record["choices"]["background"],
+                        background=record.choices.background,
                     ),
                     y_score,
                     threshold=number,
                     threshold_range=span if kind == EQUAL_ERRORS else None,
                     confidence=CONFIDENCE,
                 ).to_dict()["subgroups"],
-            },
+            }
+            | ({"equal_error_rate": equal.rate.to_dict()} if kind == EQUAL_ERRORS else {}),
         )
         for kind, number in chosen.items()
         if number is not None
     }
-    thresholds[EQUAL_ERRORS]["equal_error_rate"] = cast("Value", equal.rate.to_dict())
     subgroups = {
-        name: cast("DiagnosisRecord", found.to_dict()) for name, found in diagnoses.items()
+        name: DiagnosisRecord.from_dict(found.to_dict()) for name, found in diagnoses.items()
     }
-    return {
-        "diagnosis": {
-            "confidence": CONFIDENCE,
-            "rows_taken_as_independent": True,
-            "subgroups": subgroups,
-        },
-        "thresholds": thresholds,
-        "look_first": look_first(
-            bias_record(bias),
+    return Explained(
+        diagnosis=Diagnoses(
+            confidence=CONFIDENCE,
+            rows_taken_as_independent=True,
+            subgroups=subgroups,
+        ),
+        thresholds=thresholds,
+        look_first=look_first(
+            bias,
             subgroups,
             clustered=layout.clusters() is not None,
-            labelled_alone=bool(record["choices"].get("prediction_powered")),
+            labelled_alone=bool(record.choices.prediction_powered),
         ),
-    }
+    )
 
 
 def _of_weighted(bias: BiasReport) -> Explained:
     reason = "Patterns of bias are not diagnosed for rows with sampling weights."
-    of_each: DiagnosisRecord = {
-        "pattern": "no evidence",
-        "name": "not diagnosed",
-        "sentence": reason,
-        "evidence": {},
-    }
+    of_each: DiagnosisRecord = DiagnosisRecord(
+        pattern="no evidence",
+        name="not diagnosed",
+        sentence=reason,
+        evidence={},
+    )
     subgroups = dict.fromkeys(bias.subgroups, of_each)
-    return {
-        "diagnosis": {
-            "confidence": CONFIDENCE,
-            "rows_taken_as_independent": True,
-            "subgroups": subgroups,
-        },
-        "thresholds": {},
-        "look_first": look_first(bias_record(bias), subgroups, diagnosed=False),
-    }
+    return Explained(
+        diagnosis=Diagnoses(
+            confidence=CONFIDENCE,
+            rows_taken_as_independent=True,
+            subgroups=subgroups,
+        ),
+        thresholds={},
+        look_first=look_first(bias, subgroups, diagnosed=False),
+    )
 
 
 def _affordable(bias: BiasReport) -> int:
@@ -164,7 +161,7 @@ def _affordable(bias: BiasReport) -> int:
 
 
 def look_first(
-    bias: Bias,
+    bias: BiasReport,
     diagnoses: Mapping[str, DiagnosisRecord],
     *,
     clustered: bool = False,
@@ -195,20 +192,20 @@ def look_first(
     """
     lowest = {
         name: min(known)
-        for name, cells in bias["subgroups"].items()
+        for name, cells in bias.subgroups.items()
         if (known := list(_defined(cells)))
     }
-    clear = [name for name in lowest if diagnoses[name]["pattern"] not in NO_PATTERN]
+    clear = [name for name in lowest if diagnoses[name].pattern not in NO_PATTERN]
     if not lowest:
         sentence = (
             "No AUC of any identity has enough evidence: that takes "
             f"{LEAST_ROWS} rows of each class that it compares."
         )
-        return {"subgroup": None, "metric": None, "sentence": sentence}
+        return LookFirst(subgroup=None, metric=None, sentence=sentence)
     first = min(clear or lowest, key=lambda name: lowest[name])
     value, metric = lowest[first]
     found = diagnoses[first]
-    number = f"{metric} {value:.3f}{_interval(metric_cells(bias['subgroups'][first])[metric])}"
+    number = f"{metric} {value:.3f}{_interval(metric_cells(bias.subgroups[first])[metric])}"
     told = f"The lowest AUC with enough evidence is {number} of {first}."
     if diagnosed:
         of = " in the rows with human identity labels alone" if labelled_alone else ""
@@ -217,26 +214,26 @@ def look_first(
         )
         told += f"is {number} of {first}."
     if clear:
-        named = "" if found["pattern"] == "other" else f", {found['name']}"
+        named = "" if found.pattern == "other" else f", {found.name}"
         told = f"Look first at {first} (its lowest AUC is {number}{named})."
-    told += f" {found['sentence']}"
+    told += f" {found.sentence}"
     others = sorted({*clear} - {first}, key=lambda name: lowest[name])
     if others:
         more = f" and {len(others) - _TOLD:,} more" if len(others) > _TOLD else ""
         told += f" Clearly treated differently too: {', '.join(others[:_TOLD])}{more}."
     if clustered:
         told += " (This treats rows as independent, which rows of one cluster are not.)"
-    return {"subgroup": first, "metric": metric, "sentence": told}
+    return LookFirst(subgroup=first, metric=metric, sentence=told)
 
 
-def _interval(cell: Cell) -> str:
-    low, high = cell.get("low"), cell.get("high")
+def _interval(cell: MetricValue) -> str:
+    low, high = cell.low, cell.high
     return "" if low is None or high is None else f" [95 % interval {low:.3f}, {high:.3f}]"
 
 
-def _defined(cells: Subgroup) -> Iterator[tuple[float, str]]:
+def _defined(cells: SubgroupBias) -> Iterator[tuple[float, str]]:
     for metric in FINAL_SCORE_PARTS:
-        value = metric_cells(cells)[metric]["value"]
+        value = metric_cells(cells)[metric].value
         if value is not None and has_enough_rows(metric, cells):
             yield value, metric
 
@@ -247,4 +244,4 @@ def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> E
 
     Only reads, safe to retry.
     """
-    return {**explain(layout, bias, threshold), "calibration": calibrate(layout)}
+    return replace(explain(layout, bias, threshold), calibration=calibrate(layout))

@@ -70,17 +70,17 @@ def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasRepor
         record = layout.record
         return powered.measure(
             layout.folder.parent.name,
-            record["power_mean_groups"],
+            record.power_mean_groups,
             CONFIDENCE,
-            record["choices"]["background"],
+            record.choices.background,
         )
     ranked = layout.ranked()
     report = summarise_bias(
         ranked.everyone,
         measured,
-        power_mean_groups=layout.record["power_mean_groups"],
+        power_mean_groups=layout.record.power_mean_groups,
         confidence=CONFIDENCE,
-        background=layout.record["choices"]["background"],
+        background=layout.record.choices.background,
     )
     members = members_of(ranked, layout.masks(), layout.others(ranked))
     return with_intervals(
@@ -100,7 +100,7 @@ def lay_out_scores(
 
 def list_identities(layout: Layout) -> dict[str, list[str]]:
     """Return the identities of each task, by name of the task."""
-    return share_out_identities(layout.record["identities"])
+    return share_out_identities(layout.record.identities)
 
 
 @task(name="measure identity", task_run_name="measure {identity} of {layout.folder!m}")
@@ -119,7 +119,7 @@ def measure_identity(
 def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: Layout) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
     by_name = {name: bias for part in measured for name, bias in part.items()}
-    found = summarise(layout, {name: by_name[name] for name in layout.record["identities"]})
+    found = summarise(layout, {name: by_name[name] for name in layout.record.identities})
     of = f"{layout.folder.name} on {layout.folder.parent.name}"
     auc, final = (one.value for one in (found.overall.auc, found.final_score))
     numbers = ", ".join(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,32 +35,32 @@ def count_missing(layout: Layout, scores: str) -> Missing | None:
         every.masks,
         confidence=CONFIDENCE,
         clusters=every.clusters,
-        background=layout.record["choices"]["background"],
+        background=layout.record.choices.background,
     ).to_dict()
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
-    known = cast("Missing", found | {"reasons": reasons, "sentence": ""})
-    return {**known, "sentence": missing_sentence(known)}
+    known = Missing.from_dict(found | {"reasons": reasons, "sentence": ""})
+    return replace(known, sentence=missing_sentence(known))
 
 
 def missing_sentence(found: Missing) -> str:
     """Say how many comments have no score, and for which identity it is most often so."""
-    overall = found["overall"]
-    why = ", ".join(f"{_WORDS.get(reason, reason)} {n:,}" for reason, n in found["reasons"].items())
-    is_one = overall["n_missing"] == 1
+    overall = found.overall
+    why = ", ".join(f"{_WORDS.get(reason, reason)} {n:,}" for reason, n in found.reasons.items())
+    is_one = overall.n_missing == 1
     has, left_out = ("has", "It is") if is_one else ("have", "They are")
-    text = f"{overall['n_missing']:,} of {overall['n']:,} comments {has} no score ({why}). "
+    text = f"{overall.n_missing:,} of {overall.n:,} comments {has} no score ({why}). "
     text += f"{left_out} left out of all other numbers."
     gaps = {
-        name: one["missing_gap"]
-        for name, one in found["subgroups"].items()
-        if one["missing_gap"]["value"] is not None
+        name: one.missing_gap
+        for name, one in found.subgroups.items()
+        if one.missing_gap is not None and one.missing_gap.value is not None
     }
     if not gaps:
         return text
-    most = max(gaps, key=lambda name: gaps[name]["value"] or 0.0)
-    gap, rate = gaps[most], found["subgroups"][most]["missing_rate"]["value"] or 0.0
-    bounds = "" if gap["low"] is None else f" [{gap['low']:+.3f}, {gap['high']:+.3f}]"
+    most = max(gaps, key=lambda name: gaps[name].value or 0.0)
+    gap, rate = gaps[most], found.subgroups[most].missing_rate.value or 0.0
+    bounds = "" if gap.low is None else f" [{gap.low:+.3f}, {gap.high:+.3f}]"
     return (
         f"{text} Compared with others it is most often so "
-        f"for {most}: {rate:.1%}, {gap['value']:+.3f}{bounds}."
+        f"for {most}: {rate:.1%}, {gap.value:+.3f}{bounds}."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +44,10 @@ class Blocked:
         """
         path = folder / "verdict.json"
         try:
-            verdict: Verdict = json.loads(path.read_text("utf-8"))
-            name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
-            results, outcome = verdict["results"], verdict["outcome"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            verdict = Verdict.read(path.read_bytes())
+            name, of_set = verdict.candidate.name, verdict.evaluation_set.name
+            results, outcome = verdict.results, verdict.outcome
+        except (OSError, ValueError) as error:
             msg = (
                 f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE, with verdict.json; "
                 f"{folder} has none that can be read ({type(error).__name__})."
@@ -60,9 +59,7 @@ class Blocked:
                 f"({path}). There is nothing to mitigate."
             )
             raise InputError(msg)
-        failed = [
-            one["group"] for one in results if one["outcome"] == "fail" and one["group"] is not None
-        ]
+        failed = [one.group for one in results if one.outcome == "fail" and one.group is not None]
         return cls(folder, name, of_set, tuple(dict.fromkeys(failed)))
 
 
@@ -84,9 +81,9 @@ def file_of(folder: Path | None) -> Path:
         raise InputError(msg)
     path = folder.resolve().parent.parent / SUMMARY
     try:
-        summary: Summary = json.loads(path.read_text("utf-8"))
-        named = Path(summary["config"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        summary = Summary.read(path.read_bytes())
+        named = Path(summary.config)
+    except (OSError, ValueError) as error:
         msg = (
             f"`--from` must be a folder of results, OUTPUT/SET/CANDIDATE; {path} does not name an "
             f"evaluation file ({type(error).__name__}). Give CONFIG, too."

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bias_metrics import error_rates
+from bias_metrics import MetricValue, error_rates
 from bias_metrics.metrics import AEGS, AUCS
 from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
@@ -48,17 +48,17 @@ def _numbers(first: Published, second: Published) -> dict[tuple[str, str], Row]:
     """Return the cells of both, by identity and metric."""
     measuring = _paired(first, second)
     differences = None if measuring is None else measuring.evidence(CONFIDENCE).champion
-    bias, other = first.report["bias"], second.report["bias"]
+    bias, other = first.report.bias, second.report.bias
     found = {
         (ALL, "auc"): _change(
             "auc",
-            bias["overall"]["auc"],
-            other["overall"]["auc"],
+            bias.overall.auc,
+            other.overall.auc,
             None if differences is None else differences["overall"]["auc"],
         )
     }
-    for name, cells in bias["subgroups"].items():
-        theirs = metric_cells(other["subgroups"][name])
+    for name, cells in bias.subgroups.items():
+        theirs = metric_cells(other.subgroups[name])
         for metric in _METRICS:
             change = None if differences is None else differences["subgroups"][name][metric]
             found[name, metric] = _change(
@@ -77,13 +77,10 @@ def _paired(first: Published, second: Published) -> Measuring | None:
         return None
 
 
-def _change(
-    metric: str, before: Mapping[str, Any], after: Mapping[str, Any], difference: Any
-) -> Row:
-    values = before["value"], after["value"]
-    worse: Row = {"value": None, "reason": before.get("reason") or after.get("reason")}
-    if None not in values:
-        worse = {"value": harm(metric, *values), "low": None, "high": None}
+def _change(metric: str, before: MetricValue, after: MetricValue, difference: Any) -> Row:
+    worse: Row = {"value": None, "reason": before.reason or after.reason}
+    if before.value is not None and after.value is not None:
+        worse = {"value": harm(metric, before.value, after.value), "low": None, "high": None}
     if difference is not None and worse["value"] is not None:
         low, high = difference.get("low"), difference.get("high")
         if metric in AEGS:
@@ -91,13 +88,13 @@ def _change(
         elif low is not None and high is not None:
             low, high = -high, -low
         worse |= {"low": low, "high": high}
-    return {"before": values[0], "after": values[1], "worse_by": worse}
+    return {"before": before.value, "after": after.value, "worse_by": worse}
 
 
 def _rates(first: Published, second: Published, measuring: Measuring) -> dict[tuple[str, str], Row]:
     """Return the error rates of all rows and of each identity, without weights."""
     rows = measuring.rows
-    thresholds = [one.report["thresholds"]["equal_errors"]["threshold"] for one in (first, second)]
+    thresholds = [one.report.thresholds["equal_errors"].threshold for one in (first, second)]
     scores = rows.scores[RIVAL], rows.scores[CANDIDATE]
     if rows.weights is not None or rows.matched is not None or None in thresholds:
         return {}

@@ -47,7 +47,7 @@ def report_mitigation(
     output : str
         Folder of the results.
     """
-    decisions = {} if summary is None else {one["candidate"]: one for one in summary["decisions"]}
+    decisions = {} if summary is None else {one.candidate: one for one in summary.decisions}
     methods = [_method(one, training_sets, decisions) for one in proposals]
     costs = [] if blocked is None else _costs(blocked, methods, Path(output))
     content: dict[str, Any] = {

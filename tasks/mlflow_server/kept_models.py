@@ -69,7 +69,7 @@ def _is_whole(folder: Path, listed: dict[str, int | None]) -> bool:
             return False
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return False
-    sizes = {one["path"]: one["size"] for one in kept.files}
+    sizes = {one.path: one.size for one in kept.files}
     return sizes.keys() == listed.keys() and all(
         size is None or size == sizes[name] for name, size in listed.items()
     )

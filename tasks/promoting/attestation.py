@@ -172,7 +172,7 @@ def _same_files(
         manifest = Manifest.of(folder, leaving_out=ADDED_BY_MLFLOW)
     except InputError as error:
         return Finding("model", holds=False, sentence=f"{text} But {error}")
-    found = {one["path"]: one["sha256"] for one in manifest.files}
+    found = {one.path: one.sha256 for one in manifest.files}
     differ = sorted(
         f"{path}: {_difference(before.get(path), found.get(path))}"
         for before in judged

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
+from biasgate.tasks.common.outcomes import word_of_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.entries import Move, RestsOn
@@ -24,7 +25,7 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
         for one in judged
         if one.version is not None
         and one.version.name == model
-        and worst([verdict["outcome"] for verdict in one.verdicts]) != "pass"
+        and worst([verdict.outcome for verdict in one.verdicts]) != "pass"
     ]
     if not blocked:
         return
@@ -32,17 +33,21 @@ def record_blocked(judged: Sequence[Judged], model: str, gateway: Gateway) -> No
         "action": "blocked",
         "replaces": "",
         "version": "",
-        "reason": "did not pass: " + ", ".join(one.candidate for one in blocked),
+        "reason": "did not pass: " + ", ".join(map(_named, blocked)),
         "verdicts": [rests_on(verdict) for one in blocked for verdict in one.verdicts],
         "blocked": [str(one.number) for one in blocked],
     }
     record(Ledger(gateway, model), move, "earlier verdicts of these versions do not count")
 
 
+def _named(judged: Judged) -> str:
+    return f"{judged.candidate} ({word_of_verdict(*judged.verdicts).text})"
+
+
 def rests_on(verdict: LoggedVerdict) -> RestsOn:
     """Return how the ledger names a verdict."""
     return {
-        "set": verdict["evaluation_set"]["name"],
-        "run_id": verdict["run_id"],
+        "set": verdict.evaluation_set.name,
+        "run_id": verdict.run_id,
         "digest": verdict_digest(verdict),
     }

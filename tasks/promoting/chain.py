@@ -68,7 +68,7 @@ class Chain:
         if not self.links:
             return None
         number = self.links[-1].number
-        return {"number": number, "digest": self.digests[number]}
+        return Head(number=number, digest=self.digests[number])
 
     def has(self, head: Head) -> bool:
         """Whether a link is still there; one that a reset came after need not be."""
@@ -140,7 +140,7 @@ class Chain:
         if (content["model"], content["number"]) != (model, one.number):
             written = f"entry {content['number']} of {printable(content['model'])}"
             return f"entry {one.number} was written as {written}, and copied"
-        head = None if before is None else {"number": before.number, "digest": before.digest}
+        head = None if before is None else Head(number=before.number, digest=before.digest)
         predecessor = content["predecessor"]
         if predecessor != head:
             named = predecessor["number"] if predecessor else "none"

@@ -269,11 +269,11 @@ def decision(
     report_only: bool = False,
 ) -> Decision:
     """Return a decision as in `decisions.promote`, without the candidate's name."""
-    return {
-        "outcome": outcome,
-        "promoted": promoted,
-        "champion_moved": champion_moved,
-        "rule": rule,
-        "report_only": report_only,
-        "sentence": sentence,
-    }
+    return Decision(
+        outcome=outcome,
+        promoted=promoted,
+        champion_moved=champion_moved,
+        rule=rule,
+        report_only=report_only,
+        sentence=sentence,
+    )

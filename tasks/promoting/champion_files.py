@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import Chain
@@ -41,7 +42,7 @@ def champion_files(
     gateway : Gateway
         Tracking server.
     """
-    champion, uri = verdict["champion"], champion_of(verdict)
+    champion, uri = verdict.champion, champion_of(verdict)
     if champion is None or uri is None:
         return
     model, _, number = uri.removeprefix("models:/").rpartition("/")
@@ -57,9 +58,9 @@ def champion_files(
     if not known:
         return
     version = ModelVersion(model, number, None, {})
-    read = partial(Manifest.from_dict, champion["bound"]["files"])
+    read = partial(Manifest.from_dict, plain(champion.bound.files))
     files = VersionFiles(version, read, lambda: "the comparison")
-    findings = [files.compare(one, one["evaluation_set"]["name"]) for one in known]
+    findings = [files.compare(one, one.evaluation_set.name) for one in known]
     holds = any(one.holds for one in findings)
     sentence = text if holds else f"{text} {findings[-1].sentence}"
     yield Finding("model", holds=holds, sentence=sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.evidence import RIVALS
@@ -47,25 +49,25 @@ def asked_of(
     for one, scores in zip(measured, against, strict=True):
         if one.source.required:
             of_rivals = [
-                ScoredSet.record_of(scores[role])["candidate_digest"] if role in scores else None
+                ScoredSet.record_of(scores[role]).candidate_digest if role in scores else None
                 for role in RIVALS
             ]
-            compared[one.source.name] = [_rows(one), one.report["candidate"]["digest"], *of_rivals]
+            compared[one.source.name] = [_rows(one), one.report.candidate.digest, *of_rivals]
     return Asked(uri.rpartition("/")[2], policy.digest, compared)
 
 
 def _rows(measured: Measured) -> str:
     """Return a digest of the rows; of nights that are pooled, one that is the same every night."""
-    evaluation_set = measured.report["evaluation_set"]
+    evaluation_set = measured.report.evaluation_set
     if measured.source.pool_nights is None:
-        return evaluation_set["digest"]
-    choices = {key: evaluation_set["choices"].get(key) for key in SAME_CHOICES}
+        return evaluation_set.digest
+    choices = {key: getattr(evaluation_set.choices, key) for key in SAME_CHOICES}
     return json_digest(["nights", choices])
 
 
 def with_share(context: Context, candidate: str, shares: Shares) -> Context:
     """Return what the verdicts on a candidate say of the ledger, with its share of alpha."""
-    return {**context, "online": shares[candidate]} if candidate in shares else context
+    return replace(context, online=shares[candidate]) if candidate in shares else context
 
 
 @task(name="count decisions")
@@ -88,5 +90,5 @@ def count_decisions(
     found = spend(new, policy, Ledger(workplace.gateway, registered_model))
     shares = {name: found[one.version] for name, one in asked.items() if one is not None}
     for name, one in shares.items():
-        say(f"{name}: decision {one['number']} of {one['year']}, {one['share']:.3g} of alpha")
+        say(f"{name}: decision {one.number} of {one.year}, {one.share:.3g} of alpha")
     return shares

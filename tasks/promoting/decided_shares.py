@@ -9,7 +9,7 @@ from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.gating.policy_online import OnlineSettings
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.entries import Entry, Spent
-from biasgate.tasks.records import AlphaShare, Verdict
+from biasgate.tasks.records import AlphaShare, OnlineRecord, Verdict
 
 
 @dataclass(frozen=True)
@@ -97,28 +97,29 @@ def share_of(asked: Asked, chain: Chain) -> AlphaShare:
     assert found is not None  # noqa: S101 - it was spent if it was not there
     entry, spent = found
     spending = entry.content["spending"]
-    return {
-        "bounds": spending["bounds"],
-        "year": spending["year"],
-        "number": spent["number"],
-        "planned": spending["planned"] if spending["bounds"] == "any_wrong" else None,
-        "share": spent["share"],
-        "entry": entry.number,
-        "subject": asked.subject,
-        "compared": dict(asked.compared),
-    }
+    return AlphaShare(
+        bounds=spending["bounds"],
+        year=spending["year"],
+        number=spent["number"],
+        planned=spending["planned"] if spending["bounds"] == "any_wrong" else None,
+        share=spent["share"],
+        entry=entry.number,
+        subject=asked.subject,
+        compared=dict(asked.compared),
+    )
 
 
 def objection_to_share(verdict: Verdict, version: str, chain: Chain) -> str | None:
     """Return why a verdict may not have been decided with the share that it names, or None."""
-    record = verdict["online"]
-    asked = Asked(version, verdict["policy"]["digest"], record["compared"])
+    record = verdict.online
+    assert record is not None  # noqa: S101 - callers know it
+    asked = Asked(version, verdict.policy.digest, record.compared)
     found = find_decision(chain, asked.subject)
     if found is None:
         return "the ledger counted no such decision"
-    if record != {**share_of(asked, chain), "level": record["level"]}:
+    if record != OnlineRecord(**vars(share_of(asked, chain)), level=record.level):
         return f"entry {found[0].number} of the ledger says something else"
-    about = record["compared"].get(verdict["evaluation_set"]["name"])
+    about = record.compared.get(verdict.evaluation_set.name)
     if about is not None and about != _about(verdict, about[:1]):
         return "it was counted for other rows or scores"
     return objection_to_entry(found[0], chain)
@@ -126,11 +127,11 @@ def objection_to_share(verdict: Verdict, version: str, chain: Chain) -> str | No
 
 def _about(verdict: Verdict, rows: list[str | None]) -> list[str | None]:
     """Return what a verdict is about; the rows of several nights have no digest."""
-    rivals = verdict["champion"], verdict["reference"]
+    rivals = verdict.champion, verdict.reference
     return [
-        *(rows if "nights" in verdict else [verdict["evaluation_set"]["digest"]]),
-        verdict["candidate"]["digest"],
-        *(None if one is None else one["digest"] for one in rivals),
+        *(rows if verdict.nights is not None else [verdict.evaluation_set.digest]),
+        verdict.candidate.digest,
+        *(None if one is None else one.digest for one in rivals),
     ]
 
 

@@ -71,7 +71,7 @@ def promote(
         return tell(judged, model, number, [], succession)
     if any(_compared_with(one) != {champion.uri if champion else None} for one in passed):
         return _again(judged, model, number)
-    policies = [verdict["policy"] for one in passed for verdict in one.verdicts]
+    policies = [verdict.policy for one in passed for verdict in one.verdicts]
     objection = objection_to_policies(policies, chain.policy, str(model))
     if objection is not None:
         return [
@@ -85,7 +85,7 @@ def promote(
     if chosen is not None:
         _refuse_changed_files(chosen, gateway)
         transition = _transition(chosen, passed, number, succession)
-        if not move_champion(transition, gateway)["promoted"]:
+        if not move_champion(transition, gateway).promoted:
             return _again(judged, model, number)
     return tell(judged, model, number, chain.links, succession)
 
@@ -93,12 +93,12 @@ def promote(
 def _refuse_changed_files(chosen: Judged, gateway: Gateway) -> None:
     """Raise an error if the files of a version are not those that were scored."""
     files = VersionFiles.of(_version(chosen), gateway)
-    compared = (files.compare(one, one["evaluation_set"]["name"]) for one in chosen.verdicts)
+    compared = (files.compare(one, one.evaluation_set.name) for one in chosen.verdicts)
     chain = Ledger(gateway, _version(chosen).name).chain
     rivals = (
         found
         for one in chosen.verdicts
-        for found in champion_files(one, one["evaluation_set"]["name"], chain, gateway)
+        for found in champion_files(one, one.evaluation_set.name, chain, gateway)
     )
     wrong = next((one for one in (*compared, *rivals) if not one.holds), None)
     if wrong is not None:
@@ -161,8 +161,8 @@ def _without_pass(
 
     `chosen` is the version that has just become champion.
     """
-    outcome = worst([verdict["outcome"] for verdict in judged.verdicts])
-    if any(verdict["policy"]["report_only"] for verdict in judged.verdicts):
+    outcome = worst([verdict.outcome for verdict in judged.verdicts])
+    if any(verdict.policy.report_only for verdict in judged.verdicts):
         sentence = (
             f"The verdict is: {WORDS[outcome].text.lower()}. The policy says `report_only: true`, "
             "so nothing moves and no command fails."
@@ -265,7 +265,7 @@ def promote_best(
         record_blocked(judged, registered_model, gateway)
     decisions = promote(judged, registered_model, gateway, succession_of(policy, withheld))
     for found in decisions:
-        say(f"{found['candidate']}: {found['sentence']}", aside=True)
+        say(f"{found.candidate}: {found.sentence}", aside=True)
     return decisions
 
 
@@ -278,7 +278,7 @@ def judged_versions(
     return [
         Judged(
             one.name,
-            [verdict for verdict in of_candidate if verdict["evaluation_set"]["required"]],
+            [verdict for verdict in of_candidate if verdict.evaluation_set.required],
             gateway.resolve(one.uri) if one.uri else None,
         )
         for one, of_candidate in zip(candidates, verdicts, strict=True)

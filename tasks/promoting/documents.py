@@ -17,13 +17,11 @@ from pydantic import TypeAdapter
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
-from biasgate.tasks.gating.evidence import EvidenceRecord
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict
 
 _VERDICTS, _REPORTS = TypeAdapter(Verdict), TypeAdapter(Report)
-_EVIDENCE_RECORDS = TypeAdapter(EvidenceRecord)
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def logged_verdict(run_id: str, gateway: Gateway) -> LoggedVerdict:
     InputError
         As `read_verdict`.
     """
-    return {**read_verdict(run_id, gateway), "run_id": run_id}
+    return LoggedVerdict.logged(read_verdict(run_id, gateway), run_id)
 
 
 def read_policy_of(run_id: str, gateway: Gateway) -> Policy:
@@ -147,14 +145,3 @@ def checked_policy(content: Any, what: str) -> Policy:
     except ValueError as error:
         msg = f"{what} must be a policy; it is not ({type(error).__name__})."
         raise InputError(msg) from error
-
-
-def check_evidence_record(record: Any, what: str) -> None:
-    """Refuse the metadata of evidence that are none.
-
-    Raises
-    ------
-    InputError
-        With what is wrong.
-    """
-    check(record, _EVIDENCE_RECORDS, what)

@@ -17,6 +17,7 @@ from biasgate.tasks.gating.nights import (
     ids_before,
     judged_nights,
     new_because,
+    nights_of,
     other_options,
     pool,
     refuse_known_ids,
@@ -89,9 +90,9 @@ def pool_earlier_nights(
         if began is not None:
             return pool(tonight, None, began)
         judged_nights(earlier)
-        if earlier.record["nights"]["each"][-1]["set_digest"] == tonight.record["set_digest"]:
+        if nights_of(earlier).each[-1].set_digest == tonight.record.set_digest:
             say(f"{version.uri} on {name}: these rows were judged before; no night is added")
-        return pool(tonight, earlier, earlier.record["nights"]["began"])
+        return pool(tonight, earlier, nights_of(earlier).began)
 
 
 def refuse_known_rows(
@@ -120,10 +121,10 @@ def refuse_known_rows(
         return
     with tempfile.TemporaryDirectory() as folder:
         verdict, earlier = _verified(version, source.name, run_id, gateway, Path(folder))
-        if _other_rules(verdict, policy, n_candidates) or "nights" not in earlier.record:
+        if _other_rules(verdict, policy, n_candidates) or earlier.record.nights is None:
             return
         measured, _, choices = choose_rows(frozen, source)
-        digests = [one["set_digest"] for one in earlier.record["nights"]["each"]]
+        digests = [one.set_digest for one in nights_of(earlier).each]
         same = earlier.identities == source.measured_identities(frozen.identities)
         if digests[-1] == frozen.digest or not same or other_options(choices, earlier):
             return
@@ -135,10 +136,10 @@ def refuse_known_rows(
 
 def _is_another(role: str, verdict: Verdict, candidate: CandidateSettings, rivals: Rivals) -> bool:
     """Whether a rival is, or may be, another one than that of the last verdict."""
-    now, then = rivals.get(role), verdict["champion" if role == "champion" else "reference"]
+    now, then = rivals.get(role), getattr(verdict, role)
     if now is None or then is None:
         return now is not None or then is not None
-    return now.uri is None or now.uri not in {candidate.uri, then.get("model")}
+    return now.uri is None or now.uri not in {candidate.uri, then.model}
 
 
 def _verified(
@@ -177,9 +178,9 @@ def _unusable(version: ModelVersion, name: str, why: str) -> str:
 
 def _other_rules(verdict: Verdict, policy: Policy, n_candidates: int) -> str | None:
     """Return why a verdict was made by other rules than tonight's, or None."""
-    if verdict["policy"]["digest"] != policy.digest:
+    if verdict.policy.digest != policy.digest:
         return "the policy is another one"
-    if policy.correction == "bonferroni" and verdict["n_candidates"] != n_candidates:
+    if policy.correction == "bonferroni" and verdict.n_candidates != n_candidates:
         return "the number of candidates is another one"
     return None
 
@@ -214,8 +215,8 @@ def pool_nights_of(
     gateway = workplace.gateway
     tonight = EvidenceFile(Path(evidence))
     pooled = pool_earlier_nights(gateway.resolve(uri), name, tonight, policy, n_candidates, gateway)
-    nights = pooled.record["nights"]
-    number, n_rows = len(nights["each"]), sum(one["n_rows"] for one in nights["each"])
-    why = f" ({nights['began']})" if number == 1 else ""
+    nights = nights_of(pooled)
+    number, n_rows = len(nights.each), sum(one.n_rows for one in nights.each)
+    why = f" ({nights.began})" if number == 1 else ""
     say(f"{measured.candidate.name} on {name}: night {number}{why}, {n_rows:,} rows in all")
     return str(pooled.path)

@@ -45,9 +45,9 @@ def frozen_rows(store: Path, documents: Documents, name: str) -> Iterator[Findin
     name : str
         The set.
     """
-    digest = documents.verdict["evaluation_set"]["digest"]
-    choices = documents.report["evaluation_set"]["choices"]
-    key = json_digest([name, choices["source"], choices["split"]])[:16]
+    digest = documents.verdict.evaluation_set.digest
+    choices = documents.report.evaluation_set.choices
+    key = json_digest([name, choices.source, choices.split])[:16]
     folder = store / "sets" / f"{name}-{key}"
     if not folder.is_dir():
         text = f"the rows of {name} are not in {store}, so they are not compared with the verdict."

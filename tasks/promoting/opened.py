@@ -13,6 +13,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.promoting.documents import read_verdict
 from biasgate.tasks.promoting.entries import MOVES
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.records import Report, Verdict
@@ -51,11 +52,11 @@ def own_verdicts(version: ModelVersion, gateway: Gateway) -> Iterator[tuple[str,
     digests = {one["run_id"]: one["digest"] for one in named} or dict.fromkeys(runs)
     for run_id, digest in digests.items():
         try:
-            verdict: Verdict = gateway.read_json(run_id, "verdict.json")
+            verdict = read_verdict(run_id, gateway)
             found = verdict_digest(verdict)
             signed = not trusted or found in vouched or _signs(run_id, found, trusted, gateway)
             counts = signed and digest in {found, None}
-            if counts and verdict["candidate"].get("model") == version.uri:
+            if counts and verdict.candidate.model == version.uri:
                 yield run_id, verdict
         except _UNREADABLE:
             continue
@@ -70,9 +71,9 @@ def judged_options(version: ModelVersion, gateway: Gateway) -> dict[str, Any]:
         If no verdict says so, and it is not a plain model of MLflow.
     """
     for _, verdict in own_verdicts(version, gateway):
-        if "opened_as" not in verdict["candidate"]:
+        if verdict.candidate.opened_as is None:
             raise InputError(_unknown(version, "its verdict does not"))
-        return dict(verdict["candidate"]["opened_as"])
+        return dict(verdict.candidate.opened_as)
     if COLUMNS_TAG in version.tags:
         msg = (
             f"{version.uri} must have a verdict that says which columns of its file of scores were "
@@ -89,8 +90,8 @@ def judged_reports(version: ModelVersion, gateway: Gateway) -> Iterator[Report]:
     """Yield the reports that a version's own verdicts rest on, as far as they can be read."""
     for run_id, verdict in own_verdicts(version, gateway):
         try:
-            report: Report = gateway.read_json(run_id, "report.json")
-            counts = json_digest(report) == verdict["report_digest"]
+            report = Report.from_dict(gateway.read_json(run_id, "report.json"))
+            counts = json_digest(report) == verdict.report_digest
         except _UNREADABLE:
             continue
         if counts:

@@ -15,7 +15,7 @@ from biasgate.tasks.promoting.champion import heal, record
 from biasgate.tasks.promoting.entries import Entry, Move, Pinned
 from biasgate.tasks.promoting.ledger import Ledger, is_ledger
 from biasgate.tasks.promoting.sound import require_sound
-from biasgate.tasks.records import Context, PolicyRecord
+from biasgate.tasks.records import Context, PolicyRecord, RegisteredPolicy
 from biasgate.tasks.signing.keys import SHORT
 from biasgate.tasks.store import Workplace
 
@@ -83,7 +83,7 @@ def objection_to_policies(
     policies: Iterable[PolicyRecord], pinned: Pinned | None, model: str
 ) -> str | None:
     """Return why one of these policies may not move a model's `champion`, or None."""
-    found = (objection_to_policy(one["name"], one["digest"], pinned, model) for one in policies)
+    found = (objection_to_policy(one.name, one.digest, pinned, model) for one in policies)
     return next((one for one in found if one is not None), None)
 
 
@@ -94,17 +94,17 @@ def context_of(
     chain = Ledger(gateway, registered_model).chain if registered_model else Chain(())
     pin, required = chain.pinned, chain.policy
     known = required is not None and required["digest"] == policy.digest
-    return {
-        "required_sets": required_sets,
-        "ledger": chain.head,
-        "registered_policy": {
-            "entry": pin.number,
-            "at": pin.content["time"],
-            "before_scores": None,
-        }
+    return Context(
+        required_sets=required_sets,
+        ledger=chain.head,
+        registered_policy=RegisteredPolicy(
+            entry=pin.number,
+            at=pin.content["time"],
+            before_scores=None,
+        )
         if pin is not None and known
         else None,
-    }
+    )
 
 
 @task(name="read the ledger")

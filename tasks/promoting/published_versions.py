@@ -39,7 +39,7 @@ def published_of(uri: str, gateway: Gateway, kept: ExitStack) -> list[Published]
     found: list[Published] = []
     for run_id, verdict in own_verdicts(version, gateway):
         folder = kept.enter_context(gateway.run_files(run_id, RESTS_ON))
-        documents = Documents.of(folder, verdict["evaluation_set"]["name"])
+        documents = Documents.of(folder, verdict.evaluation_set.name)
         found.append(Published(folder, documents.report, documents.verdict))
     if not found:
         msg = (

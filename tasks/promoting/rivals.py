@@ -96,8 +96,8 @@ def _own_threshold(
     if named is not None or not opened.uri:
         return named
     for report in judged_reports(gateway.resolve(opened.uri), gateway):
-        if GIVEN in report["thresholds"]:
-            return report["thresholds"][GIVEN]["threshold"]
+        if GIVEN in report.thresholds:
+            return report.thresholds[GIVEN].threshold
     return None
 
 

@@ -31,7 +31,7 @@ def last_seen(ledger: Ledger, chain: Chain) -> list[Head]:
     known = _read()
     found = [known.get(one) for one in _names(ledger, chain)]
     return [
-        {"number": int(one["number"]), "digest": str(one["digest"])}
+        Head(number=int(one["number"]), digest=str(one["digest"]))
         for one in found
         if isinstance(one, dict) and one.keys() == {"number", "digest"}
     ]

@@ -99,7 +99,7 @@ def missing_heads(ledger: Ledger, chain: Chain) -> list[str]:
             if name.startswith("biasgate.") and name.endswith(".ledger") and value:
                 whose = f"a verdict on version {version.version}"
                 known = _HEAD.fullmatch(value)
-                head: Head = {"number": int(known[1]) if known else 0, "digest": value[-64:]}
+                head: Head = Head(number=int(known[1]) if known else 0, digest=value[-64:])
                 if not chain.has(head):
                     named = known[1] if known else repr(printable(value[:_SHOWN]))
                     missing.add(f"entry {named}, which {whose} names")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 
@@ -55,19 +55,17 @@ class Judged:
 
     def named(self, decision: Decision) -> CandidateDecision:
         """Return the decision on it with its name and, after a pass, for whom that is proven."""
-        told: CandidateDecision = {"candidate": self.candidate, **decision}
-        outcome = worst([verdict["outcome"] for verdict in self.verdicts])
-        if self.verdicts and not decision["report_only"] and decision["outcome"] == outcome:
-            told["word"] = word_of_verdict(*self.verdicts).text
-            told["exceptions"] = self.exceptions
+        told = CandidateDecision(candidate=self.candidate, **vars(decision))
+        outcome = worst([verdict.outcome for verdict in self.verdicts])
+        if self.verdicts and not decision.report_only and decision.outcome == outcome:
+            word = word_of_verdict(*self.verdicts).text
+            return replace(told, word=word, exceptions=self.exceptions)
         return told
 
     @cached_property
     def objectives(self) -> dict[str, Objective]:
         """The objective on each set, by name."""
-        return {
-            one["evaluation_set"]["name"]: Objective(**one["objective"]) for one in self.verdicts
-        }
+        return {one.evaluation_set.name: one.objective for one in self.verdicts}
 
     @property
     def rank(self) -> tuple[float, int]:

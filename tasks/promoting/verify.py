@@ -190,7 +190,7 @@ def _verify_pinned(entry: Entry, ledger: Ledger, before: Chain) -> Iterator[Find
         return
     try:
         found = [
-            read_verdict(one["run_id"], ledger.gateway)["policy"]["digest"]
+            read_verdict(one["run_id"], ledger.gateway).policy.digest
             for one in entry.content["verdicts"]
         ]
         holds = bool(found) and set(found) == {pinned["digest"]}

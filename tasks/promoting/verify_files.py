@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data.formats import read_as
 from biasgate.tasks.mlflow_server.artifact_hosts import without_password
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -53,9 +54,9 @@ class VersionFiles:
     def compare(self, verdict: Verdict, name: str) -> Finding:
         """Compare with the files that the verdict on a set names."""
         of = f"the files of {self.version.uri}"
-        bound = verdict["candidate"]["bound"]
-        if bound["what"] == "nothing":
-            text = f"{of} were not recorded with the verdict on {name}. {bound['not_bound']}"
+        bound = verdict.candidate.bound
+        if bound.what == "nothing":
+            text = f"{of} were not recorded with the verdict on {name}. {bound.not_bound}"
             return Finding("model", holds=not self.required, sentence=f"{text} Not checked.")
         text = f"{of} are the ones that were judged on {name}."
         problem = self._problem(bound)
@@ -65,14 +66,14 @@ class VersionFiles:
     def _problem(self, bound: Bound) -> str | None:
         """Return how the files differ from the recorded ones; None if they do not."""
         try:
-            recorded = Manifest.from_dict(bound["files"])
+            recorded = Manifest.from_dict(plain(bound.files))
         except InputError as error:
             return str(error)
-        if recorded.digest != bound["digest"]:
+        if recorded.digest != bound.digest:
             return "The verdict's list of files does not have the digest that the verdict names."
         if isinstance(self.manifest, InputError):
             return str(self.manifest)
-        if bound["what"] == "scores" and _contents(recorded) == _contents(self.manifest):
+        if bound.what == "scores" and _contents(recorded) == _contents(self.manifest):
             return None  # a file of scores is registered once, whatever its name before the ending
         differ = told(recorded.differences(self.manifest))
         return f"Different in {without_password(self.place())}: {differ}." if differ else None
@@ -80,4 +81,4 @@ class VersionFiles:
 
 def _contents(manifest: Manifest) -> list[tuple[str, tuple[str, bool]]]:
     """Return what is in each file, and how its name says that it is read."""
-    return [(one["sha256"], read_as(one["path"])) for one in manifest.files]
+    return [(one.sha256, read_as(one.path)) for one in manifest.files]

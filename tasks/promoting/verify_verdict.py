@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.outcomes import word_of_verdict
+from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.signature import tags_of
@@ -19,11 +22,12 @@ from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.chain import VouchedVerdicts
-from biasgate.tasks.promoting.documents import Documents, check_evidence_record
+from biasgate.tasks.promoting.documents import Documents
 from biasgate.tasks.promoting.findings import Finding, described
 from biasgate.tasks.promoting.frozen_rows import frozen_rows
 from biasgate.tasks.promoting.verify_files import VersionFiles
 from biasgate.tasks.records import (
+    Choices,
     Context,
     LoggedVerdict,
     Report,
@@ -106,18 +110,18 @@ def as_recorded(
 ) -> Iterator[Finding]:
     """Check that files and tags are the ones that the verdict names."""
     verdict, report = documents.verdict, documents.report
-    judged_on = verdict["evaluation_set"]["name"]
+    judged_on = verdict.evaluation_set.name
     text = f"the verdict that the tags name for {name} is on that set."
     text = text if judged_on == name else f"{text} It is on {judged_on}."
     yield Finding("tags", holds=judged_on == name, sentence=text)
     for what, found, recorded in (
-        ("policy", documents.policy.digest, verdict["policy"]["digest"]),
-        ("report", json_digest(report), verdict["report_digest"]),
-        ("evidence", evidence_digest, verdict["evidence_digest"]),
+        ("policy", documents.policy.digest, verdict.policy.digest),
+        ("report", json_digest(report), verdict.report_digest),
+        ("evidence", evidence_digest, verdict.evidence_digest),
     ):
         text = f"the {what} on {name} has the digest that the verdict names."
         yield Finding(what, holds=found == recorded, sentence=text)
-    logged: LoggedVerdict = {**verdict, "run_id": run_id}
+    logged = LoggedVerdict.logged(verdict, run_id)
     expected = tags_of([logged])
     tagged = {key: version.tags.get(key) for key in expected}
     expected.pop("biasgate.required_sets")
@@ -154,11 +158,11 @@ def _recomputed(
 
 def n_rows_of(documents: Documents) -> int:
     """Return how many rows the evidence of a verdict must have."""
-    if "nights" in documents.verdict:
-        return documents.verdict["nights"]["n_rows"]
-    if "missing" in documents.report:
-        return documents.report["missing"]["overall"]["n"]
-    return documents.report["bias"]["overall"]["n"]
+    if documents.verdict.nights is not None:
+        return documents.verdict.nights.n_rows
+    if documents.report.missing is not None:
+        return documents.report.missing.overall.n
+    return documents.report.bias.overall.n
 
 
 def same_origin(
@@ -170,50 +174,51 @@ def same_origin(
 ) -> Iterator[Finding]:
     """Check that verdict, report and evidence are of the same rows, scores and version."""
     record = evidence.record
-    check_evidence_record(record, f"the origin of the evidence on {name}")
     pairs = {
-        "rows": (record["set_digest"], verdict["evaluation_set"]["digest"]),
-        "rows of the report": (record["set_digest"], report["evaluation_set"]["digest"]),
-        "scores": (record["scores"]["candidate"], verdict["candidate"]["digest"]),
-        "scores of the report": (record["scores"]["candidate"], report["candidate"]["digest"]),
-        "version": (verdict["candidate"].get("model"), version.uri),
-        "choices": (record["choices"], _choices(report, record["choices"])),
+        "rows": (record.set_digest, verdict.evaluation_set.digest),
+        "rows of the report": (record.set_digest, report.evaluation_set.digest),
+        "scores": (record.scores["candidate"], verdict.candidate.digest),
+        "scores of the report": (record.scores["candidate"], report.candidate.digest),
+        "version": (verdict.candidate.model, version.uri),
+        "choices": (record.choices, _choices(report)),
     }
     differ = [what for what, (found, recorded) in pairs.items() if found != recorded]
     text = f"verdict, report and evidence on {name} are of the same rows, scores and version."
     yield Finding("evidence", holds=not differ, sentence=_but(text, differ))
 
 
-def _choices(report: Report, like: Mapping[str, Any]) -> dict[str, Any]:
-    known = report["evaluation_set"]["choices"]
-    return {key: known.get(key) for key in like}
+def _choices(report: Report) -> Choices:
+    """Return the choices of a report without the origin of the rows."""
+    known = vars(report.evaluation_set.choices)
+    return Choices(**{field.name: known[field.name] for field in fields(Choices)})
 
 
 def _decided_again(
     documents: Documents, evidence: EvidenceFile, name: str, day: date
 ) -> Iterator[Finding]:
     verdict = documents.verdict
-    again = _decide(documents, evidence, verdict["decided_on"])
-    differ = sorted(_differences(verdict, again))
-    if verdict["code"]["bias_metrics"] != code_digest():
+    again = _decide(documents, evidence, verdict.decided_on)
+    differ = sorted(_differences(verdict.to_dict(), again.to_dict()))
+    if verdict.code.bias_metrics != code_digest():
         differ = [one for one in differ if "code" not in one and "sentence" not in one]
-    text = f"recomputing the verdict on {name} gives the same one ({again['outcome']})."
+    text = f"recomputing the verdict on {name} gives the same one ({again.outcome})."
     yield Finding("verdict", holds=not differ, sentence=_but(text, differ))
-    if documents.policy.spending is not None and "online" not in verdict:
+    if documents.policy.spending is not None and verdict.online is None:
         champion = champion_of(verdict)
         text = f"the decision on {name} had a share of the year's alpha, or is about the champion."
-        holds = champion is not None and champion == verdict["candidate"].get("model")
+        holds = champion is not None and champion == verdict.candidate.model
         yield Finding("ledger", holds=holds, sentence=text)
-    now = _decide(documents, evidence, day.isoformat())["outcome"]
-    text = f"the verdict on {name} is {now} as of {day.isoformat()}."
-    yield Finding("verdict", holds=now == "pass", sentence=text)
+    now = _decide(documents, evidence, day.isoformat())
+    word = printable(word_of_verdict(now).text)
+    text = f"the verdict on {name} is {now.outcome} as of {day.isoformat()} ({word})."
+    yield Finding("verdict", holds=now.outcome == "pass", sentence=text)
 
 
 def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
     verdict = documents.verdict
     named: dict[str, Rival | None] = {
-        "champion": verdict["champion"],
-        "reference": verdict["reference"],
+        "champion": verdict.champion,
+        "reference": verdict.reference,
     }
     roles = {role: one for role, one in named.items() if one}
     return build_verdict(
@@ -221,22 +226,20 @@ def _decide(documents: Documents, evidence: EvidenceFile, day: str) -> Verdict:
         documents.policy,
         evidence,
         roles,
-        n_candidates=verdict["n_candidates"],
+        n_candidates=verdict.n_candidates,
         today=date.fromisoformat(day),
-        required=verdict["evaluation_set"]["required"],
+        required=verdict.evaluation_set.required,
         context=_context_of(verdict),
     )
 
 
 def _context_of(verdict: Verdict) -> Context:
-    context: Context = {
-        "required_sets": verdict["required_sets"],
-        "ledger": verdict["ledger"],
-        "registered_policy": verdict["registered_policy"],
-    }
-    if "online" in verdict:
-        context["online"] = verdict["online"]
-    return context
+    return Context(
+        required_sets=verdict.required_sets,
+        ledger=verdict.ledger,
+        registered_policy=verdict.registered_policy,
+        online=verdict.online,
+    )
 
 
 def _differences(first: Any, second: Any, path: str = "") -> Iterator[str]:

@@ -79,13 +79,13 @@ def verify_version(
             findings += champion_files(verdict, name, chain, gateway)
             findings += _spent(verdict, name, version, chain)
             verdicts[name] = verdict
-            left += [one for one in verdict["required_sets"][::-1] if one not in seen]
+            left += [one for one in verdict.required_sets[::-1] if one not in seen]
     return [*findings, *_of_one_evaluation(version, tagged, verdicts, chain)]
 
 
 def _spent(verdict: Verdict, name: str, version: ModelVersion, chain: Chain) -> Iterator[Finding]:
     """Check that the ledger counted the decision before it was made, at its level."""
-    if "online" not in verdict:
+    if verdict.online is None:
         return
     objection = objection_to_share(verdict, version.version, chain)
     text = f"the ledger counted the decision on {name}, with the share of alpha that it had."
@@ -100,23 +100,23 @@ def _of_one_evaluation(
     known = list(verdicts.values())
     if not known:
         return
-    required = sorted({name for one in known for name in one["required_sets"]})
-    holds = all(sorted(one["required_sets"]) == required for one in known)
+    required = sorted({name for one in known for name in one.required_sets})
+    holds = all(sorted(one.required_sets) == required for one in known)
     text = (
         f"the tags of {version.uri} require the sets that its verdicts do: {', '.join(required)}."
     )
     yield Finding("tags", holds=holds and sorted(tagged) == required, sentence=text)
-    contexts = [(one["policy"]["digest"], champion_of(one), one["ledger"]) for one in known]
+    contexts = [(one.policy.digest, champion_of(one), one.ledger) for one in known]
     if len(known) > 1:
         holds = all(one == contexts[0] for one in contexts)
         text = f"the verdicts of {version.uri} were made together, by one policy."
         yield Finding("verdict", holds=holds, sentence=text)
-    heads = [one["ledger"] for one in known]
+    heads = [one.ledger for one in known]
     holds = all(one is None or chain.has(one) for one in heads)
     text = f"the ledger still has the entries that the verdicts of {version.uri} were made after."
     yield Finding("ledger", holds=holds, sentence=text)
     blocked = chain.blocked(version.version)
     first = min(0 if one is None else one["number"] for one in heads)
-    if blocked and all(one["outcome"] == "pass" for one in known):
+    if blocked and all(one.outcome == "pass" for one in known):
         text = f"{version.uri} passed after entry {blocked} of the ledger said that it did not."
         yield Finding("verdict", holds=first >= blocked, sentence=text)

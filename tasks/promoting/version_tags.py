@@ -25,7 +25,7 @@ def write_verdicts(
     version: ModelVersion, verdicts: Sequence[LoggedVerdict], gateway: Gateway
 ) -> None:
     """Write the tags of a version's verdicts. Safe to repeat."""
-    runs = [one["run_id"] for one in verdicts]
+    runs = [one.run_id for one in verdicts]
     gateway.tag_version(version, {WRITING: json.dumps(runs)})
     gateway.tag_version(version, tags_of(verdicts))
     gateway.client.delete_model_version_tag(version.name, version.version, WRITING)
@@ -54,5 +54,4 @@ def interrupted(version: ModelVersion) -> list[Finding]:
 
 
 def _logged(run: str, gateway: Gateway) -> LoggedVerdict:
-    verdict: Verdict = gateway.read_json(run, "verdict.json")
-    return {**verdict, "run_id": run}
+    return LoggedVerdict.logged(Verdict.from_dict(gateway.read_json(run, "verdict.json")), run)

@@ -40,15 +40,15 @@ def decision_on_watched(verdicts: Sequence[LoggedVerdict]) -> CandidateDecision:
 
     Its outcome says how it does on tonight's rows; the version keeps its own verdict.
     """
-    candidate = verdicts[0]["candidate"]
-    name, uri = candidate["name"], candidate.get("model", candidate["name"])
-    outcome = worst([one["outcome"] for one in verdicts if one["evaluation_set"]["required"]])
+    candidate = verdicts[0].candidate
+    name, uri = candidate.name, candidate.model or candidate.name
+    outcome = worst([one.outcome for one in verdicts if one.evaluation_set.required])
     told = WORDS[outcome].text.lower()
     sentence = (
         f"{uri} was {CHAMPION} when this evaluation began, and was measured again ({told}). It "
         "keeps the verdict that it has."
     )
-    report_only = any(one["policy"]["report_only"] for one in verdicts)
+    report_only = any(one.policy.report_only for one in verdicts)
     made = decision("pass" if report_only else outcome, sentence, report_only=report_only)
-    required = [verdict for verdict in verdicts if verdict["evaluation_set"]["required"]]
+    required = [verdict for verdict in verdicts if verdict.evaluation_set.required]
     return Judged(name, required, None).named(made)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from typing_extensions import TypedDict
+from biasgate.tasks.records.record import Record
 
 
-class FileRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class FileRecord(Record):
     """A file below a folder: its path with `/`, its bytes, and their SHA-256."""
 
     path: str
@@ -15,7 +17,8 @@ class FileRecord(TypedDict):
     sha256: str
 
 
-class Bound(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Bound(Record):
     """The files that decide a candidate's scores.
 
     `what` is `files` (a model's), `scores` (a file of scores) or `nothing`; `digest` is null for

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from dataclasses import dataclass
 
-from typing_extensions import TypedDict
+from bias_metrics import MetricValue
+from biasgate.tasks.records.record import Record
 
-from biasgate.tasks.records.numbers import Cell
 
-
-class Bin(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Bin(Record):
     """Rows of similar scores, with the band of their share of positives."""
 
     n: int
@@ -19,28 +19,31 @@ class Bin(TypedDict):
     high: float
 
 
-class Calibrated(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Record):
     """The calibration of some rows."""
 
     n: int
     n_positive: int
-    bias: Cell
-    brier: Cell
-    slope: Cell
-    calibration_error: Cell
+    bias: MetricValue
+    brier: MetricValue
+    slope: MetricValue
+    calibration_error: MetricValue
     reliability: list[Bin]
 
 
+@dataclass(frozen=True, kw_only=True)
 class CalibratedGroup(Calibrated):
     """The calibration of an identity, of its background, and the gaps between them."""
 
     background: Calibrated
-    calibration_gap: Cell
-    brier_gap: Cell
-    slope_gap: Cell
+    calibration_gap: MetricValue
+    brier_gap: MetricValue
+    slope_gap: MetricValue
 
 
-class Calibration(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Calibration(Record):
     """`CalibrationReport.to_dict()`, in words too; `reason` says why numbers are undefined.
 
     With very many identities there are only the numbers of all rows.
@@ -49,4 +52,4 @@ class Calibration(TypedDict):
     overall: Calibrated
     subgroups: dict[str, CalibratedGroup]
     sentence: str
-    reason: NotRequired[str]
+    reason: str | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
-
-from typing_extensions import TypedDict
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from bias_metrics.metrics import Rate, threshold_metrics
+from biasgate.tasks.records.record import Record
 
 _RATES = {
     Rate(("negative",), "flagged"): "false_positive_rate",
@@ -16,7 +16,8 @@ RATE_OF_GAP = {name: _RATES[one] for name, one in threshold_metrics().items() if
 """The rate of each gap: both have their keys in `details.json`."""
 
 
-class ClassScores(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class ClassScores(Record):
     """The scores of one class: those of an identity, beside those of its background.
 
     `counts` and `background` are rows by bin, or their weight; `quartiles` are null without rows.
@@ -28,14 +29,16 @@ class ClassScores(TypedDict):
     quartiles: list[float] | None
 
 
-class GroupScores(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class GroupScores(Record):
     """The scores of harmless and of toxic comments."""
 
     negative: ClassScores
     positive: ClassScores
 
 
-class Scores(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Scores(Record):
     """The distribution of scores, in the same bins for all, equally wide on their scale."""
 
     scale: Literal["logit", "linear"]
@@ -44,13 +47,15 @@ class Scores(TypedDict):
     subgroups: dict[str, GroupScores]
 
 
-class Rates(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Rates(Record):
     """The two error rates at each threshold; null without rows of the class."""
 
     false_positive_rate: list[float | None]
     false_negative_rate: list[float | None]
 
 
+@dataclass(frozen=True, kw_only=True)
 class GroupRates(Rates):
     """The error rates of an identity, each with the ends of its interval.
 
@@ -63,7 +68,8 @@ class GroupRates(Rates):
     fnr_gap: list[list[float | None]]
 
 
-class Curves(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Curves(Record):
     """The errors at many thresholds; `named` has the positions of those in the report."""
 
     thresholds: list[float]
@@ -72,7 +78,8 @@ class Curves(TypedDict):
     subgroups: dict[str, GroupRates]
 
 
-class Details(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Details(Record):
     """`details.json`: distributions, errors at many thresholds, differences from the champion.
 
     `report_digest` is that of the report. With very many identities, `scores` and `curves` have
@@ -84,5 +91,5 @@ class Details(TypedDict):
     report_digest: str
     versions: dict[str, str]
     scores: Scores
-    curves: NotRequired[Curves]
-    champion: NotRequired[dict[str, Any]]
+    curves: Curves | None = None
+    champion: dict[str, Any] | None = None

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from dataclasses import dataclass
 
-from typing_extensions import TypedDict
+from bias_metrics import MetricValue
+from biasgate.tasks.records.record import Record
 
-from biasgate.tasks.records.numbers import Cell
 
-
-class MissingShare(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class MissingShare(Record):
     """Comments of an identity, or all, and those without a score; the gap is of identities."""
 
     n: int
     n_missing: int
-    missing_rate: Cell
-    missing_gap: NotRequired[Cell]
+    missing_rate: MetricValue
+    missing_gap: MetricValue | None = None
 
 
-class Missing(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Missing(Record):
     """Comments without a score; `reasons` counts them by reason, over all rows of the set."""
 
     overall: MissingShare

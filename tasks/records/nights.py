@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict
+from dataclasses import dataclass
+
+from biasgate.tasks.records.record import Record
 
 
-class NightRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class NightRecord(Record):
     """The rows of one night: the digest of its set, and the number and digest of measured rows."""
 
     set_digest: str
@@ -13,13 +16,15 @@ class NightRecord(TypedDict):
     rows_digest: str
 
 
-class NightsRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class NightsRecord(Record):
     """All nights in a file of evidence, and why the first is the first."""
 
     began: str
     each: list[NightRecord]
 
 
+@dataclass(frozen=True, kw_only=True)
 class JudgedNights(NightsRecord):
     """What a verdict says of the nights that it pools.
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from typing_extensions import TypedDict
-
+from bias_metrics import BiasReport, MetricValue
 from bias_metrics.rows import WeightKind
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.calibration import Calibration
 from biasgate.tasks.records.missing import Missing
-from biasgate.tasks.records.numbers import Bias, Cell, Value
+from biasgate.tasks.records.numbers import Value
+from biasgate.tasks.records.record import Record
 
 
-class Choices(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Choices(Record):
     """How the rows of a set were selected and measured, and their number.
 
     What is not required is there only where the set has it.
@@ -23,18 +25,19 @@ class Choices(TypedDict):
     identity_threshold: float
     identity_rows: Literal["rated", "all"]
     background: Literal["outside_subgroup", "no_identity"]
-    population: NotRequired[Literal["these_rows"]]
-    planned_rows: NotRequired[int]
-    prediction_powered: NotRequired[bool]
+    population: Literal["these_rows"] | None = None
+    planned_rows: int | None = None
+    prediction_powered: bool | None = None
     n_rows: int
     n_rows_rated: int
     n_rows_measured: int
-    n_rows_missing: NotRequired[int]
+    n_rows_missing: int | None = None
     confidence: float
-    weights: NotRequired[WeightKind]
+    weights: WeightKind | None = None
     n_clusters: int | None
 
 
+@dataclass(frozen=True, kw_only=True)
 class ReportedChoices(Choices):
     """The same in a report, with the origin of the rows."""
 
@@ -42,7 +45,8 @@ class ReportedChoices(Choices):
     source: dict[str, Any]
 
 
-class EvaluationSetRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSetRecord(Record):
     """The set of a report."""
 
     name: str
@@ -50,14 +54,16 @@ class EvaluationSetRecord(TypedDict):
     choices: ReportedChoices
 
 
-class Model(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Model(Record):
     """Name and kind of a model; `model` is its version in the registry."""
 
     name: str
     kind: str
-    model: NotRequired[str]
+    model: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class ModelRecord(Model):
     """A model, the digest of everything that affects its scores, and the files that do.
 
@@ -66,19 +72,21 @@ class ModelRecord(Model):
 
     digest: str
     bound: Bound
-    opened_as: NotRequired[dict[str, Any]]
+    opened_as: dict[str, Any] | None = None
 
 
-class DiagnosisRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisRecord(Record):
     """The pattern of bias of an identity, and the numbers behind it."""
 
     pattern: str
     name: str
     sentence: str
-    evidence: dict[str, Cell]
+    evidence: dict[str, MetricValue]
 
 
-class Diagnoses(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Diagnoses(Record):
     """The patterns of all identities, with the confidence for all of them together."""
 
     confidence: float
@@ -86,7 +94,8 @@ class Diagnoses(TypedDict):
     subgroups: dict[str, DiagnosisRecord]
 
 
-class Errors(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Errors(Record):
     """Counts and rates of decisions at a threshold."""
 
     threshold: float
@@ -101,6 +110,7 @@ class Errors(TypedDict):
     accuracy: Value
 
 
+@dataclass(frozen=True, kw_only=True)
 class BesideChance(Value):
     """A sum of absolute differences, and its values by chance alone."""
 
@@ -109,7 +119,8 @@ class BesideChance(Value):
     n_permutations: int
 
 
-class CellAccuracy(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class CellAccuracy(Record):
     """How many rows of an identity and a label are classified correctly."""
 
     subgroup: str
@@ -119,6 +130,7 @@ class CellAccuracy(TypedDict):
     accuracy: Value
 
 
+@dataclass(frozen=True, kw_only=True)
 class WorstAccuracy(Value):
     """The identity and label with the lowest accuracy."""
 
@@ -127,7 +139,8 @@ class WorstAccuracy(Value):
     undefined: list[CellAccuracy]
 
 
-class AtThreshold(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class AtThreshold(Record):
     """The errors once a threshold turns scores into decisions."""
 
     threshold: float
@@ -138,11 +151,12 @@ class AtThreshold(TypedDict):
     fned: BesideChance
     worst_group_accuracy: WorstAccuracy
     seed: int
-    gaps: dict[str, dict[str, Cell]]
-    equal_error_rate: NotRequired[Value]
+    gaps: dict[str, dict[str, MetricValue]]
+    equal_error_rate: Value | None = None
 
 
-class LookFirst(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class LookFirst(Record):
     """The identity to look at first."""
 
     subgroup: str | None
@@ -150,16 +164,18 @@ class LookFirst(TypedDict):
     sentence: str
 
 
-class Explained(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Explained(Record):
     """The meaning of a report's numbers."""
 
     diagnosis: Diagnoses
     thresholds: dict[str, AtThreshold]
     look_first: LookFirst
-    calibration: NotRequired[Calibration]
+    calibration: Calibration | None = None
 
 
-class AnalysisRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class AnalysisRecord(Record):
     """The findings of a further analysis; each kind has its own result."""
 
     options: dict[str, Any]
@@ -167,31 +183,33 @@ class AnalysisRecord(TypedDict):
     result: dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Report(Explained):
     """`report.json`: one candidate on one set."""
 
     schema_version: int
     evaluation_set: EvaluationSetRecord
     candidate: ModelRecord
-    bias: Bias
+    bias: BiasReport
     warnings: list[str]
-    analyses: NotRequired[dict[str, AnalysisRecord]]
-    label_agreement: NotRequired[dict[str, Any]]
-    missing: NotRequired[Missing]
+    analyses: dict[str, AnalysisRecord] | None = None
+    label_agreement: dict[str, Any] | None = None
+    missing: Missing | None = None
 
 
-class Numbers(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Record):
     """The numbers of a report."""
 
-    bias: Bias
+    bias: BiasReport
     thresholds: dict[str, AtThreshold]
-    calibration: NotRequired[Calibration]
-    missing: NotRequired[Missing]
+    calibration: Calibration | None = None
+    missing: Missing | None = None
 
 
 def error_rates(errors: Errors) -> dict[str, Value]:
     """Return the two error rates by name."""
     return {
-        "false_positive_rate": errors["false_positive_rate"],
-        "false_negative_rate": errors["false_negative_rate"],
+        "false_positive_rate": errors.false_positive_rate,
+        "false_negative_rate": errors.false_negative_rate,
     }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NotRequired
-
-from typing_extensions import TypedDict
+from typing import Literal
 
 from bias_metrics.gate.judging import Outcome
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.verdict import LoggedVerdict
 
+SpentBy = Literal["adaptive use", "selection"]
 
-class Decision(TypedDict):
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Record):
     """The decision on a version.
 
     `rule` decided on a version that passed; `champion_moved` means that it was compared with a
@@ -25,17 +27,19 @@ class Decision(TypedDict):
     rule: str | None
     report_only: bool
     sentence: str
-    word: NotRequired[str]
-    exceptions: NotRequired[list[str]]
+    word: str | None = None
+    exceptions: list[str] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class CandidateDecision(Decision):
     """The decision on a candidate of an evaluation."""
 
     candidate: str
 
 
-class SetUse(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class SetUse(Record):
     """How often an evaluation set was used, and how far the best candidate may be flattered by it.
 
     `flattered_by` is how much better the best of `n_candidates` equal candidates looks on the set
@@ -51,11 +55,12 @@ class SetUse(TypedDict):
     objective: str
     flattered_by: float | None
     at_most: float | None
-    spent_by: Literal["adaptive use", "selection"] | None
+    spent_by: SpentBy | None
     sentence: str
 
 
-class Summary(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Summary(Record):
     """`summary.json`: how an evaluation ended.
 
     `store` says how many bytes each part of the store takes, and `total`. `config` is the path of
@@ -75,6 +80,7 @@ class Summary(TypedDict):
     config: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class NightSummary(Summary):
     """The summary of a scheduled run, with the folder of its results."""
 

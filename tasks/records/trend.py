@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from typing_extensions import TypedDict
-
 from bias_metrics.gate.judging import Outcome
+from biasgate.tasks.records.record import Record
 
 Cause = Literal["model", "data", "options", "policy", "code"]
 
 
-class Digests(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Digests(Record):
     """What a night's numbers rest on; another digest is a cause of another number."""
 
     model: str
@@ -21,7 +22,8 @@ class Digests(TypedDict):
     code: str
 
 
-class Remembered(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Remembered(Record):
     """One model on one set in one night.
 
     `model` is its version in the registry, or its name; `numbers` has the value and the ends of the
@@ -38,7 +40,8 @@ class Remembered(TypedDict):
     numbers: dict[str, list[float | None]]
 
 
-class Night(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Night(Record):
     """One night: its number, when it was, its run, all models on all sets, and what was news."""
 
     schema_version: int
@@ -50,7 +53,8 @@ class Night(TypedDict):
     news: list[str]
 
 
-class Alarm(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Alarm(Record):
     """A number that changed by more than chance."""
 
     metric: str
@@ -63,7 +67,8 @@ class Alarm(TypedDict):
     p_value: float | None
 
 
-class Drifted(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Drifted(Record):
     """What a test of drift found: of one model on one set, or of a set's data (`model` is null).
 
     `why_not` says why there was no test; then there are no alarms.
@@ -78,7 +83,8 @@ class Drifted(TypedDict):
     why_not: str | None
 
 
-class Changed(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Changed(Record):
     """What is other than in the last night with this model on this set; `since` is its number."""
 
     candidate: str
@@ -89,7 +95,8 @@ class Changed(TypedDict):
     outcome_before: Outcome | None
 
 
-class Trend(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Trend(Record):
     """`trend.json`: the nights that were compared, the last one tonight."""
 
     schema_version: int

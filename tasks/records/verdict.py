@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from dataclasses import dataclass
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # Pydantic needs this one before Python 3.12
 
+from bias_metrics.gate.exceptions import PassException
 from bias_metrics.gate.judging import Outcome
+from bias_metrics.gate.losses import Loss
+from bias_metrics.gate.objective import Objective
+from bias_metrics.gate.verdict import RuleResult
 from biasgate.tasks.records.bound import Bound
 from biasgate.tasks.records.nights import JudgedNights
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.records.report import Model, ModelRecord
 
 
-class PolicyRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class PolicyRecord(Record):
     """The policy that decided."""
 
     name: str
@@ -20,7 +26,8 @@ class PolicyRecord(TypedDict):
     report_only: bool
 
 
-class JudgedSet(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class JudgedSet(Record):
     """The set of a verdict, and whether promotion requires a pass on it."""
 
     name: str
@@ -28,12 +35,14 @@ class JudgedSet(TypedDict):
     required: bool
 
 
+@dataclass(frozen=True, kw_only=True)
 class Compared(Model):
     """A rival of a candidate; `threshold` is the one that it is used with."""
 
-    threshold: NotRequired[float]
+    threshold: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Rival(Compared):
     """A rival after the comparison, with the digest of its scores' origin and the files behind."""
 
@@ -41,101 +50,30 @@ class Rival(Compared):
     bound: Bound
 
 
-class Code(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Code(Record):
     """The code that decided: the version, and a digest of the metric library."""
 
     version: str
     bias_metrics: str
 
 
-class Result(TypedDict):
-    """The result of one rule for one number and one limit: `RuleResult.to_dict()`."""
-
-    rule: str
-    kind: str
-    metric: str
-    scope: str
-    group: str | None
-    slice: str | None
-    mode: str
-    confidence: float
-    limit: float
-    n_positive: int
-    n_negative: int
-    outcome: Outcome | Literal["skipped"]
-    action: str
-    sentence: str
-    value: float | None
-    rival: float | None
-    low: float | None
-    high: float | None
-    bound: float | None
-    n_clusters: int | None
-    waived_by: str | None
-    threshold: NotRequired[str]
-    at: NotRequired[float | None]
-    rival_at: NotRequired[float | None]
-    judged_in: NotRequired[str]
-    blind: NotRequired[float]
-    not_measured: NotRequired[str]
-    not_excluded: NotRequired[float]
-    visible: NotRequired[float]
-    rows_needed: NotRequired[dict[str, int]]
-    instead_of: NotRequired[list[str]]
-
-
-class ExceptionRecord(TypedDict):
-    """What a pass does not say: `PassException`; `group` is null if it is about no single one."""
-
-    group: str | None
-    why: str
-    n_checks: int
-    sentence: str
-    reason: str | None
-
-
-class HoldsFor(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class HoldsFor(Record):
     """The identities of which each check passed on their own rows, and how many there are."""
 
     identities: list[str]
     of: int
 
 
-class BoundsRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class BoundsRecord(Record):
     """How many bounds were looked at, apart and jointly, and how many are wrong on average."""
 
     separately: int
     expected_wrong: float
     jointly: int
     sentence: str
-
-
-class ObjectiveRecord(TypedDict):
-    """The candidate's objective beside the champion's: `Objective.to_dict()`."""
-
-    metric: str
-    confidence: float
-    value: float | None
-    rival: float | None
-    change: float | None
-    low: float | None
-    high: float | None
-    reason: str | None
-
-
-class Worsened(TypedDict):
-    """A number that is shown to be worse than the champion's: `bias_metrics.report.Loss`."""
-
-    metric: str
-    group: str
-    first: float
-    second: float
-    worse_by: float
-    worse_by_at_least: float
-    low: float
-    high: float
-    threshold: NotRequired[str]
-    without: list[str]
 
 
 class Head(TypedDict):
@@ -145,7 +83,8 @@ class Head(TypedDict):
     digest: str
 
 
-class RegisteredPolicy(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class RegisteredPolicy(Record):
     """When the policy of a verdict was registered.
 
     `entry` is that of the ledger; `before_scores` says whether the scores were made later, null if
@@ -157,7 +96,8 @@ class RegisteredPolicy(TypedDict):
     before_scores: bool | None
 
 
-class AlphaShare(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class AlphaShare(Record):
     """Which share of a year's alpha a decision has, and what the ledger counted it for.
 
     `number` is that of the decision in its calendar year, `planned` the decisions that the policy
@@ -176,6 +116,7 @@ class AlphaShare(TypedDict):
     compared: dict[str, list[str | None]]
 
 
+@dataclass(frozen=True, kw_only=True)
 class OnlineRecord(AlphaShare):
     """The share with which a verdict was decided, and its level: the share of the policy's alpha.
 
@@ -185,16 +126,18 @@ class OnlineRecord(AlphaShare):
     level: float
 
 
-class Context(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Context(Record):
     """What a verdict says of the evaluation and of the model's ledger."""
 
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    online: NotRequired[AlphaShare]
+    online: AlphaShare | None = None
 
 
-class Verdict(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Record):
     """`verdict.json`: the outcome of a policy for one candidate on one set .
 
     `holds_for` says for whom a pass is proven, `exceptions` what it does not say.
@@ -217,25 +160,30 @@ class Verdict(TypedDict):
     decided_on: str
     outcome: Outcome
     holds_for: HoldsFor
-    exceptions: list[ExceptionRecord]
+    exceptions: list[PassException]
     bounds: BoundsRecord
-    results: list[Result]
-    objective: ObjectiveRecord
-    worsened: list[Worsened]
+    results: list[RuleResult]
+    objective: Objective
+    worsened: list[Loss]
     required_sets: list[str]
     ledger: Head | None
     registered_policy: RegisteredPolicy | None
-    nights: NotRequired[JudgedNights]
-    online: NotRequired[OnlineRecord]
+    nights: JudgedNights | None = None
+    online: OnlineRecord | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class LoggedVerdict(Verdict):
     """A verdict, and the MLflow run that it is logged in."""
 
     run_id: str
 
+    @classmethod
+    def logged(cls, verdict: Verdict, run_id: str) -> LoggedVerdict:
+        """Return a verdict with its run."""
+        return cls(**vars(verdict) | {"run_id": run_id})
+
 
 def champion_of(verdict: Verdict) -> str | None:
     """Return the champion's version in a verdict; None without a registered champion."""
-    champion = verdict["champion"]
-    return None if champion is None else champion.get("model")
+    return None if verdict.champion is None else verdict.champion.model

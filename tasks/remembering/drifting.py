@@ -19,7 +19,7 @@ from biasgate.tasks.data.source import SourceSettings
 from biasgate.tasks.measuring.arrays import Layout, lay_out
 from biasgate.tasks.measuring.chosen import CLUSTER
 from biasgate.tasks.measuring.measured import Measured
-from biasgate.tasks.records.trend import Drifted, Night, Remembered
+from biasgate.tasks.records.trend import Alarm, Drifted, Night, Remembered
 from biasgate.tasks.scoring.scored_set import ScoredSet
 from biasgate.tasks.store import Workplace
 
@@ -56,15 +56,14 @@ class Compared:
         on_set = [
             one
             for night in reversed(before)
-            for one in night["models"]
-            if one["evaluation_set"] == tonight["evaluation_set"]
-            and one["digests"]["options"] == tonight["digests"]["options"]
+            for one in night.models
+            if one.evaluation_set == tonight.evaluation_set
+            and one.digests.options == tonight.digests.options
         ]
         same = [
             one
             for one in on_set
-            if one["model"] == tonight["model"]
-            and one["digests"]["model"] == tonight["digests"]["model"]
+            if one.model == tonight.model and one.digests.model == tonight.digests.model
         ]
         earlier = _each_once(same, tonight)
         if earlier:
@@ -74,10 +73,10 @@ class Compared:
 
 def _each_once(nights: Sequence[Remembered], tonight: Remembered) -> tuple[Remembered, ...]:
     """Return each set of rows once, as it was first; nothing if all rows are those of tonight."""
-    first = {one["digests"]["data"]: one for one in reversed(nights)}
-    if {*first} == {tonight["digests"]["data"]}:
+    first = {one.digests.data: one for one in reversed(nights)}
+    if {*first} == {tonight.digests.data}:
         return ()
-    return tuple(one for one in nights if first[one["digests"]["data"]] is one)
+    return tuple(one for one in nights if first[one.digests.data] is one)
 
 
 def _unsuitable(source: SourceSettings) -> str | None:
@@ -171,15 +170,15 @@ def _rows_of_nights(one: Compared, workplace: Workplace) -> dict[str, Any] | Non
 
 
 def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> dict[str, Any] | None:
-    digests = earlier["digests"]
-    folder = workplace.store / "sets" / Path(earlier["rows"]).name
+    digests = earlier.digests
+    folder = workplace.store / "sets" / Path(earlier.rows).name
     try:
         rows = EvaluationSet.load(folder)
     except (InputError, OSError):
         return None
-    place = Folder(workplace.scores).child(digests["data"][:16], digests["model"][:16])
+    place = Folder(workplace.scores).child(digests.data[:16], digests.model[:16])
     scored = ScoredSet.load(place.url)
-    if rows.digest != digests["data"] or scored is None:
+    if rows.digest != digests.data or scored is None:
         return None
     with tempfile.TemporaryDirectory() as temporary:
         return _night(rows, lay_out(rows, scored, measured.source, Path(temporary) / "rows"))
@@ -226,36 +225,36 @@ def _scored(night: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _untested(name: str, candidate: str | None, why_not: str) -> Drifted:
-    return {
-        "candidate": candidate,
-        "evaluation_set": name,
-        "n_before": 0,
-        "n_now": 0,
-        "n_shared": 0,
-        "alarms": [],
-        "why_not": why_not,
-    }
+    return Drifted(
+        candidate=candidate,
+        evaluation_set=name,
+        n_before=0,
+        n_now=0,
+        n_shared=0,
+        alarms=[],
+        why_not=why_not,
+    )
 
 
 def _told(name: str, candidate: str | None, drift: Drift) -> Drifted:
-    return {
-        "candidate": candidate,
-        "evaluation_set": name,
-        "n_before": drift.n_before,
-        "n_now": drift.n_now,
-        "n_shared": drift.n_shared,
-        "alarms": [
-            {
-                "metric": one.metric,
-                "group": one.group,
-                "before": one.before,
-                "now": one.now,
-                "change": one.change,
-                "low": one.low,
-                "high": one.high,
-                "p_value": one.p_value,
-            }
+    return Drifted(
+        candidate=candidate,
+        evaluation_set=name,
+        n_before=drift.n_before,
+        n_now=drift.n_now,
+        n_shared=drift.n_shared,
+        alarms=[
+            Alarm(
+                metric=one.metric,
+                group=one.group,
+                before=one.before,
+                now=one.now,
+                change=one.change,
+                low=one.low,
+                high=one.high,
+                p_value=one.p_value,
+            )
             for one in drift.drifted
         ],
-        "why_not": None,
-    }
+        why_not=None,
+    )

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.markdown import as_text
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.data.identity_names import metric_name
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
@@ -73,24 +74,22 @@ class Memory:
         experiment_id = self.gateway.experiment(self.evaluation)
         above = self.gateway.run(experiment_id, _key(), f"nights of {self.evaluation}")
         with tempfile.TemporaryDirectory() as folder:
-            name = f"{night['number']:06d}.json"
-            (Path(folder) / name).write_text(json.dumps(night), "utf-8")
+            name = f"{night.number:06d}.json"
+            (Path(folder) / name).write_text(json.dumps(plain(night)), "utf-8")
             self.gateway.log_folder(above, Path(folder), FOLDER)
-        for one in night["models"]:
-            self._add_step(experiment_id, above, one, night["number"])
-        self.gateway.log(above, tags={COUNT: str(night["number"]), NOTE: _NOTE})
+        for one in night.models:
+            self._add_step(experiment_id, above, one, night.number)
+        self.gateway.log(above, tags={COUNT: str(night.number), NOTE: _NOTE})
         self.gateway.finish(above)
 
     def _add_step(self, experiment_id: str, above: str, one: Remembered, number: int) -> None:
-        key = f"{_key()}/{json_digest([one['model'], one['evaluation_set']])}"
-        name = f"nights of {one['model'].removeprefix('models:/')} on {one['evaluation_set']}"
+        key = f"{_key()}/{json_digest([one.model, one.evaluation_set])}"
+        name = f"nights of {one.model.removeprefix('models:/')} on {one.evaluation_set}"
         run_id = self.gateway.run(experiment_id, key, name, parent=above)
         metrics = {
-            _metric(key): values[0]
-            for key, values in one["numbers"].items()
-            if values[0] is not None
+            _metric(key): values[0] for key, values in one.numbers.items() if values[0] is not None
         }
-        tags = {NOTE: f"{_NOTE} The last: {as_text(one['candidate'])}, {one['outcome']}."}
+        tags = {NOTE: f"{_NOTE} The last: {as_text(one.candidate)}, {one.outcome}."}
         self.gateway.log(run_id, metrics=metrics, tags=tags, step=number)
         self.gateway.finish(run_id)
 

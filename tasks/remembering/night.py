@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bias_metrics import MetricValue, Overall, SubgroupBias
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.measuring.measured import Measured
@@ -41,68 +42,68 @@ def remember(
     run_id : str
         MLflow run of the evaluation.
     """
-    by_place = {(v["candidate"]["name"], v["evaluation_set"]["name"]): v for v in verdicts}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation": evaluation,
-        "number": number,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "run_id": run_id,
-        "models": [
+    by_place = {(v.candidate.name, v.evaluation_set.name): v for v in verdicts}
+    return Night(
+        schema_version=SCHEMA_VERSION,
+        evaluation=evaluation,
+        number=number,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        run_id=run_id,
+        models=[
             _remembered(one, by_place[one.candidate.name, one.source.name]) for one in measured
         ],
-        "news": [],
-    }
+        news=[],
+    )
 
 
 def _remembered(measured: Measured, verdict: LoggedVerdict) -> Remembered:
     report = measured.report
     choices = {
         key: value
-        for key, value in report["evaluation_set"]["choices"].items()
+        for key, value in report.evaluation_set.choices.to_dict().items()
         if not key.startswith(_NO_CHOICES)
     }
-    digests: Digests = {
-        "model": report["candidate"]["digest"],
-        "data": report["evaluation_set"]["digest"],
-        "options": json_digest([choices, sorted(report["bias"]["subgroups"])]),
-        "policy": verdict["policy"]["digest"],
-        "code": json_digest(dict(verdict["code"])),
-    }
-    return {
-        "candidate": measured.candidate.name,
-        "model": measured.candidate.uri or measured.candidate.name,
-        "evaluation_set": measured.source.name,
-        "run_id": verdict["run_id"],
-        "outcome": verdict["outcome"],
-        "digests": digests,
-        "rows": Path(measured.rows).name,
-        "numbers": numbers_of(report),
-    }
+    digests = Digests(
+        model=report.candidate.digest,
+        data=report.evaluation_set.digest,
+        options=json_digest([choices, sorted(report.bias.subgroups)]),
+        policy=verdict.policy.digest,
+        code=json_digest(verdict.code),
+    )
+    return Remembered(
+        candidate=measured.candidate.name,
+        model=measured.candidate.uri or measured.candidate.name,
+        evaluation_set=measured.source.name,
+        run_id=verdict.run_id,
+        outcome=verdict.outcome,
+        digests=digests,
+        rows=Path(measured.rows).name,
+        numbers=numbers_of(report),
+    )
 
 
 def numbers_of(report: Report) -> dict[str, list[float | None]]:
     """Return value, low and high of every number; shares have no interval."""
-    bias = report["bias"]
-    overall = bias["overall"]
+    bias = report.bias
+    overall = bias.overall
     found: dict[str, list[float | None]] = {}
-    cells = {"auc/overall": overall["auc"], "final_score": bias["final_score"]}
-    powers = metric_cells(bias["power_mean"])
+    cells = {"auc/overall": overall.auc, "final_score": bias.final_score}
+    powers = metric_cells(bias.power_mean)
     cells |= {f"power_mean/{name}": powers[name] for name in FINAL_SCORE_PARTS}
-    for name, subgroup in bias["subgroups"].items():
+    for name, subgroup in bias.subgroups.items():
         of_group = metric_cells(subgroup)
         cells |= {f"{metric}/{name}": of_group[metric] for metric in SUBGROUP_METRICS}
     for key, cell in cells.items():
-        found[key] = [cell["value"], cell["low"], cell["high"]]
-    counts = {"overall": overall, **bias["subgroups"]}
+        found[key] = [cell.value, cell.low, cell.high]
+    counts: dict[str, Overall[MetricValue] | SubgroupBias] = {"overall": overall, **bias.subgroups}
     for name, one in counts.items():
-        n, positive = one["n"], one["n_positive"]
+        n, positive = one.n, one.n_positive
         found[f"toxic_share/{name}"] = [positive / n if n else None, None, None]
-        found[f"share/{name}"] = [n / overall["n"] if overall["n"] else None, None, None]
+        found[f"share/{name}"] = [n / overall.n if overall.n else None, None, None]
     del found["share/overall"]
     return found
 
 
 def causes_of(now: Digests, before: Digests) -> list[Cause]:
     """Return what is other now."""
-    return [one for one in CAUSES if now[one] != before[one]]
+    return [one for one in CAUSES if getattr(now, one) != getattr(before, one)]

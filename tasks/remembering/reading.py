@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from biasgate.tasks.records.trend import Trend
@@ -15,5 +14,4 @@ def read_trend(output: Path) -> Trend | None:
     path = output / FILE
     if not path.is_file():
         return None
-    found: Trend = json.loads(path.read_text("utf-8"))
-    return found
+    return Trend.read(path.read_bytes())

@@ -60,22 +60,22 @@ class Lines:
 def lines_of(nights: Sequence[Night]) -> list[Lines]:
     """Return every model and set of the last night beside the nights before."""
     tonight, before = nights[-1], nights[:-1]
-    return [_lines(one, before) for one in tonight["models"]]
+    return [_lines(one, before) for one in tonight.models]
 
 
 def _lines(one: Remembered, before: Sequence[Night]) -> Lines:
-    place = one["model"], one["evaluation_set"]
+    place = one.model, one.evaluation_set
     same = [
         other
         for night in before
-        for other in night["models"]
-        if (other["model"], other["evaluation_set"]) == place
+        for other in night.models
+        if (other.model, other.evaluation_set) == place
     ]
     rows = [
-        _row(key, values, [other["numbers"].get(key, [None])[0] for other in same])
-        for key, values in one["numbers"].items()
+        _row(key, values, [other.numbers.get(key, [None])[0] for other in same])
+        for key, values in one.numbers.items()
     ]
-    return Lines(one["candidate"], *place, len(same), tuple(rows))
+    return Lines(one.candidate, *place, len(same), tuple(rows))
 
 
 def _row(key: str, values: Sequence[float | None], earlier: Sequence[float | None]) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
@@ -25,26 +26,25 @@ _MOST = 10
 def changes_of(tonight: Night, before: Sequence[Night]) -> list[Changed]:
     """Return, for each model and set, what is other than when it was measured last."""
     found: list[Changed] = []
-    for one in tonight["models"]:
+    for one in tonight.models:
         last = next(
             (
-                (night["number"], other)
+                (night.number, other)
                 for night in reversed(before)
-                for other in night["models"]
-                if (other["model"], other["evaluation_set"])
-                == (one["model"], one["evaluation_set"])
+                for other in night.models
+                if (other.model, other.evaluation_set) == (one.model, one.evaluation_set)
             ),
             None,
         )
         found.append(
-            {
-                "candidate": one["candidate"],
-                "evaluation_set": one["evaluation_set"],
-                "since": None if last is None else last[0],
-                "causes": [] if last is None else causes_of(one["digests"], last[1]["digests"]),
-                "outcome": one["outcome"],
-                "outcome_before": None if last is None else last[1]["outcome"],
-            }
+            Changed(
+                candidate=one.candidate,
+                evaluation_set=one.evaluation_set,
+                since=None if last is None else last[0],
+                causes=[] if last is None else causes_of(one.digests, last[1].digests),
+                outcome=one.outcome,
+                outcome_before=None if last is None else last[1].outcome,
+            )
         )
     return found
 
@@ -55,41 +55,41 @@ def sentences_of(
     """Return in words what is news tonight; nothing if nothing is."""
     told = []
     for one in changed:
-        of = f"{one['candidate']} on {one['evaluation_set']}"
-        if one["since"] is None:
+        of = f"{one.candidate} on {one.evaluation_set}"
+        if one.since is None:
             told.append(f"{of}: new.")
-        elif one["causes"]:
-            causes = ", ".join(f"new {cause}" for cause in one["causes"])
-            told.append(f"{of}: {causes} since night {one['since']}.")
-        was = one["outcome_before"]
-        if was is not None and was != one["outcome"]:
-            before_is, now_is = (WORDS[word].text.lower() for word in (was, one["outcome"]))
-            told.append(f"{of}: {now_is}; in night {one['since']} it was {before_is}.")
-    now = {one["model"] for one in tonight["models"]}
-    last = before[-1]["models"] if before else []
-    gone = dict.fromkeys(one["candidate"] for one in last if one["model"] not in now)
+        elif one.causes:
+            causes = ", ".join(f"new {cause}" for cause in one.causes)
+            told.append(f"{of}: {causes} since night {one.since}.")
+        was = one.outcome_before
+        if was is not None and was != one.outcome:
+            before_is, now_is = (WORDS[word].text.lower() for word in (was, one.outcome))
+            told.append(f"{of}: {now_is}; in night {one.since} it was {before_is}.")
+    now = {one.model for one in tonight.models}
+    last = before[-1].models if before else []
+    gone = dict.fromkeys(one.candidate for one in last if one.model not in now)
     told += [f"{name}: not measured tonight." for name in gone]
     for found in drift:
-        of = found["candidate"] or "the data"
+        of = found.candidate or "the data"
         told += [
-            f"Drift of {of} on {found['evaluation_set']}: {alarm_in_words(one)}."
-            for one in found["alarms"][:_MOST]
+            f"Drift of {of} on {found.evaluation_set}: {alarm_in_words(one)}."
+            for one in found.alarms[:_MOST]
         ]
-        more = len(found["alarms"]) - _MOST
+        more = len(found.alarms) - _MOST
         if more > 0:
-            told.append(f"Drift of {of} on {found['evaluation_set']}: {more} more numbers.")
+            told.append(f"Drift of {of} on {found.evaluation_set}: {more} more numbers.")
     return told
 
 
 def alarm_in_words(alarm: Alarm) -> str:
     """Return one alarm in words."""
-    of = "" if alarm["group"] == "overall" else f" of {alarm['group']}"
-    digits = 1 if alarm["metric"] == "length" else 3
+    of = "" if alarm.group == "overall" else f" of {alarm.group}"
+    digits = 1 if alarm.metric == "length" else 3
     before, now, change, low, high = (
-        f"{alarm[key] or 0:{'+' if key in {'change', 'low', 'high'} else ''}.{digits}f}"
+        f"{getattr(alarm, key) or 0:{'+' if key in {'change', 'low', 'high'} else ''}.{digits}f}"
         for key in ("before", "now", "change", "low", "high")
     )
-    return f"{alarm['metric']}{of} {before} -> {now} ({change} [{low}, {high}])"
+    return f"{alarm.metric}{of} {before} -> {now} ({change} [{low}, {high}])"
 
 
 @task(name="remember night")
@@ -110,37 +110,37 @@ def remember_night(
     """
     memory = Memory(workplace.gateway, evaluation)
     flat = [one for on_sets in measured for one in on_sets]
-    known = {(v["candidate"]["name"], v["evaluation_set"]["name"]) for v in decided.verdicts}
+    known = {(v.candidate.name, v.evaluation_set.name) for v in decided.verdicts}
     flat = [one for one in flat if (one.candidate.name, one.source.name) in known]
     try:
         with locked(workplace.store / f"nights-{json_digest(evaluation)[:16]}"):
             nights = memory.nights(settings.nights + 1)
-            before = [one for one in nights if one["run_id"] != run_id][-settings.nights :]
-            again = next((one["number"] for one in nights if one["run_id"] == run_id), None)
-            number = again or (nights[-1]["number"] + 1 if nights else 1)
+            before = [one for one in nights if one.run_id != run_id][-settings.nights :]
+            again = next((one.number for one in nights if one.run_id == run_id), None)
+            number = again or (nights[-1].number + 1 if nights else 1)
             tonight = remember(
                 flat, decided.verdicts, evaluation=evaluation, number=number, run_id=run_id
             )
             compared = [
                 Compared.of(one, record, before)
-                for one, record in zip(flat, tonight["models"], strict=True)
+                for one, record in zip(flat, tonight.models, strict=True)
             ]
             drift = find_drift(compared, workplace, settings.alpha)
             changed = changes_of(tonight, before)
-            tonight["news"] = sentences_of(tonight, before, changed, drift)
+            tonight = replace(tonight, news=sentences_of(tonight, before, changed, drift))
             memory.add(tonight)
     except InputError as error:
         say(f"this night could not be compared with earlier ones: {error}")
         return None
-    trend: Trend = {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation": evaluation,
-        "nights": [*before, tonight],
-        "changed": changed,
-        "drift": drift,
-        "alpha": settings.alpha,
-    }
+    trend = Trend(
+        schema_version=SCHEMA_VERSION,
+        evaluation=evaluation,
+        nights=[*before, tonight],
+        changed=changed,
+        drift=drift,
+        alpha=settings.alpha,
+    )
     write_json(Path(output) / FILE, trend)
-    for sentence in tonight["news"]:
+    for sentence in tonight.news:
         say(f"night {number}: {sentence}")
     return trend

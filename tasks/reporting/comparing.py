@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bias_metrics.gate.losses import ALPHA
+from bias_metrics import MetricValue
+from bias_metrics.gate.losses import ALPHA, Loss
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
-from biasgate.tasks.records import Cell, Worsened, metric_cells
+from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.verdict import champion_of
 from biasgate.tasks.reporting.results import Published
@@ -34,7 +35,7 @@ class Compared:
         Why not.
     comparison : dict
         As `BiasComparison.to_dict()`; if not paired, without intervals.
-    worsened : list of Worsened
+    worsened : list of Loss
         What is shown to be worse in the first, with all bounds at 95 % together; most first.
     left_out : list of str
         Identities that only one of the two has.
@@ -46,7 +47,7 @@ class Compared:
     paired: bool
     reason: str | None
     comparison: dict[str, Any]
-    worsened: list[Worsened]
+    worsened: list[Loss]
     left_out: list[str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
     """
     known = ", ".join(dict.fromkeys(one.names[1] for one in each))
     text = f"{named!r} must be a candidate in {folder}; it has {known}."
-    judged = [one for one in each if one.verdict["champion"] is not None]
+    judged = [one for one in each if one.verdict.champion is not None]
     if not judged:
         return text
     one = next((one for one in judged if one.names[1] == other), judged[0])
@@ -133,7 +134,7 @@ def no_candidate(named: str, other: str, folder: Path, each: Sequence[Published]
             f"{text} They were judged against a champion that is no candidate there; report.html "
             "has the differences under *Beside the champion*."
         )
-    own = one.verdict["candidate"].get("model") or str(one.folder)
+    own = one.verdict.candidate.model or str(one.folder)
     command = shlex.join(["biasgate", "compare", own, version])
     return f"{text} The champion of that evaluation was {version}: `{command}` compares with it."
 
@@ -142,7 +143,7 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
     names = one.names[1], other.names[1]
     if names[0] == names[1]:
         names = tuple(f"{name} of {side}" for name, side in zip(names, sides, strict=True))  # type: ignore[assignment]
-    subgroups = [x.report["bias"]["subgroups"] for x in (one, other)]
+    subgroups = [x.report.bias.subgroups for x in (one, other)]
     left_out = sorted(subgroups[0].keys() ^ subgroups[1].keys())
     comparison, found, reason = _paired(one, other)
     return Compared(
@@ -157,7 +158,7 @@ def _compare(one: Published, other: Published, sides: tuple[str, str]) -> Compar
     )
 
 
-def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Worsened], str | None]:
+def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Loss], str | None]:
     """Return the differences, what got worse, and why they are not paired."""
     first, second = one.evidence, other.evidence
     if first is None or second is None:
@@ -174,36 +175,36 @@ def _paired(one: Published, other: Published) -> tuple[dict[str, Any], list[Wors
 
 def _unpaired(
     one: Published, other: Published, reason: str
-) -> tuple[dict[str, Any], list[Worsened], str]:
-    first, second = one.report["bias"], other.report["bias"]
-    shared = [name for name in first["subgroups"] if name in second["subgroups"]]
+) -> tuple[dict[str, Any], list[Loss], str]:
+    first, second = one.report.bias, other.report.bias
+    shared = [name for name in first.subgroups if name in second.subgroups]
     comparison = {
         "confidence": CONFIDENCE,
         "overall": {
-            "n": first["overall"]["n"],
-            "n_positive": first["overall"]["n_positive"],
-            "auc": _difference(first["overall"]["auc"], second["overall"]["auc"], reason),
+            "n": first.overall.n,
+            "n_positive": first.overall.n_positive,
+            "auc": _difference(first.overall.auc, second.overall.auc, reason),
         },
         "subgroups": {
             name: {
                 metric: _difference(
-                    metric_cells(first["subgroups"][name])[metric],
-                    metric_cells(second["subgroups"][name])[metric],
+                    metric_cells(first.subgroups[name])[metric],
+                    metric_cells(second.subgroups[name])[metric],
                     reason,
                 )
                 for metric in SUBGROUP_METRICS
             }
             for name in shared
         },
-        "final_score": _difference(first["final_score"], second["final_score"], reason),
+        "final_score": _difference(first.final_score, second.final_score, reason),
     }
     return comparison, [], reason
 
 
-def _difference(one: Cell, other: Cell, reason: str) -> Mapping[str, Any]:
-    first, second = one["value"], other["value"]
+def _difference(one: MetricValue, other: MetricValue, reason: str) -> Mapping[str, Any]:
+    first, second = one.value, other.value
     known = first is not None and second is not None
-    lack = one.get("reason") or other.get("reason") or reason
+    lack = one.reason or other.reason or reason
     return {
         "first": first,
         "second": second,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from bias_metrics import plot
+from bias_metrics import SubgroupBias, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.arrays import Layout
-from biasgate.tasks.records import Report, Subgroup, Verdict
+from biasgate.tasks.records import Report, Verdict
 
 # Most identities in a figure: if there are more, the worst.
 ROWS, PANELS = 60, 30
@@ -23,14 +24,15 @@ ROWS, PANELS = 60, 30
 
 def metric_heatmap(report: Report) -> Figure:
     """Draw the five metrics by identity, with intervals; only the worst of many identities."""
-    found = report["bias"]["subgroups"]
+    found = report.bias.subgroups
     shown, left_out = shown_identities(found, ROWS)
     return plot.heatmap(
-        {"subgroups": {name: found[name] for name in shown}}, title=_title(report) + left_out
+        replace(report.bias, subgroups={name: found[name] for name in shown}),
+        title=_title(report) + left_out,
     )
 
 
-def shown_identities(subgroups: Mapping[str, Subgroup], most: int) -> tuple[list[str], str]:
+def shown_identities(subgroups: Mapping[str, SubgroupBias], most: int) -> tuple[list[str], str]:
     """Return the identities to draw, and an addition to the title if others are left out."""
     if len(subgroups) <= most:
         return list(subgroups), ""
@@ -40,7 +42,7 @@ def shown_identities(subgroups: Mapping[str, Subgroup], most: int) -> tuple[list
 def score_distributions(report: Report, layout: Layout) -> Figure:
     """Draw each identity's scores by class over the background's; only the worst of many."""
     masks = layout.masks()
-    shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
+    shown, left_out = shown_identities(report.bias.subgroups, PANELS)
     rows = layout.array("y_true"), layout.array("y_score")
     return plot.distribution_panels(
         {name: (*rows, masks[name]) for name in shown},
@@ -51,14 +53,14 @@ def score_distributions(report: Report, layout: Layout) -> Figure:
 
 def reliability_panels(report: Report) -> Figure | None:
     """Draw the reliability of each identity; only the worst of many, None if there is none."""
-    if "calibration" not in report or "reason" in report["calibration"]:
+    if report.calibration is None or report.calibration.reason is not None:
         return None
-    found = report["calibration"]
-    shown, left_out = shown_identities(report["bias"]["subgroups"], PANELS)
+    found = report.calibration
+    shown, left_out = shown_identities(report.bias.subgroups, PANELS)
     return plot.reliability_panels(
-        {name: found["subgroups"][name] for name in shown if name in found["subgroups"]}
-        or {"all comments": found["overall"]},
-        overall=found["overall"],
+        {name: found.subgroups[name].to_dict() for name in shown if name in found.subgroups}
+        or {"all comments": found.overall.to_dict()},
+        overall=found.overall.to_dict(),
         title=_title(report) + left_out,
     )
 
@@ -79,10 +81,10 @@ def draw_figures(report: Report, layout: Layout, folder: str) -> None:
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:
     """Draw the AUCs that the policy checks, with intervals and floors; the first if none."""
-    found = report["bias"]["subgroups"]
+    found = report.bias.subgroups
     shown, left_out = shown_identities(found, ROWS)
-    cells = {"subgroups": {name: found[name] for name in shown}}
-    checked = {one["metric"] for one in verdict["results"] if one["group"] is not None}
+    cells = replace(report.bias, subgroups={name: found[name] for name in shown})
+    checked = {one.metric for one in verdict.results if one.group is not None}
     metrics = [metric for metric in AUCS if metric in checked] or list(AUCS[:1])
     size = max(8.0, 5.4 * len(metrics)), 1.5 + 0.26 * max(len(shown), 1)
     figure = Figure(figsize=size, layout="constrained")
@@ -96,16 +98,16 @@ def interval_panels(report: Report, verdict: Verdict) -> Figure:
 def floor_of(verdict: Verdict, metric: str) -> float | None:
     """Return the floor of a metric; None if identities have different ones, or none has one."""
     limits = {
-        one["limit"]
-        for one in verdict["results"]
-        if one["metric"] == metric and one["kind"] == "floor" and one["group"] is not None
+        one.limit
+        for one in verdict.results
+        if one.metric == metric and one.kind == "floor" and one.group is not None
     }
     return limits.pop() if len(limits) == 1 else None
 
 
 def difference_heatmap(report: Report, compared: Mapping[str, Any], champion: str) -> Figure:
     """Draw the differences from the champion by identity; only the worst of many identities."""
-    names, left_out = shown_identities(report["bias"]["subgroups"], ROWS)
+    names, left_out = shown_identities(report.bias.subgroups, ROWS)
     cells = {name: compared["subgroups"][name] for name in names}
     return plot.comparison(
         {**compared, "subgroups": cells}, first=_title(report), second=f"{champion}{left_out}"
@@ -118,9 +120,9 @@ def draw_judged(
     """Write `intervals.png` and, if there was a champion, `difference.png`."""
     with quiet_about_glyphs():
         interval_panels(report, verdict).savefig(folder / "intervals.png", dpi=100)
-        champion = verdict["champion"]
+        champion = verdict.champion
         if compared is not None and champion is not None:
-            name = champion.get("model", champion["name"]).removeprefix("models:/")
+            name = (champion.model or champion.name).removeprefix("models:/")
             figure = difference_heatmap(report, compared, f"champion {name}")
             figure.savefig(folder / "difference.png", dpi=110)
 
@@ -137,4 +139,4 @@ def quiet_about_glyphs() -> Iterator[None]:
 
 
 def _title(report: Report) -> str:
-    return f"{report['candidate']['name']} on {report['evaluation_set']['name']}"
+    return f"{report.candidate.name} on {report.evaluation_set.name}"

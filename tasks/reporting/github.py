@@ -91,7 +91,7 @@ def _head(results: Results) -> Iterator[str]:
         [only] = results.each
         title, word = " on ".join(reversed(only.names)), only.headline.word
     else:
-        title, word = results.summary["evaluation"], word_of(results.summary).text
+        title, word = results.summary.evaluation, word_of(results.summary).text
     mark = re.sub(r"[^A-Za-z0-9_.]+", " ", title).strip()
     yield f"<!-- biasgate: {mark} -->"
     yield f"### biasgate: {inert(word)}"
@@ -113,10 +113,10 @@ def _table(each: Sequence[Published]) -> Iterator[str]:
 
 
 def _decisions(results: Results) -> Iterator[str]:
-    decisions = [] if results.summary is None else results.summary["decisions"]
+    decisions = [] if results.summary is None else results.summary.decisions
     for one in decisions[:_MOST_ROWS]:
         word = inert(word_of(one).text)
-        yield f"- **{word}**: {_name(one['candidate'])}. {inert(one['sentence'])}"
+        yield f"- **{word}**: {_name(one.candidate)}. {inert(one.sentence)}"
 
 
 def _checks(one: Published) -> Iterator[str]:
@@ -133,8 +133,8 @@ def _checks(one: Published) -> Iterator[str]:
     yield f"<details><summary>{number} did not pass: {what}</summary>"
     yield ""
     for result in against[:_MOST_CHECKS]:
-        kind = "only warns" if result["action"] == "warn" else result["outcome"]
-        yield f"- {kind}: {inert(result['sentence'])}"
+        kind = "only warns" if result.action == "warn" else result.outcome
+        yield f"- {kind}: {inert(result.sentence)}"
     if len(against) > _MOST_CHECKS:
         yield f"- and {len(against) - _MOST_CHECKS:,} more"
     yield ""

@@ -12,8 +12,9 @@ from collections.abc import Collection
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from bias_metrics.gate.verdict import RuleResult
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.records import Result, Summary, Verdict
+from biasgate.tasks.records import Summary, Verdict
 
 # XML 1.0 cannot represent other characters below space, or lone surrogates.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -36,18 +37,18 @@ def junit_xml(summary: Summary) -> bytes:
         One suite `SET/CANDIDATE` per verdict with one case per rule result, and a suite
         `decisions` with the decision on each candidate.
     """
-    root = ET.Element("testsuites", {"name": _text(summary["evaluation"])})
-    counted = summary["outcome_of"]
-    for verdict in summary["verdicts"]:
+    root = ET.Element("testsuites", {"name": _text(summary.evaluation)})
+    counted = summary.outcome_of
+    for verdict in summary.verdicts:
         _add_verdict(root, verdict, counted)
     decisions = ET.SubElement(root, "testsuite", {"name": "decisions"})
-    for decision in summary["decisions"]:
-        case = _case(decisions, "decisions", decision["candidate"])
-        if decision["outcome"] != "pass" and decision["candidate"] not in counted:
-            _add(case, "skipped", f"{_NOT_COUNTED}: {decision['sentence']}")
+    for decision in summary.decisions:
+        case = _case(decisions, "decisions", decision.candidate)
+        if decision.outcome != "pass" and decision.candidate not in counted:
+            _add(case, "skipped", f"{_NOT_COUNTED}: {decision.sentence}")
         else:
-            text = " ".join([decision["sentence"], *decision.get("exceptions", [])])
-            _add_outcome(case, decision["outcome"], text)
+            text = " ".join([decision.sentence, *(decision.exceptions or [])])
+            _add_outcome(case, decision.outcome, text)
     for suite in root:
         _count(suite, suite.findall("testcase"))
     _count(root, list(root.iter("testcase")))
@@ -62,33 +63,33 @@ def write_junit(path: Path, summary: Summary) -> None:
 
 
 def _add_verdict(root: ET.Element, verdict: Verdict, counted: Collection[str]) -> None:
-    name = f"{verdict['evaluation_set']['name']}/{verdict['candidate']['name']}"
+    name = f"{verdict.evaluation_set.name}/{verdict.candidate.name}"
     suite = ET.SubElement(root, "testsuite", {"name": _text(name)})
-    for result in verdict["results"]:
-        words = [result["rule"], result["kind"]]
-        words += [result["group"]] if result["group"] else []
-        words += [f"on {result['slice']}"] if result["slice"] else []
+    for result in verdict.results:
+        words = [result.rule, result.kind]
+        words += [result.group] if result.group else []
+        words += [f"on {result.slice}"] if result.slice else []
         case = _case(suite, name, " ".join(words))
         excuse = _excuse(result, verdict, counted)
-        if result["outcome"] == "skipped":
-            _add(case, "skipped", result["sentence"])
-        elif result["outcome"] != "pass" and excuse:
-            _add(case, "skipped", f"{excuse}: {result['sentence']}")
+        if result.outcome == "skipped":
+            _add(case, "skipped", result.sentence)
+        elif result.outcome != "pass" and excuse:
+            _add(case, "skipped", f"{excuse}: {result.sentence}")
         else:
-            _add_outcome(case, result["outcome"], result["sentence"])
+            _add_outcome(case, result.outcome, result.sentence)
 
 
-def _excuse(result: Result, verdict: Verdict, counted: Collection[str]) -> str | None:
+def _excuse(result: RuleResult, verdict: Verdict, counted: Collection[str]) -> str | None:
     """Return why a result does not fail the run, or None if it does."""
-    if result["waived_by"]:
-        return f"waived by {result['waived_by']}"
-    if result["action"] == "warn":
+    if result.waived_by:
+        return f"waived by {result.waived_by}"
+    if result.action == "warn":
         return "warning"
-    if verdict["policy"]["report_only"]:
+    if verdict.policy.report_only:
         return "reported only"
-    if verdict["candidate"]["name"] not in counted:
+    if verdict.candidate.name not in counted:
         return _NOT_COUNTED
-    return None if verdict["evaluation_set"]["required"] else "set not required"
+    return None if verdict.evaluation_set.required else "set not required"
 
 
 def _case(suite: ET.Element, name: str, case: str) -> ET.Element:

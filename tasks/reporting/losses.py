@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bias_metrics.gate.losses import Loss
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.records import Worsened
 
 _NAMED = 3
 
 
-def summary(worsened: Sequence[Worsened], rival: str = "the champion") -> str:
+def summary(worsened: Sequence[Loss], rival: str = "the champion") -> str:
     """Say in two sentences who is shown to be worse, and whose numbers only share their comments.
 
     Parameters
     ----------
-    worsened : sequence of Worsened
+    worsened : sequence of Loss
         What is shown, the largest loss first.
     rival : str, default="the champion"
         What it is worse than.
@@ -34,42 +34,42 @@ def summary(worsened: Sequence[Worsened], rival: str = "the champion") -> str:
     Shown to be worse than the champion: muslim (bpsn_auc by at least 0.080). Also jewish, but not \
 without comments that mention muslim.
     """
-    own = [cell for cell in worsened if not cell["without"]]
+    own = [cell for cell in worsened if not cell.without]
     if not own:
         return ""
-    causes = list(dict.fromkeys(cell["group"] for cell in own))
-    each = [_largest([cell for cell in own if cell["group"] == name]) for name in causes]
+    causes = list(dict.fromkeys(cell.group for cell in own))
+    each = [_largest([cell for cell in own if cell.group == name]) for name in causes]
     told = "; ".join(each[:_NAMED]) + _more(len(each), "; and {} more")
-    others: dict[str, list[str]] = {}
+    others: dict[str, tuple[str, ...]] = {}
     for cell in worsened:
-        if cell["group"] not in causes:
-            others[cell["group"]] = max(others.get(cell["group"], []), cell["without"], key=len)
+        if cell.group not in causes:
+            others[cell.group] = max(others.get(cell.group, ()), cell.without, key=len)
     sentences = [f"Shown to be worse than {printable(rival)}: {told}."]
-    for without in dict.fromkeys(map(tuple, others.values())):
-        names = [name for name, left_out in others.items() if tuple(left_out) == without]
+    for without in dict.fromkeys(others.values()):
+        names = [name for name, left_out in others.items() if left_out == without]
         shared = f"not without comments that mention {_listed(without, 'or')}"
         sentences.append(f"Also {_listed(names, 'and')}, but {shared}.")
     return " ".join(sentences)
 
 
-def in_words(cell: Worsened) -> str:
+def in_words(cell: Loss) -> str:
     """Return one number, what it was, and without whose comments it is not shown."""
-    text = f"{printable(cell['group'])}: {cell['metric']} {cell['first']:.3f}"
-    text = f"{text}, was {cell['second']:.3f}"
-    return f"{text} ({shared_with(cell)})" if cell["without"] else text
+    text = f"{printable(cell.group)}: {cell.metric} {cell.first:.3f}"
+    text = f"{text}, was {cell.second:.3f}"
+    return f"{text} ({shared_with(cell)})" if cell.without else text
 
 
-def shared_with(cell: Worsened) -> str:
+def shared_with(cell: Loss) -> str:
     """Return without whose comments a number is no longer shown to be worse; "" if it is so."""
-    left_out = cell["without"]
+    left_out = cell.without
     return f"not without comments that mention {_listed(left_out, 'or')}" if left_out else ""
 
 
-def _largest(cells: Sequence[Worsened]) -> str:
+def _largest(cells: Sequence[Loss]) -> str:
     first, n = cells[0], len(cells) - 1
     more = f", {n:,} more {'number' if n == 1 else 'numbers'}" if n else ""
-    by = f"{first['metric']} by at least {first['worse_by_at_least']:.3f}"
-    return f"{printable(first['group'])} ({by}{more})"
+    by = f"{first.metric} by at least {first.worse_by_at_least:.3f}"
+    return f"{printable(first.group)} ({by}{more})"
 
 
 def _listed(names: Sequence[str], word: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from bias_metrics.gate.objective import Objective
+from bias_metrics import BiasReport, MetricValue
 from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import whole_file
@@ -21,8 +21,6 @@ from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import (
-    Bias,
-    Cell,
     EvaluationSetRecord,
     ModelRecord,
     Report,
@@ -86,22 +84,22 @@ def model_card(report: Report, verdict: Verdict, about: About, promote: str = "n
     str
         Markdown with the sections of Mitchell et al. (2019), section 4. It quotes no comment.
     """
-    candidate = report["candidate"]
+    candidate = report.candidate
     sections = {
-        f"Model card: {candidate['name']}": _details(candidate, about),
+        f"Model card: {candidate.name}": _details(candidate, about),
         "Intended use": [
             _said(about, "intended_use"),
             "",
             f"Out of scope: {_said(about, 'out_of_scope')}",
         ],
         "Verdict": list(_verdict(verdict, promote)),
-        "Factors": list(_factors(report["bias"])),
-        "Metrics": list(_metrics(report["bias"])),
+        "Factors": list(_factors(report.bias)),
+        "Metrics": list(_metrics(report.bias)),
         **_analyses(report),
-        "Groups without evidence": list(_without_evidence(report["bias"], verdict)),
-        "Evaluation data": list(_data(report["evaluation_set"])),
+        "Groups without evidence": list(_without_evidence(report.bias, verdict)),
+        "Evaluation data": list(_data(report.evaluation_set)),
         "Ethical considerations": [_said(about, "ethical_considerations")],
-        "Caveats": [f"- {one}" for one in (*_caveats(report), *report["warnings"])],
+        "Caveats": [f"- {one}" for one in (*_caveats(report), *report.warnings)],
     }
     parts = []
     for number, (title, lines) in enumerate(sections.items()):
@@ -116,14 +114,15 @@ def _analyses(report: Report) -> dict[str, list[str]]:
 
 
 def _caveats(report: Report) -> list[str]:
-    measured = "intersections" in report.get("analyses", {})
+    measured = "intersections" in (report.analyses or {})
     left = "dialect or irony" if measured else "dialect, irony or intersections"
     return [one.format(unmeasured=left) for one in CAVEATS]
 
 
 def _details(candidate: ModelRecord, about: About) -> list[str]:
-    lines = [f"- {key}: `{_code(candidate[key])}`" for key in ("model", "kind") if key in candidate]
-    lines.append(f"- digest of all that decides its scores: `{candidate['digest']}`")
+    known = {"model": candidate.model, "kind": candidate.kind}
+    lines = [f"- {key}: `{_code(text)}`" for key, text in known.items() if text is not None]
+    lines.append(f"- digest of all that decides its scores: `{candidate.digest}`")
     lines.append(f"- contact: {' '.join(_said(about, 'contact').split())}")
     return [_said(about, "details"), "", *lines]
 
@@ -135,20 +134,20 @@ def _said(about: About, key: str) -> str:
 
 
 def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
-    policy = verdict["policy"]
+    policy = verdict.policy
     word = as_text(word_of_verdict(verdict).text)
-    yield f"**{word}** by policy `{_code(policy['name'])}`, on {verdict['decided_on']}."
-    champion = verdict["champion"]
+    yield f"**{word}** by policy `{_code(policy.name)}`, on {verdict.decided_on}."
+    champion = verdict.champion
     if champion:
-        yield f"Compared with `{_code(champion.get('model') or champion['name'])}`."
+        yield f"Compared with `{_code(champion.model or champion.name)}`."
     yield from nights_sentences(verdict)
     yield from year_sentences(verdict)
     yield ""
-    unmet = [one for one in verdict["results"] if one["outcome"] not in {"pass", "skipped"}]
+    unmet = [one for one in verdict.results if one.outcome not in {"pass", "skipped"}]
     for one in unmet[:_LINES]:
-        waived = f" Waived by {one['waived_by']}." if one["waived_by"] else ""
-        warns = " (only warns)" if one["action"] == "warn" else ""
-        yield f"- {as_text(one['outcome'] + warns)}: {as_text(one['sentence'] + waived)}"
+        waived = f" Waived by {one.waived_by}." if one.waived_by else ""
+        warns = " (only warns)" if one.action == "warn" else ""
+        yield f"- {as_text(one.outcome + warns)}: {as_text(one.sentence + waived)}"
     if len(unmet) > _LINES:
         yield f"- and {len(unmet) - _LINES:,} more in `verdict.json`"
     exceptions = exceptions_in_words([verdict], _LINES)
@@ -157,44 +156,44 @@ def _verdict(verdict: Verdict, promote: str) -> Iterator[str]:
     if not unmet and not exceptions:
         yield "All checks passed, of every identity on its own comments."
     yield ""
-    yield f"{as_text(verdict['bounds']['sentence'])}"
+    yield f"{as_text(verdict.bounds.sentence)}"
     yield f"What replaces a champion: `promote: {promote}`."
     yield f"Objective: {as_text(_objective(verdict))}."
 
 
 def _objective(verdict: Verdict) -> str:
     """Return the objective, which ranks versions that pass, beside the champion's."""
-    objective = Objective(**verdict["objective"])
-    if verdict["champion"]:
+    objective = verdict.objective
+    if verdict.champion:
         return f"compared with the champion's, {objective.comparison}"
     value = "undefined" if objective.value is None else f"{objective.value:.4f}"
     return f"{objective.name} is {value}; there was no champion to compare with"
 
 
-def _factors(bias: Bias) -> Iterator[str]:
-    known = list(bias["subgroups"])
+def _factors(bias: BiasReport) -> Iterator[str]:
+    known = list(bias.subgroups)
     names = ", ".join(as_text(name) for name in known[:_LINES]) or "none"
     more = f" and {len(known) - _LINES:,} more" if len(known) > _LINES else ""
     yield f"Identities that comments mention: {names}{more}."
-    others = "mention none of them" if bias["background"] == "no_identity" else "do not mention it"
+    others = "mention none of them" if bias.background == "no_identity" else "do not mention it"
     yield f"Each is compared with the comments that {others}."
 
 
-def _metrics(bias: Bias) -> Iterator[str]:
-    yield f"Overall AUC {_number(bias['overall']['auc'])}; {final_score_name(bias)}"
+def _metrics(bias: BiasReport) -> Iterator[str]:
+    yield f"Overall AUC {_number(bias.overall.auc)}; {final_score_name(bias)}"
     yield (
-        f"{_number(bias['final_score'])}. Brackets are 95 % intervals; each holds for its number, "
+        f"{_number(bias.final_score)}. Brackets are 95 % intervals; each holds for its number, "
         "not for all together."
     )
     yield ""
     yield "| identity | n | toxic | " + " | ".join(SUBGROUP_METRICS) + " |"
     yield "|---|--:|--:|" + "--:|" * len(SUBGROUP_METRICS)
-    subgroups = bias["subgroups"]
+    subgroups = bias.subgroups
     shown = list(subgroups) if len(subgroups) <= _LINES else worst_first(subgroups)[:_LINES]
     for name in shown:
         cells = subgroups[name]
         numbers = [_number(metric_cells(cells)[one]) for one in SUBGROUP_METRICS]
-        yield table_row([as_text(name), str(cells["n"]), str(cells["n_positive"]), *numbers])
+        yield table_row([as_text(name), str(cells.n), str(cells.n_positive), *numbers])
     if len(shown) < len(subgroups):
         yield ""
         yield (
@@ -203,20 +202,20 @@ def _metrics(bias: Bias) -> Iterator[str]:
         )
 
 
-def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
+def _without_evidence(bias: BiasReport, verdict: Verdict) -> Iterator[str]:
     """Yield the groups with undefined numbers or too few rows for a rule."""
     found: dict[str, list[str]] = {}
-    for name, cells in bias["subgroups"].items():
+    for name, cells in bias.subgroups.items():
         numbers = metric_cells(cells)
-        undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric]["value"] is None]
+        undefined = [metric for metric in SUBGROUP_METRICS if numbers[metric].value is None]
         if undefined:
             found.setdefault(name, []).append(f"undefined: {', '.join(undefined)}")
-    for one in verdict["results"]:
-        if one["outcome"] == "insufficient" and one["group"]:
-            found.setdefault(one["group"], []).append(f"undecided: {one['rule']} {one['kind']}")
-    for entry in verdict["exceptions"]:
-        if entry["group"] is not None and entry["why"] in _WITHOUT_EVIDENCE:
-            found.setdefault(entry["group"], []).append(entry["sentence"])
+    for one in verdict.results:
+        if one.outcome == "insufficient" and one.group:
+            found.setdefault(one.group, []).append(f"undecided: {one.rule} {one.kind}")
+    for entry in verdict.exceptions:
+        if entry.group is not None and entry.why in _WITHOUT_EVIDENCE:
+            found.setdefault(entry.group, []).append(entry.sentence)
     for name, reasons in list(found.items())[:_LINES]:
         yield f"- {as_text(name)}: {as_text('; '.join(dict.fromkeys(reasons)))}"
     if len(found) > _LINES:
@@ -226,18 +225,18 @@ def _without_evidence(bias: Bias, verdict: Verdict) -> Iterator[str]:
 
 
 def _data(evaluation_set: EvaluationSetRecord) -> Iterator[str]:
-    yield f"- set: {as_text(evaluation_set['name'])}"
-    yield f"- digest: `{evaluation_set['digest']}`"
-    for key, value in evaluation_set["choices"].items():
+    yield f"- set: {as_text(evaluation_set.name)}"
+    yield f"- digest: `{evaluation_set.digest}`"
+    for key, value in evaluation_set.choices.to_dict().items():
         if key != "source" and value is not None:
             yield f"- {key}: {as_text(str(value))}"
 
 
-def _number(cell: Cell) -> str:
-    if cell["value"] is None:
+def _number(cell: MetricValue) -> str:
+    if cell.value is None:
         return "-"
-    interval = f" [{cell['low']:.3f}, {cell['high']:.3f}]" if cell.get("low") is not None else ""
-    return f"{cell['value']:.3f}{interval}"
+    interval = f" [{cell.low:.3f}, {cell.high:.3f}]" if cell.low is not None else ""
+    return f"{cell.value:.3f}{interval}"
 
 
 def _code(text: str) -> str:

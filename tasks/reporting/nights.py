@@ -48,6 +48,6 @@ def show_summary(summary: Summary) -> None:
 
     The run of `evaluate` below has artifacts of its own.
     """
-    name = summary["evaluation"]
+    name = summary.evaluation
     key = artifact_key("biasgate", "nightly", name)
     publish_markdown(key, summary_markdown(summary), as_text(name))

@@ -158,33 +158,33 @@ def message_of(summary: Summary, trend: Trend | None = None, report: str | None 
     Of a night also its number, what changed, and where the report is.
     """
     unmet = [
-        f"{verdict['candidate']['name']} on {verdict['evaluation_set']['name']}: {one['sentence']}"
-        for verdict in summary["verdicts"]
-        for one in verdict["results"]
-        if one["outcome"] not in {"pass", "skipped"}
+        f"{verdict.candidate.name} on {verdict.evaluation_set.name}: {one.sentence}"
+        for verdict in summary.verdicts
+        for one in verdict.results
+        if one.outcome not in {"pass", "skipped"}
     ]
     message: Message = {
-        "evaluation": summary["evaluation"],
+        "evaluation": summary.evaluation,
         "outcome": word_of(summary).occasion,
         "word": word_of(summary).text,
-        "run_id": summary["run_id"],
+        "run_id": summary.run_id,
         "decisions": [
             {
-                "candidate": one["candidate"],
-                "outcome": one["outcome"],
-                "promoted": one["promoted"],
-                "sentence": one["sentence"],
+                "candidate": one.candidate,
+                "outcome": one.outcome,
+                "promoted": one.promoted,
+                "sentence": one.sentence,
                 "word": word_of(one).text,
-                "exceptions": one.get("exceptions", []),
+                "exceptions": (one.exceptions or []),
             }
-            for one in summary["decisions"]
+            for one in summary.decisions
         ],
         "n_unmet": len(unmet),
         "unmet": unmet[:_SENTENCES],
     }
     if trend is not None:
-        tonight = trend["nights"][-1]
-        message["night"], message["changed"] = tonight["number"], tonight["news"][:_SENTENCES]
+        tonight = trend.nights[-1]
+        message["night"], message["changed"] = tonight.number, tonight.news[:_SENTENCES]
     if report is not None:
         message["report"] = report
     return message

@@ -72,11 +72,11 @@ def require_own_output(output: Path, evaluation: str, *, overwrite: bool) -> Non
             return
         msg = f"{error} Name another `--output`, or replace what is there with `--overwrite`."
         raise InputError(msg) from error
-    if former is None or former["evaluation"] == evaluation or overwrite:
+    if former is None or former.evaluation == evaluation or overwrite:
         return
     msg = (
         f"`--output` {output} must be new, or have results of evaluation {evaluation!r}; it has "
-        f"those of {printable(former['evaluation'])!r}. Name another folder, or replace them with "
+        f"those of {printable(former.evaluation)!r}. Name another folder, or replace them with "
         "`--overwrite`."
     )
     raise InputError(msg)
@@ -98,7 +98,7 @@ def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
     except InputError:
         return
     kept = {_place(output, one) for one in verdicts}
-    for one in former["verdicts"] if former is not None else []:
+    for one in former.verdicts if former is not None else []:
         place = _place(output, one)
         inside = place.resolve().parent.parent == output.resolve()
         if inside and place not in kept and (place / REPORT).is_file():
@@ -108,7 +108,7 @@ def _remove_former(output: Path, verdicts: Sequence[LoggedVerdict]) -> None:
 
 
 def _place(output: Path, verdict: LoggedVerdict) -> Path:
-    return output / verdict["evaluation_set"]["name"] / verdict["candidate"]["name"]
+    return output / verdict.evaluation_set.name / verdict.candidate.name
 
 
 @task(name="summarise evaluation")
@@ -131,21 +131,21 @@ def summarise_evaluation(
     here before and that this one does not have are removed. Safe to retry.
     """
     decisions = decided.decisions
-    counted = outcome_of or [one["candidate"] for one in decisions]
-    outcomes = [one["outcome"] for one in decisions if one["candidate"] in counted]
-    summary: Summary = {
-        "evaluation": evaluation,
-        "outcome": worst(outcomes),
-        "outcome_of": list(counted),
-        "report_only": report_only,
-        "run_id": run_id,
-        "verdicts": decided.verdicts,
-        "decisions": decisions,
-        "sentences": [f"{one['candidate']}: {told(one, decided.verdicts)}" for one in decisions],
-        "sets": list(sets),
-        "store": sizes_of(Path(store)),
-        "config": str(Path(config).resolve()),
-    }
+    counted = outcome_of or [one.candidate for one in decisions]
+    outcomes = [one.outcome for one in decisions if one.candidate in counted]
+    summary: Summary = Summary(
+        evaluation=evaluation,
+        outcome=worst(outcomes),
+        outcome_of=list(counted),
+        report_only=report_only,
+        run_id=run_id,
+        verdicts=decided.verdicts,
+        decisions=decisions,
+        sentences=[f"{one.candidate}: {told(one, decided.verdicts)}" for one in decisions],
+        sets=list(sets),
+        store=sizes_of(Path(store)),
+        config=str(Path(config).resolve()),
+    )
     _remove_former(Path(output), decided.verdicts)
     write_json(Path(output) / SUMMARY, summary)
     write_junit(Path(output) / "junit.xml", summary)

@@ -7,10 +7,11 @@ import io
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bias_metrics import BiasReport
+from bias_metrics import BiasReport, MetricValue
 from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import (
     EQUAL_ERRORS,
@@ -28,9 +29,8 @@ from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
 from biasgate.tasks.records import (
     AnalysisRecord,
-    Bias,
-    Cell,
     Choices,
+    EvaluationSetRecord,
     Explained,
     Missing,
     ModelRecord,
@@ -38,7 +38,6 @@ from biasgate.tasks.records import (
     ReportedChoices,
     Summary,
     Verdict,
-    bias_record,
     error_rates,
     metric_cells,
 )
@@ -92,43 +91,38 @@ def build_report(
         `schema_version`, `evaluation_set`, `candidate`, `bias`, `diagnosis`, `thresholds`,
         `look_first`, `warnings` and `calibration`; `analyses` by kind, if there are any.
     """
-    reported: ReportedChoices = {
-        **choices,
-        "split": evaluation_set.record["split"],
-        "source": evaluation_set.record["source"],
-    }
+    reported = ReportedChoices(
+        **vars(choices),
+        split=evaluation_set.record["split"],
+        source=evaluation_set.record["source"],
+    )
     unmatched = evaluation_set.record.get("unmatched_terms", {})
-    judged: ModelRecord = {
-        "digest": scores["candidate_digest"],
-        "bound": scores["bound"],
-        **candidate.identity(),  # type: ignore[typeddict-item] # keys that it may have
-    }
-    if candidate.uri:
-        judged["opened_as"] = candidate.opened_as()
-    report: Report = {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_set": {
-            "name": evaluation_set.name,
-            "digest": evaluation_set.digest,
-            "choices": reported,
-        },
-        "candidate": judged,
-        "bias": bias_record(bias),
-        "diagnosis": explained["diagnosis"],
-        "thresholds": explained["thresholds"],
-        "look_first": explained["look_first"],
-        "warnings": [
+    judged = ModelRecord(
+        **vars(candidate.identity()),
+        digest=scores.candidate_digest,
+        bound=scores.bound,
+        opened_as=candidate.opened_as() if candidate.uri else None,
+    )
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        evaluation_set=EvaluationSetRecord(
+            name=evaluation_set.name,
+            digest=evaluation_set.digest,
+            choices=reported,
+        ),
+        candidate=judged,
+        bias=bias,
+        diagnosis=explained.diagnosis,
+        thresholds=explained.thresholds,
+        look_first=explained.look_first,
+        warnings=[
             *cautions(bias, reported, candidate, unmatched, missing),
             *_cautions_of_raters(evaluation_set),
         ],
-    }
-    if missing is not None:
-        report["missing"] = missing
-    if "calibration" in explained:
-        report["calibration"] = explained["calibration"]
-    if analysed:
-        report["analyses"] = dict(analysed)
-    return report
+        missing=missing,
+        calibration=explained.calibration,
+        analyses=dict(analysed) or None,
+    )
 
 
 def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
@@ -141,50 +135,51 @@ def _cautions_of_raters(evaluation_set: EvaluationSet) -> list[str]:
 
 def metric_table(report: Report) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts, metrics with intervals, pattern, error rates, gaps."""
-    table = bias_table(report["bias"])
-    subgroups = report["bias"]["subgroups"]
-    diagnoses = report["diagnosis"]["subgroups"]
-    table["pattern"] = [diagnoses[name]["pattern"] for name in subgroups]
-    for kind, errors in report["thresholds"].items():
+    table = bias_table(report.bias)
+    subgroups = report.bias.subgroups
+    diagnoses = report.diagnosis.subgroups
+    table["pattern"] = [diagnoses[name].pattern for name in subgroups]
+    for kind, errors in report.thresholds.items():
         for rate in ERROR_RATES:
-            cells = [error_rates(errors["subgroups"][name])[rate] for name in subgroups]
-            table[f"{rate}_{AT[kind]}"] = [cell["value"] for cell in cells]
+            cells = [error_rates(errors.subgroups[name])[rate] for name in subgroups]
+            table[f"{rate}_{AT[kind]}"] = [cell.value for cell in cells]
         for metric in threshold_metrics():
-            gaps = [errors["gaps"][name][metric] for name in subgroups]
+            gaps = [errors.gaps[name][metric] for name in subgroups]
             _add_cells(table, f"{metric}_{AT[kind]}", gaps)
-    if "missing" in report:
-        lacking = report["missing"]["subgroups"]
-        table["n_missing"] = [lacking[name]["n_missing"] for name in subgroups]
+    if report.missing is not None:
+        lacking = report.missing.subgroups
+        table["n_missing"] = [lacking[name].n_missing for name in subgroups]
         for key in ("missing_rate", "missing_gap"):
             cells_of = [metric_cells(lacking[name])[key] for name in subgroups]
             _add_cells(table, key, cells_of)
-    calibrated = report["calibration"]["subgroups"] if "calibration" in report else {}
+    calibrated = report.calibration.subgroups if report.calibration is not None else {}
     for metric in CALIBRATION if calibrated else ():
         known = [metric_cells(calibrated[name])[metric] for name in subgroups]
         _add_cells(table, metric, known)
     return table
 
 
-def bias_table(bias: Bias) -> dict[str, list[Any]]:
+def bias_table(bias: BiasReport) -> dict[str, list[Any]]:
     """Return one row per subgroup: counts and metrics with intervals."""
-    subgroups = bias["subgroups"]
+    subgroups = bias.subgroups
     table: dict[str, list[Any]] = {"subgroup": list(subgroups)}
-    table["n"] = [cells["n"] for cells in subgroups.values()]
-    table["n_positive"] = [cells["n_positive"] for cells in subgroups.values()]
-    table["n_negative"] = [cells["n_negative"] for cells in subgroups.values()]
+    table["n"] = [cells.n for cells in subgroups.values()]
+    table["n_positive"] = [cells.n_positive for cells in subgroups.values()]
+    table["n_negative"] = [cells.n_negative for cells in subgroups.values()]
     for name in SUBGROUP_METRICS:
         _add_cells(table, name, [metric_cells(cells)[name] for cells in subgroups.values()])
-        if any("assisted" in cells for cells in subgroups.values()):
+        if any(cells.assisted is not None for cells in subgroups.values()):
             table[f"{name}_gain"] = [
-                cells["assisted"][name]["gain"] for cells in subgroups.values()
+                None if cells.assisted is None else cells.assisted[name].gain
+                for cells in subgroups.values()
             ]
     return table
 
 
-def _add_cells(table: dict[str, list[Any]], name: str, cells: Sequence[Cell]) -> None:
+def _add_cells(table: dict[str, list[Any]], name: str, cells: Sequence[MetricValue]) -> None:
     """Add the values of a metric and the ends of their intervals."""
     for column, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
-        table[column] = [cell.get(key) for cell in cells]
+        table[column] = [getattr(cell, key) for cell in cells]
 
 
 def metric_csv(report: Report) -> str:
@@ -213,10 +208,10 @@ def as_cell(value: Any) -> Any:
 def verdict_markdown(verdict: Verdict) -> str:
     """Return a verdict as Markdown: the outcome, then the checks that did not pass."""
     unmet = _unmet(verdict)
-    policy = as_text(verdict["policy"]["name"])
+    policy = as_text(verdict.policy.name)
     lines = [*_listed(map(as_text, unmet)), *map(_item, exceptions_in_words([verdict]))]
     word = as_text(word_of_verdict(verdict).text)
-    count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict['bounds']['sentence']}"
+    count = f"**{word}** by policy {policy}. {counted(verdict)}. {verdict.bounds.sentence}"
     return "\n\n".join([count, *nights_sentences(verdict), "\n".join(lines)]).strip()
 
 
@@ -228,14 +223,14 @@ def summary_markdown(summary: Summary) -> str:
     """Return a summary as Markdown: a table of verdicts, then the checks that did not pass."""
     lines = ["| candidate | set | verdict | checks not passed |", "|---|---|---|--:|"]
     missed = []
-    for verdict in summary["verdicts"]:
+    for verdict in summary.verdicts:
         unmet = _unmet(verdict)
-        names = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+        names = verdict.candidate.name, verdict.evaluation_set.name
         word = as_text(word_of_verdict(verdict).text)
         lines.append(table_row([*map(as_text, names), word, str(len(unmet))]))
         missed += _listed(as_text(f"{' on '.join(names)}: {sentence}") for sentence in unmet)
-    spent = [one["sentence"] for one in summary["sets"] if one["spent_by"] is not None]
-    decisions = [f"- {as_text(sentence)}" for sentence in (*summary["sentences"], *spent)]
+    spent = [one.sentence for one in summary.sets if one.spent_by is not None]
+    decisions = [f"- {as_text(sentence)}" for sentence in (*summary.sentences, *spent)]
     return "\n".join([*lines, "", *decisions, *([""] if missed else []), *missed])
 
 
@@ -253,8 +248,8 @@ def write_submission(scored: ScoredSet, path: Path) -> None:
 def _unmet(verdict: Verdict) -> list[str]:
     """Return the sentences of checks that did not pass, worst first."""
     unmet = WORST_FIRST[: WORST_FIRST.index("pass")]
-    results = verdict["results"]
-    return [one["sentence"] for kind in unmet for one in results if one["outcome"] == kind]
+    results = verdict.results
+    return [one.sentence for kind in unmet for one in results if one.outcome == kind]
 
 
 def _listed(all_sentences: Iterable[str]) -> list[str]:
@@ -279,12 +274,12 @@ def write_report(
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
     scores = ScoredSet.record_of(scores_folder)
-    choices = layout.record["choices"]
+    choices = layout.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
     powered = layout.powered()
     if powered is not None:
-        report["label_agreement"] = powered.agreement().to_dict()
+        report = replace(report, label_agreement=powered.agreement().to_dict())
     write_json(Path(folder) / "report.json", report)
     (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import TypeAdapter
 
+from bias_metrics import BiasReport
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, read_json
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.records import Bias, Report, Summary, Verdict
+from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import Headline, headline
 
 SUMMARY, REPORT, VERDICT, PAGE = "summary.json", "report.json", "verdict.json", "report.html"
 _SUMMARIES, _REPORTS = TypeAdapter(Summary), TypeAdapter(Report)
-_VERDICTS = TypeAdapter(Verdict)
+_VERDICTS, _BIAS = TypeAdapter(Verdict), TypeAdapter(BiasReport)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Published:
     @property
     def names(self) -> tuple[str, str]:
         """The set and the candidate."""
-        return self.verdict["evaluation_set"]["name"], self.verdict["candidate"]["name"]
+        return self.verdict.evaluation_set.name, self.verdict.candidate.name
 
     @property
     def headline(self) -> Headline:
@@ -111,8 +113,8 @@ def read_results(folder: Path) -> Results:
 def results_of(summary: Summary, folder: Path) -> Results:
     """Read the reports that belong to a summary."""
     found = []
-    for verdict in summary["verdicts"]:
-        names = verdict["evaluation_set"]["name"], verdict["candidate"]["name"]
+    for verdict in summary.verdicts:
+        names = verdict.evaluation_set.name, verdict.candidate.name
         place = folder.joinpath(*names)
         if place.resolve().parent.parent != folder.resolve():
             msg = f"{folder / SUMMARY} must name folders in {folder}; it names {place}."
@@ -133,11 +135,11 @@ def _published(folder: Path, verdict: Verdict) -> Published:
 
 def _of_all_nights(report: Report, verdict: Verdict, evidence: Path) -> Report:
     """Return the report with the numbers that the verdict is about."""
-    if "nights" not in verdict or verdict["nights"]["number"] == 1 or not evidence.is_file():
+    if verdict.nights is None or verdict.nights.number == 1 or not evidence.is_file():
         return report
-    key = None, report["evaluation_set"]["choices"]["confidence"]
+    key = None, report.evaluation_set.choices.confidence
     measured = EvidenceFile(evidence).measure([key])[key].report
-    return {**report, "bias": cast("Bias", measured)}
+    return replace(report, bias=_BIAS.validate_json(json.dumps(measured)))
 
 
 def _no_results(folder: Path) -> str:

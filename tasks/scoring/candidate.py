@@ -98,10 +98,7 @@ class CandidateSettings(Settings):
 
     def identity(self) -> Model:
         """Return its name, kind and model for reports and verdicts."""
-        known: Model = {"name": self.name, "kind": self.kind}
-        if self.uri:
-            known["model"] = self.uri
-        return known
+        return Model(name=self.name, kind=self.kind, model=self.uri or None)
 
     @property
     def registered_model(self) -> str | None:

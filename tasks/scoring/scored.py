@@ -146,16 +146,16 @@ def finish_scores(
     shards: Shards, evaluation_set: EvaluationSet, n_shards: int, bound: Bound
 ) -> ScoredSet:
     """Record that all shards are complete, and what decided the scores."""
-    record: ScoresRecord = {
-        "candidate_digest": shards.candidate_digest,
-        "set_digest": shards.set_digest,
-        "precision": shards.precision,
-        "n_rows": evaluation_set.n_rows,
-        "n_shards": n_shards,
-        "bound": bound,
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    shards.folder.write(RECORD, json.dumps(record, indent=2).encode())
+    record = ScoresRecord(
+        candidate_digest=shards.candidate_digest,
+        set_digest=shards.set_digest,
+        precision=shards.precision,
+        n_rows=evaluation_set.n_rows,
+        n_shards=n_shards,
+        bound=bound,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    shards.folder.write(RECORD, json.dumps(record.to_dict(), indent=2).encode())
     return ScoredSet(shards.folder.url, record)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TypedDict
 
 import pyarrow as pa
 
@@ -13,13 +11,15 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.records import Bound
+from biasgate.tasks.records.record import Record
 from biasgate.tasks.scoring.scorer import Scorer
 from biasgate.tasks.scoring.shards import REASON, Shards
 
 RECORD = "record.json"
 
 
-class ScoresRecord(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class ScoresRecord(Record):
     """`record.json`: candidate, set, number of scores, what decided them, when they were made."""
 
     candidate_digest: str
@@ -50,10 +50,9 @@ class ScoredSet:
     def load(cls, url: str) -> ScoredSet | None:
         """Open kept scores; return None if they are incomplete or were changed."""
         try:
-            record = json.loads(Folder(url).read(RECORD) or b"")
+            record = ScoresRecord.read(Folder(url).read(RECORD) or b"")
             found = cls(url, record)
-            whole = ScoresRecord.__required_keys__ <= set(record)
-            return found if whole and len(found._read()) == record["n_rows"] else None
+            return found if len(found._read()) == record.n_rows else None
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -85,18 +84,17 @@ class ScoredSet:
         if content is None:
             msg = f"{url} must hold scores; they are missing. Run again."
             raise InputError(msg)
-        found: ScoresRecord = json.loads(content)
-        return found
+        return ScoresRecord.read(content)
 
     @property
     def candidate_digest(self) -> str:
         """Digest of the candidate."""
-        return self.record["candidate_digest"]
+        return self.record.candidate_digest
 
     @property
     def precision(self) -> str:
         """Precision in which the scores were computed, such as `float64`."""
-        return self.record["precision"]
+        return self.record.precision
 
     def is_comparable(self, other: ScoredSet) -> bool:
         """Whether a difference from the other scores is due to the models, not to rounding.
@@ -110,7 +108,7 @@ class ScoredSet:
 
     def is_of(self, scorer: Scorer, evaluation_set: EvaluationSet) -> bool:
         """Whether these are this candidate's scores on this set."""
-        found = self.record["candidate_digest"], self.record["set_digest"], self.record["bound"]
+        found = self.record.candidate_digest, self.record.set_digest, self.record.bound
         return found == (scorer.digest, evaluation_set.digest, scorer.bound)
 
     def reasons(self) -> Counter[str]:
@@ -138,10 +136,10 @@ class ScoredSet:
 
     def _read(self) -> pa.Table:
         one = self.record
-        digests = one["candidate_digest"], one["set_digest"]
-        shards = Shards(Folder(self.url), *digests, one["precision"])
+        digests = one.candidate_digest, one.set_digest
+        shards = Shards(Folder(self.url), *digests, one.precision)
         tables = []
-        for number in range(one["n_shards"]):
+        for number in range(one.n_shards):
             table = shards.read(number)
             if table is None:
                 raise KeyError(number)

@@ -76,19 +76,19 @@ class Scorer(ABC):
         """SHA-256 of the only file; `files` must be a file."""
         assert self.manifest is not None  # noqa: S101 - a mistake in a kind, not in its input
         [only] = self.manifest.files
-        return only["sha256"]
+        return only.sha256
 
     @property
     def bound(self) -> Bound:
         """What decides the scores, for the verdict."""
         if self.manifest is None:
-            return {"what": "nothing", "digest": None, "files": [], "not_bound": self.not_bound}
-        return {
-            "what": "files",
-            "digest": self.manifest.digest,
-            "files": self.manifest.to_dict(),
-            "not_bound": self.not_bound,
-        }
+            return Bound(what="nothing", digest=None, files=[], not_bound=self.not_bound)
+        return Bound(
+            what="files",
+            digest=self.manifest.digest,
+            files=list(self.manifest.files),
+            not_bound=self.not_bound,
+        )
 
     def refuse_changed(self) -> None:
         """Raise an error if the files are not those that the manifest names.

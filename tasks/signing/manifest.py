@@ -7,7 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -70,26 +70,26 @@ class Manifest:
     @property
     def digest(self) -> str:
         """SHA-256 of all paths and digests."""
-        return json_digest([[one["path"], one["sha256"]] for one in self.files])
+        return json_digest([[one.path, one.sha256] for one in self.files])
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return sum(one["size"] for one in self.files)
+        return sum(one.size for one in self.files)
 
     def differences(self, found: Manifest) -> list[str]:
         """Return how the files found differ from these, one short sentence for each."""
-        before = {one["path"]: one["sha256"] for one in self.files}
-        now = {one["path"]: one["sha256"] for one in found.files}
+        before = {one.path: one.sha256 for one in self.files}
+        now = {one.path: one.sha256 for one in found.files}
         return [
             f"{shown(path)}: {_difference(before.get(path), now.get(path))}"
             for path in sorted(before.keys() | now.keys(), key=_parts)
             if before.get(path) != now.get(path)
         ]
 
-    def to_dict(self) -> list[FileRecord]:
-        """Return the list as JSON-ready values."""
-        return [{**one} for one in self.files]
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the list of files as plain values."""
+        return [one.to_dict() for one in self.files]
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -114,7 +114,7 @@ class Manifest:
                 f"{shown(wrong[0])}."
             )
             raise ManifestError(msg)
-        return cls(_in_order(FileRecord(**one) for one in files))  # type: ignore[typeddict-item]
+        return cls(_in_order(FileRecord(**one) for one in files))
 
 
 def told(differences: Sequence[str]) -> str:
@@ -129,7 +129,7 @@ def shown(path: str) -> str:
 
 
 def _in_order(files: Iterator[FileRecord]) -> tuple[FileRecord, ...]:
-    return tuple(sorted(files, key=lambda one: _parts(one["path"])))
+    return tuple(sorted(files, key=lambda one: _parts(one.path)))
 
 
 def _parts(path: str) -> list[str]:
@@ -172,7 +172,7 @@ def _read(path: Path, name: str, *, follow_links: bool) -> FileRecord:
     if _version(before) != _version(after):
         msg = f"{shown(name)} must not change while it is read; it did (in {path.parent})."
         raise ManifestError(msg)
-    return {"path": name, "size": after.st_size, "sha256": digest}
+    return FileRecord(path=name, size=after.st_size, sha256=digest)
 
 
 def _version(status: os.stat_result) -> Sequence[int]:
@@ -199,7 +199,7 @@ def _difference(before: str | None, now: str | None) -> str:
 def _is_record(one: Any) -> bool:
     return (
         isinstance(one, dict)
-        and one.keys() == FileRecord.__annotations__.keys()
+        and one.keys() == {field.name for field in fields(FileRecord)}
         and isinstance(one["path"], str)
         and type(one["size"]) is int
         and one["size"] >= 0

@@ -17,10 +17,11 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from bias_metrics.gate.verdict import RuleResult
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.common.untrusted import check, parse_json
-from biasgate.tasks.records import LoggedVerdict, Result, Verdict
+from biasgate.tasks.records import Verdict
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey, now
 
@@ -30,7 +31,6 @@ TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD = "application/vnd.in-toto+json"
 # The files of a run that a verdict rests on; `verdict.json` is the first.
 RESTS_ON = ("verdict.json", "policy.json", "report.json", "evidence.parquet")
-# Keys that are added to a verdict after the decision.
 
 
 class Subject(TypedDict):
@@ -97,14 +97,12 @@ _SAID, _STATEMENTS = TypeAdapter(Annotations), TypeAdapter(Statement)
 _KIND = [PAYLOAD, STATEMENT, TEST_RESULT]
 
 
-def verdict_digest(verdict: Mapping[str, Any]) -> str:
+def verdict_digest(verdict: Verdict) -> str:
     """SHA-256 of a verdict, without the run that it is logged in."""
-    return json_digest({key: value for key, value in verdict.items() if key != "run_id"})
+    return json_digest({key: value for key, value in verdict.to_dict().items() if key != "run_id"})
 
 
-def statement_of(
-    verdict: Verdict | LoggedVerdict, digests: Mapping[str, str], signed_at: str
-) -> dict[str, Any]:
+def statement_of(verdict: Verdict, digests: Mapping[str, str], signed_at: str) -> dict[str, Any]:
     """Return the statement about a verdict.
 
     Parameters
@@ -122,12 +120,12 @@ def statement_of(
         An in-toto statement, version 1.
     """
     tests: dict[str, list[str]] = {"PASSED": [], "WARNED": [], "FAILED": []}
-    for result in verdict["results"]:
-        if result["outcome"] != "skipped":
+    for result in verdict.results:
+        if result.outcome != "skipped":
             tests[_counted(result)].append(_test(result))
     outcome = "WARNED" if tests["WARNED"] else "PASSED"
     predicate = {
-        "result": outcome if verdict["outcome"] == "pass" else "FAILED",
+        "result": outcome if verdict.outcome == "pass" else "FAILED",
         "configuration": [
             {
                 "name": name,
@@ -190,62 +188,62 @@ def annotations_of(statement: Statement) -> Annotations | None:
         return None
 
 
-def _annotations(verdict: Verdict | LoggedVerdict, signed_at: str) -> Annotations:
-    evaluation_set, policy = verdict["evaluation_set"], verdict["policy"]
-    champion = verdict["champion"]
+def _annotations(verdict: Verdict, signed_at: str) -> Annotations:
+    evaluation_set, policy = verdict.evaluation_set, verdict.policy
+    champion = verdict.champion
     return {
-        "candidate": verdict["candidate"]["name"],
-        "model": verdict["candidate"].get("model"),
-        "scoresDigest": verdict["candidate"]["digest"],
-        "champion": None if champion is None else champion.get("model"),
-        "evaluationSet": evaluation_set["name"],
-        "evaluationSetDigest": evaluation_set["digest"],
-        "required": evaluation_set["required"],
-        "requiredSets": verdict["required_sets"],
-        "policy": policy["name"],
-        "policyDigest": policy["digest"],
-        "reportOnly": policy["report_only"],
+        "candidate": verdict.candidate.name,
+        "model": verdict.candidate.model,
+        "scoresDigest": verdict.candidate.digest,
+        "champion": None if champion is None else champion.model,
+        "evaluationSet": evaluation_set.name,
+        "evaluationSetDigest": evaluation_set.digest,
+        "required": evaluation_set.required,
+        "requiredSets": verdict.required_sets,
+        "policy": policy.name,
+        "policyDigest": policy.digest,
+        "reportOnly": policy.report_only,
         "policyRegistered": _registered(verdict),
         "ledger": _head(verdict),
-        "bound": verdict["candidate"]["bound"]["what"],
+        "bound": verdict.candidate.bound.what,
         "verdictDigest": verdict_digest(verdict),
-        "reportDigest": verdict["report_digest"],
-        "evidenceDigest": verdict["evidence_digest"],
-        "decidedOn": verdict["decided_on"],
+        "reportDigest": verdict.report_digest,
+        "evidenceDigest": verdict.evidence_digest,
+        "decidedOn": verdict.decided_on,
         "signedAt": signed_at,
-        "biasgate": verdict["code"]["version"],
-        "biasMetrics": verdict["code"]["bias_metrics"],
+        "biasgate": verdict.code.version,
+        "biasMetrics": verdict.code.bias_metrics,
     }
 
 
-def _subject(verdict: Verdict | LoggedVerdict) -> list[dict[str, Any]]:
+def _subject(verdict: Verdict) -> list[dict[str, Any]]:
     """Return the judged files; where none are bound, what decides the scores."""
-    candidate = verdict["candidate"]
-    files = candidate["bound"]["files"]
+    candidate = verdict.candidate
+    files = candidate.bound.files
     if files:
-        return [{"name": one["path"], "digest": {"sha256": one["sha256"]}} for one in files]
-    name = candidate.get("model") or candidate["name"]
-    return [{"name": f"scores of {name}", "digest": {"sha256": candidate["digest"]}}]
+        return [{"name": one.path, "digest": {"sha256": one.sha256}} for one in files]
+    name = candidate.model or candidate.name
+    return [{"name": f"scores of {name}", "digest": {"sha256": candidate.digest}}]
 
 
-def _registered(verdict: Verdict | LoggedVerdict) -> dict[str, Any] | None:
-    found = verdict["registered_policy"]
-    return None if found is None else {"at": found["at"], "beforeScores": found["before_scores"]}
+def _registered(verdict: Verdict) -> dict[str, Any] | None:
+    found = verdict.registered_policy
+    return None if found is None else {"at": found.at, "beforeScores": found.before_scores}
 
 
-def _head(verdict: Verdict | LoggedVerdict) -> dict[str, Any] | None:
-    head = verdict["ledger"]
+def _head(verdict: Verdict) -> dict[str, Any] | None:
+    head = verdict.ledger
     return None if head is None else {"number": str(head["number"]), "digest": head["digest"]}
 
 
-def _counted(result: Result) -> str:
+def _counted(result: RuleResult) -> str:
     """Return how a result counts: one that is waived or only warns never fails."""
-    if result["outcome"] == "pass":
+    if result.outcome == "pass":
         return "PASSED"
-    harmless = result["action"] == "warn" or result["waived_by"] is not None
+    harmless = result.action == "warn" or result.waived_by is not None
     return "WARNED" if harmless else "FAILED"
 
 
-def _test(result: Result) -> str:
-    named = result["rule"], result["kind"], result["group"]
+def _test(result: RuleResult) -> str:
+    named = result.rule, result.kind, result.group
     return "/".join(part for part in named if part)

@@ -7,8 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from bias_metrics import BiasReport, MetricValue
 from bias_metrics.gate.decide import WORST_FIRST
 from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS, calibration_metrics
 from bias_metrics.report.worst import worst_first
@@ -21,7 +23,6 @@ from biasgate.tasks.mlflow_server.logged_models import Judged
 from biasgate.tasks.mlflow_server.runs import NOTE, Gateway
 from biasgate.tasks.mlflow_server.source import source_tags
 from biasgate.tasks.records import (
-    Bias,
     LoggedVerdict,
     Numbers,
     Report,
@@ -54,7 +55,7 @@ LOGGED_TAG = "biasgate.metrics_of"
 OF_MODEL = {"auc/overall", "final_score", *(f"power_mean/{name}" for name in FINAL_SCORE_PARTS)}
 
 
-def metric_keys(report: Numbers) -> dict[str, float]:
+def metric_keys(report: Numbers | Report) -> dict[str, float]:
     """Return the defined numbers under their MLflow keys, such as `bpsn_auc/muslim`.
 
     Errors at a threshold are included only for all identities together: the rates of each are
@@ -69,25 +70,25 @@ def metric_keys(report: Numbers) -> dict[str, float]:
         If two numbers would share a key, or a subgroup's name has characters that MLflow
         does not store.
     """
-    bias = report["bias"]
-    cells: list[tuple[str, Value]] = [
-        ("auc/overall", bias["overall"]["auc"]),
-        ("final_score", bias["final_score"]),
+    bias = report.bias
+    cells: list[tuple[str, MetricValue | Value]] = [
+        ("auc/overall", bias.overall.auc),
+        ("final_score", bias.final_score),
     ]
-    means = metric_cells(bias["power_mean"])
+    means = metric_cells(bias.power_mean)
     cells += [(f"power_mean/{name}", means[name]) for name in FINAL_SCORE_PARTS]
     for metric in SUBGROUP_METRICS:
         cells += [
             (f"{metric}/{metric_name(name)}", metric_cells(subgroup)[metric])
-            for name, subgroup in bias["subgroups"].items()
+            for name, subgroup in bias.subgroups.items()
         ]
-    for kind, errors in report["thresholds"].items():
-        if "equal_error_rate" in errors:
-            cells.append((f"equal_error_rate/{kind}", errors["equal_error_rate"]))
-        cells.append((f"fped/{kind}", errors["fped"]))
-        cells.append((f"fned/{kind}", errors["fned"]))
-        cells.append((f"worst_group_accuracy/{kind}", errors["worst_group_accuracy"]))
-        cells.append((f"threshold/{kind}", {"value": errors["threshold"]}))
+    for kind, errors in report.thresholds.items():
+        if errors.equal_error_rate is not None:
+            cells.append((f"equal_error_rate/{kind}", errors.equal_error_rate))
+        cells.append((f"fped/{kind}", errors.fped))
+        cells.append((f"fned/{kind}", errors.fned))
+        cells.append((f"worst_group_accuracy/{kind}", errors.worst_group_accuracy))
+        cells.append((f"threshold/{kind}", Value(value=errors.threshold)))
     cells += _calibration_cells(report)
     cells += _missing_cells(report)
     counts = Counter(key for key, _ in cells)
@@ -95,30 +96,31 @@ def metric_keys(report: Numbers) -> dict[str, float]:
     if twice:
         msg = f"subgroup names must give different MLflow keys; {', '.join(twice)} occurs twice."
         raise ValueError(msg)
-    return {key: cell["value"] for key, cell in cells if cell["value"] is not None}
+    return {key: cell.value for key, cell in cells if cell.value is not None}
 
 
-def _calibration_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
+def _calibration_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:
     """Yield Brier score, slope and calibration error of all rows, and the gaps of each identity."""
-    if "calibration" not in report:
+    if report.calibration is None:
         return
-    overall = metric_cells(report["calibration"]["overall"])
+    overall = metric_cells(report.calibration.overall)
     for name in ("brier", "slope", "calibration_error"):
         yield f"{name}/overall", overall[name]
-    for group, cells in report["calibration"]["subgroups"].items():
+    for group, cells in report.calibration.subgroups.items():
         for metric in calibration_metrics():
             yield f"{metric}/{metric_name(group)}", metric_cells(cells)[metric]
 
 
-def _missing_cells(report: Numbers) -> Iterator[tuple[str, Value]]:
+def _missing_cells(report: Numbers | Report) -> Iterator[tuple[str, MetricValue | Value]]:
     """Yield the shares of comments without a score, and the gaps of each identity."""
-    if "missing" not in report:
+    if report.missing is None:
         return
-    yield "missing_rate/overall", report["missing"]["overall"]["missing_rate"]
-    for group, share in report["missing"]["subgroups"].items():
-        if group in report["bias"]["subgroups"]:
-            yield f"missing_rate/{metric_name(group)}", share["missing_rate"]
-            yield f"missing_gap/{metric_name(group)}", share["missing_gap"]
+    yield "missing_rate/overall", report.missing.overall.missing_rate
+    for group, share in report.missing.subgroups.items():
+        if group in report.bias.subgroups:
+            yield f"missing_rate/{metric_name(group)}", share.missing_rate
+            if share.missing_gap is not None:
+                yield f"missing_gap/{metric_name(group)}", share.missing_gap
 
 
 def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
@@ -129,16 +131,14 @@ def logged_metrics(report: Report) -> tuple[dict[str, float], dict[str, str]]:
     ValueError
         As in `metric_keys`, for all identities.
     """
-    bias = report["bias"]
-    subgroups = bias["subgroups"]
+    bias = report.bias
+    subgroups = bias.subgroups
     metrics = metric_keys(report)
     if len(subgroups) <= LOGGED:
         return metrics | count_keys(bias), {}
     worst = {name: subgroups[name] for name in worst_first(subgroups)[:LOGGED]}
-    shown: Bias = {**bias, "subgroups": worst}
-    numbers: Numbers = {"bias": shown, "thresholds": report["thresholds"]}
-    if "missing" in report:
-        numbers["missing"] = report["missing"]
+    shown = replace(bias, subgroups=worst)
+    numbers = Numbers(bias=shown, thresholds=report.thresholds, missing=report.missing)
     tag = f"the worst {LOGGED} of {len(subgroups):,} identities; all are in bias_metrics.csv"
     return metric_keys(numbers) | count_keys(shown), {LOGGED_TAG: tag}
 
@@ -209,28 +209,28 @@ def log_candidate_run(measured: Measured, verdict: Verdict, parent: EvaluationRu
         gateway.log_table(run_id, metric_table(report), TABLE)
         _log_pictures(gateway, run_id, Path(measured.folder))
         gateway.finish(run_id)
-    return {**verdict, "run_id": run_id}
+    return LoggedVerdict.logged(verdict, run_id)
 
 
 def _log_inputs(gateway: Gateway, experiment_id: str, run_id: str, report: Report) -> Judged:
     """Log set and candidate as the run's inputs; return them, for its metrics."""
-    candidate, evaluation_set = report["candidate"], report["evaluation_set"]
-    uri = candidate.get("model")
+    candidate, evaluation_set = report.candidate, report.evaluation_set
+    uri = candidate.model
     model_id = gateway.logged_model(
         experiment_id,
-        json_digest([candidate["name"], uri or candidate["digest"]]),
-        candidate["name"],
-        kind=candidate["kind"],
-        tags={"biasgate.candidate_digest": candidate["digest"]},
+        json_digest([candidate.name, uri or candidate.digest]),
+        candidate.name,
+        kind=candidate.kind,
+        tags={"biasgate.candidate_digest": candidate.digest},
         version=gateway.resolve(uri) if uri else None,
     )
-    judged = Judged.on(model_id, evaluation_set["name"], evaluation_set["digest"])
-    choices = evaluation_set["choices"]
+    judged = Judged.on(model_id, evaluation_set.name, evaluation_set.digest)
+    choices = evaluation_set.choices
     gateway.log_inputs(
         run_id,
         judged,
-        source=str(choices["source"].get("source")),
-        profile=f'{{"num_rows": {choices["n_rows"]}}}',
+        source=str(choices.source.get("source")),
+        profile=f'{{"num_rows": {choices.n_rows}}}',
     )
     return judged
 
@@ -252,51 +252,55 @@ def close_evaluation_run(run: EvaluationRun, summary: Summary, page: str) -> Non
     gateway, run_id = run.workplace.gateway, run.run_id
     experiment_id = gateway.experiment_of(run_id)
     note = evaluation_note(summary, experiment_id, flow_run_link())
-    gateway.log(run_id, tags={"biasgate.outcome": summary["outcome"], NOTE: note})
+    gateway.log(run_id, tags={"biasgate.outcome": summary.outcome, NOTE: note})
     gateway.log_file(run_id, Path(page))
     keys, now = gateway.metric_keys_below(run_id), int(time.time() * 1000)
     views = saved_views(run_id, best_run(summary), keys, now)
     gateway.tag_experiment(experiment_id, views)
-    gateway.finish(run_id, "FAILED" if summary["outcome"] == "error" else "FINISHED")
+    gateway.finish(run_id, "FAILED" if summary.outcome == "error" else "FINISHED")
 
 
 def best_run(summary: Summary) -> str:
     """Return the run of the champion if it is a candidate; else of the best verdict."""
     best = max(
-        summary["verdicts"],
+        summary.verdicts,
         key=lambda one: (
-            champion_of(one) is not None and champion_of(one) == one["candidate"].get("model"),
-            WORST_FIRST.index(one["outcome"]),
+            champion_of(one) is not None and champion_of(one) == one.candidate.model,
+            WORST_FIRST.index(one.outcome),
         ),
     )
-    return best["run_id"]
+    return best.run_id
 
 
 def _params(report: Report, verdict: Verdict) -> dict[str, object]:
     """Return the parameters that distinguish runs; no digests, as MLflow draws each as an axis."""
-    candidate, evaluation_set = report["candidate"], report["evaluation_set"]
-    params = {f"candidate.{key}": value for key, value in candidate.items() if key != "digest"}
-    params |= {"set.name": evaluation_set["name"], "policy": verdict["policy"]["name"]}
-    choices = evaluation_set["choices"]
-    return params | {f"set.{key}": value for key, value in choices.items() if key != "source"}
+    candidate, evaluation_set = report.candidate, report.evaluation_set
+    params = {
+        f"candidate.{key}": value for key, value in candidate.to_dict().items() if key != "digest"
+    }
+    params |= {"set.name": evaluation_set.name, "policy": verdict.policy.name}
+    choices = evaluation_set.choices
+    return params | {
+        f"set.{key}": value for key, value in choices.to_dict().items() if key != "source"
+    }
 
 
 def _tags(report: Report, verdict: Verdict) -> dict[str, str]:
     return headline_tags(report, verdict) | {
-        "biasgate.candidate_digest": report["candidate"]["digest"],
-        "biasgate.set_digest": report["evaluation_set"]["digest"],
-        "biasgate.policy_digest": verdict["policy"]["digest"],
+        "biasgate.candidate_digest": report.candidate.digest,
+        "biasgate.set_digest": report.evaluation_set.digest,
+        "biasgate.policy_digest": verdict.policy.digest,
     }
 
 
-def count_keys(bias: Bias) -> dict[str, float]:
+def count_keys(bias: BiasReport) -> dict[str, float]:
     """Return the numbers of rows under their MLflow keys, such as `n_rows/muslim`."""
-    overall = bias["overall"]
+    overall = bias.overall
     counts: dict[str, float] = {
-        "n_rows/overall": overall["n"],
-        "n_positive/overall": overall["n_positive"],
+        "n_rows/overall": overall.n,
+        "n_positive/overall": overall.n_positive,
     }
-    for name, subgroup in bias["subgroups"].items():
-        counts[f"n_rows/{metric_name(name)}"] = subgroup["n"]
-        counts[f"n_positive/{metric_name(name)}"] = subgroup["n_positive"]
+    for name, subgroup in bias.subgroups.items():
+        counts[f"n_rows/{metric_name(name)}"] = subgroup.n
+        counts[f"n_positive/{metric_name(name)}"] = subgroup.n_positive
     return counts

@@ -11,6 +11,8 @@ from typing import Any
 
 from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 
+from biasgate.tasks.records import Numbers
+
 MODEL_TYPE = "bias"
 TABLE = "bias_metrics.json"
 _OPTIONS = {"power_mean_groups", "background", "clusters", "confidence"}
@@ -53,7 +55,6 @@ class BiasEvaluator(ModelEvaluator):
 
         from bias_metrics import evaluate_bias  # noqa: PLC0415
         from biasgate.tasks.mlflow_server.runs import Gateway  # noqa: PLC0415
-        from biasgate.tasks.records import bias_record  # noqa: PLC0415
         from biasgate.tasks.reporting.report import bias_table  # noqa: PLC0415
         from biasgate.tasks.tracking.log_runs import count_keys, metric_keys  # noqa: PLC0415
 
@@ -70,7 +71,7 @@ class BiasEvaluator(ModelEvaluator):
         scores = dataset.predictions_data
         if model is not None:
             scores = model.predict(rows.drop(columns=sorted(columns)))
-        report = evaluate_bias(
+        bias = evaluate_bias(
             np.asarray(dataset.labels_data, dtype=float) >= config.get("label_threshold", 0.5),
             _positive(np.asarray(scores)),
             {
@@ -79,8 +80,7 @@ class BiasEvaluator(ModelEvaluator):
             },
             **options,
         )
-        bias = bias_record(report)
-        metrics = metric_keys({"bias": bias, "thresholds": {}}) | count_keys(bias)
+        metrics = metric_keys(Numbers(bias=bias, thresholds={})) | count_keys(bias)
         gateway = Gateway(mlflow.get_tracking_uri(), registry=mlflow.get_registry_uri())
         gateway.log(run_id, metrics=metrics)
         table = bias_table(bias)

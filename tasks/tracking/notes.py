@@ -36,20 +36,20 @@ def candidate_note(report: Report, verdict: Verdict, experiment_id: str, run_id:
     }
     # First, since MLflow's page shows the beginning of a note.
     worse = []
-    if verdict["champion"] is not None:
+    if verdict.champion is not None:
         nothing = "Nothing is shown to be worse than the champion."
-        worse = [as_text(summary(verdict["worsened"]) or nothing)]
-    first = upside_down(report) or [report["look_first"]["sentence"]]
+        worse = [as_text(summary(verdict.worsened) or nothing)]
+    first = upside_down(report) or [report.look_first.sentence]
     told = map(as_text, [*first, *analysis_sentences(report)])
     return shortened("\n\n".join([_row(links), *worse, verdict_markdown(verdict), *told]))
 
 
 def evaluation_note(summary: Summary, experiment_id: str, flow_run: str) -> str:
     """Return the note on an evaluation's run: links, also to Prefect, then a table of verdicts."""
-    runs = [verdict["run_id"] for verdict in summary["verdicts"]]
+    runs = [verdict.run_id for verdict in summary.verdicts]
     few = len(runs) <= MOST_COMPARED
     links = {
-        "Report": artifact_page(experiment_id, summary["run_id"], PAGE),
+        "Report": artifact_page(experiment_id, summary.run_id, PAGE),
         "All candidates": view_page(experiment_id, LATEST),
         "Charts and differences": view_page(experiment_id, LATEST, charts=True),
         **({"Compare the runs": comparison_page(experiment_id, runs)} if few else {}),

@@ -5,7 +5,6 @@ The MLflow runs name the flow run in turn, so that one finds the other from eith
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,10 +68,10 @@ class MlflowPages:
 
 def summary_page(summary: Summary, output: str, pages: MlflowPages) -> str:
     """Return the summary of an evaluation with links to everything else, in Markdown."""
-    links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary['run_id'])})."]
+    links = [f"[Numbers, pictures and files in MLflow]({pages.of_run(summary.run_id)})."]
     links += [pages.hint] if pages.hint else []
     links.append(f"The page for people: {as_text(str(Path(output).resolve() / 'report.html'))}")
-    name, word = as_text(summary["evaluation"]), as_text(word_of(summary).text)
+    name, word = as_text(summary.evaluation), as_text(word_of(summary).text)
     return "\n\n".join([f"## {name}: {word}", " ".join(links), summary_markdown(summary)])
 
 
@@ -81,9 +80,9 @@ def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]],
 
     Cells are short, and free of Markdown, which not all of Prefect's pages understand.
     """
-    verdicts = summary["verdicts"]
+    verdicts = summary.verdicts
     most = max(_ROWS // max(len(verdicts), 1), 1)
-    has_sets = len({one["evaluation_set"]["name"] for one in verdicts}) > 1
+    has_sets = len({one.evaluation_set.name for one in verdicts}) > 1
     rows: list[dict[str, str]] = []
     is_cut = False
     for verdict in verdicts:
@@ -99,9 +98,9 @@ def identity_table(summary: Summary, output: str) -> tuple[list[dict[str, str]],
 
 
 def _rows(verdict: LoggedVerdict, output: str, *, has_sets: bool) -> Iterator[dict[str, str]]:
-    name, of_set = verdict["candidate"]["name"], verdict["evaluation_set"]["name"]
+    name, of_set = verdict.candidate.name, verdict.evaluation_set.name
     path = Path(output) / of_set / name / "report.json"
-    report: Report = json.loads(path.read_text("utf-8"))
+    report = Report.read(path.read_bytes())
     grid = metric_grid(report, verdict)
     named = {"candidate": as_text(name)} | ({"set": as_text(of_set)} if has_sets else {})
     for row in grid.rows:
@@ -136,14 +135,14 @@ def show_results(summary: Summary, output: str, run: EvaluationRun) -> None:
 
     A server that cannot be reached does no harm. A retry adds newer versions.
     """
-    evaluation, pages = summary["evaluation"], MlflowPages(run)
+    evaluation, pages = summary.evaluation, MlflowPages(run)
     page = summary_page(summary, output, pages)
     rows, note = identity_table(summary, output)
     name = as_text(evaluation)
     try:
         publish_markdown(artifact_key("biasgate", evaluation), page, f"Outcome of {name}")
         publish_table(artifact_key("biasgate", evaluation, "identities"), rows, note)
-        address, text = pages.of_run(summary["run_id"]), f"MLflow run of {evaluation}"
+        address, text = pages.of_run(summary.run_id), f"MLflow run of {evaluation}"
         publish_link(artifact_key("biasgate", evaluation, "mlflow"), address, text, pages.hint)
     except Exception as error:  # noqa: BLE001 - whatever it is, the evaluation is done
         say(f"the results are not on Prefect's pages ({type(error).__name__})")

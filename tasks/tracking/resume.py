@@ -8,7 +8,6 @@ logged, and ends the others as KILLED. The evidence of a promotion is never repl
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -125,8 +124,8 @@ def _fetch_verdict(measured: Measured, run: str, gateway: Gateway) -> LoggedVerd
     with gateway.run_files(str(run_id)) as logged:
         only_for_mlflow = shutil.ignore_patterns(TABLE, PICTURES)
         shutil.copytree(logged, folder, dirs_exist_ok=True, ignore=only_for_mlflow)
-    verdict: Verdict = json.loads((folder / "verdict.json").read_text("utf-8"))
-    return {**verdict, "run_id": str(run_id)}
+    verdict = Verdict.read((folder / "verdict.json").read_bytes())
+    return LoggedVerdict.logged(verdict, str(run_id))
 
 
 def run_key(run: str, candidate: str, evaluation_set: str) -> str:

@@ -23,24 +23,24 @@ def count_set_uses(verdicts: Sequence[LoggedVerdict], run: EvaluationRun) -> lis
     gateway = run.workplace.gateway
     experiment_id = gateway.experiment_of(run.run_id)
     known = set(gateway.experiment_tags(experiment_id))
-    new = {_tag(one): one["decided_on"] for one in verdicts if _tag(one) not in known}
+    new = {_tag(one): one.decided_on for one in verdicts if _tag(one) not in known}
     gateway.tag_experiment(experiment_id, new)
     by_set: dict[str, list[LoggedVerdict]] = {}
     for one in verdicts:
-        by_set.setdefault(one["evaluation_set"]["name"], []).append(one)
+        by_set.setdefault(one.evaluation_set.name, []).append(one)
     found = [
         use_of(of_set, sum(tag.startswith(_of_set(of_set[0])) for tag in known | new.keys()))
         for of_set in by_set.values()
     ]
     for use in found:
-        if use["spent_by"] is not None:
-            say(use["sentence"])
+        if use.spent_by is not None:
+            say(use.sentence)
     return found
 
 
 def _of_set(verdict: LoggedVerdict) -> str:
-    return f"{PREFIX}{verdict['evaluation_set']['digest'][:_DIGITS]}."
+    return f"{PREFIX}{verdict.evaluation_set.digest[:_DIGITS]}."
 
 
 def _tag(verdict: LoggedVerdict) -> str:
-    return _of_set(verdict) + verdict["candidate"]["digest"][:_DIGITS]
+    return _of_set(verdict) + verdict.candidate.digest[:_DIGITS]

@@ -10,6 +10,7 @@ import yaml
 from support.evaluations import run
 
 from biasgate.tasks.common.outcomes import word_of_verdict
+from biasgate.tasks.records import Verdict
 
 N = 2_000
 POLICY = {
@@ -62,7 +63,7 @@ def test_a_loss_that_only_a_gap_shows_blocks_with_the_threshold_that_the_champio
     assert (code, verdict["outcome"]) == (3, "fail")
     assert verdict["champion"]["threshold"] == 0.5
     assert {one["metric"] for one in verdict["worsened"]} == {"fnr_gap"}
-    assert word_of_verdict(verdict).text == "Blocked, worse for gay"
+    assert word_of_verdict(Verdict.from_dict(verdict)).text == "Blocked, worse for gay"
     assert "Blocked, worse for gay" in text
     assert verdict["bounds"]["jointly"] == 7
     assert "recomputing the verdict on rows gives the same one" in run("verify", "toxicity", "2")[1]

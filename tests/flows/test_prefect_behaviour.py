@@ -16,6 +16,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
+from support.partial import partial
 
 from biasgate.flows.states import conclude
 from biasgate.tasks.common.errors import CandidateError, InputError, SourceError
@@ -70,7 +71,7 @@ def test_a_named_completed_state_keeps_its_name():
 def test_every_outcome_completes_its_flow_under_a_name_of_its_own(outcome, name):
     @flow
     def end() -> object:
-        return conclude({"outcome": outcome, "sentences": ["one.", "two."]})
+        return conclude(partial({"outcome": outcome, "sentences": ["one.", "two."]}))
 
     state = _stored_state(end(return_state=True))
     assert (state.name, state.type.value, state.message) == (name, "COMPLETED", "one. two.")

@@ -11,6 +11,8 @@ from bias_metrics import evaluate_bias
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring import diagnosis
+from biasgate.tasks.measuring.arrays import LayoutRecord
+from biasgate.tasks.records import CandidateDecision, Compared, LoggedVerdict, Summary
 from biasgate.tasks.reporting.page.details import measure_details
 
 RULES = (
@@ -62,7 +64,9 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         sample_weight=columns.get("weight"),
     )
     laid_out = SimpleNamespace(
-        record={"power_mean_groups": groups, "choices": choices},
+        record=LayoutRecord.from_dict(
+            {"identities": list(members), "power_mean_groups": groups, "choices": choices}
+        ),
         array={"y_true": columns["label"], "y_score": columns["score/candidate"]}.__getitem__,
         masks=lambda: members,
         clusters=lambda: columns.get("cluster"),
@@ -71,17 +75,17 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
     with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
         explained = diagnosis.explain(laid_out, bias, threshold)
     report = report_of(
-        bias.to_dict(),
+        bias,
         on=of_set,
         digest="5e7" * 20,
         choices=choices,
         source={"source": "table", "files": {"rows.csv": "f" * 64}},
         candidate={"name": name, "digest": "ca" * 32},
+        **vars(explained),
     )
-    report |= explained
     rivals = {}
     if "score/champion" in columns:
-        rivals["champion"] = {"name": "old", "kind": "scores", "threshold": threshold}
+        rivals["champion"] = Compared(name="old", kind="scores", threshold=threshold)
     verdict = build_verdict(
         report, policy_of(*rules, **options), evidence, rivals, n_candidates=1, today=TODAY
     )
@@ -92,31 +96,31 @@ def summary_of(judged, evaluation="models"):
     """Return the summary of candidates that are no registered versions."""
     decisions = {}
     for _, verdict, _ in judged:
-        name = verdict["candidate"]["name"]
-        decisions[name] = {
-            "candidate": name,
-            "outcome": verdict["outcome"],
-            "promoted": False,
-            "champion_moved": False,
-            "rule": None,
-            "report_only": verdict["policy"]["report_only"],
-            "sentence": "Not a registered version: nothing to promote.",
-        }
-    return {
-        "evaluation": evaluation,
-        "outcome": "fail",
-        "outcome_of": list(decisions),
-        "report_only": False,
-        "run_id": "run",
-        "verdicts": [verdict for _, verdict, _ in judged],
-        "decisions": list(decisions.values()),
-        "sentences": [],
-        "sets": [],
-        "store": {"total": 0},
-        "config": "evaluation.yaml",
-    }
+        name = verdict.candidate.name
+        decisions[name] = CandidateDecision(
+            candidate=name,
+            outcome=verdict.outcome,
+            promoted=False,
+            champion_moved=False,
+            rule=None,
+            report_only=verdict.policy.report_only,
+            sentence="Not a registered version: nothing to promote.",
+        )
+    return Summary(
+        evaluation=evaluation,
+        outcome="fail",
+        outcome_of=list(decisions),
+        report_only=False,
+        run_id="run",
+        verdicts=[LoggedVerdict.logged(verdict, "run") for _, verdict, _ in judged],
+        decisions=list(decisions.values()),
+        sentences=[],
+        sets=[],
+        store={"total": 0},
+        config="evaluation.yaml",
+    )
 
 
 def by_place(judged):
     """Return judged candidates by set and name."""
-    return {(one[0]["evaluation_set"]["name"], one[0]["candidate"]["name"]): one for one in judged}
+    return {(one[0].evaluation_set.name, one[0].candidate.name): one for one in judged}

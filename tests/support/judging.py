@@ -4,12 +4,14 @@ from datetime import date
 
 import pyarrow.parquet as pq
 
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
 from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
+from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
 
 TODAY = date(2026, 11, 21)
-CHAMPION = {"name": "old", "kind": "mlflow", "model": "models:/toxicity/3", "trusted": True}
+CHAMPION = Compared(name="old", kind="mlflow", model="models:/toxicity/3")
 NO_FILES = {"what": "nothing", "digest": None, "files": [], "not_bound": "Made by a test."}
 NOTHING_SAID = {
     "results": [],
@@ -32,20 +34,67 @@ CHOICES = {
 }
 
 
-def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candidate=None):
-    """Return a whole report of measured numbers, in which nothing is explained."""
+def report_of(bias, *, on="s", digest="d1", choices=CHOICES, source=None, candidate=None, **parts):
+    """Return a whole report of measured numbers; `parts` are what is explained or warned of."""
     known = {"name": "c", "kind": "scores", "digest": "d2", "bound": NO_FILES}
     origin = {"split": "all", "source": source or {"source": "table"}}
-    return {
-        "schema_version": 1,
-        "evaluation_set": {"name": on, "digest": digest, "choices": {**choices, **origin}},
-        "candidate": known | (candidate or {}),
-        "bias": bias,
-        "diagnosis": {"confidence": 0.95, "rows_taken_as_independent": True, "subgroups": {}},
-        "thresholds": {},
-        "look_first": {"subgroup": None, "metric": None, "sentence": "Nothing."},
-        "warnings": [],
-    }
+    return Report.from_dict(
+        {
+            "schema_version": 1,
+            "evaluation_set": {"name": on, "digest": digest, "choices": {**choices, **origin}},
+            "candidate": known | (candidate or {}),
+            "bias": bias,
+            "diagnosis": {"confidence": 0.95, "rows_taken_as_independent": True, "subgroups": {}},
+            "thresholds": {},
+            "look_first": {"subgroup": None, "metric": None, "sentence": "Nothing."},
+            "warnings": [],
+        }
+        | parts
+    )
+
+
+def given(threshold, gaps=None):
+    """Return what a report says at a threshold that is given, where nothing else is asked of it."""
+    undefined = {"value": None, "reason": "not measured"}
+    rates = ("false_positive_rate", "false_negative_rate", "precision", "recall", "accuracy")
+    counts = [f"n_{of}_{sign}" for of in ("true", "false") for sign in ("positive", "negative")]
+    errors = {"threshold": threshold, **dict.fromkeys(counts, 0), **dict.fromkeys(rates, undefined)}
+    chance = undefined | {"mean": undefined, "quantiles": {}, "n_permutations": 0}
+    worst = undefined | {"threshold": threshold, "worst": [], "undefined": []}
+    sums = {"fped": chance, "fned": chance, "worst_group_accuracy": worst}
+    parts = {"overall": errors, "subgroups": {}, "groups": [], "seed": 0, "gaps": gaps or {}}
+    return {"given": AtThreshold.from_dict({"threshold": threshold, **parts, **sums})}
+
+
+def verdict_of(report, **parts):
+    """Return a whole verdict on a report, which passed without any check."""
+    undefined = dict.fromkeys(("value", "rival", "change", "low", "high", "reason"))
+    policy = {"name": "p", "digest": "d3", "report_only": False}
+    evaluation_set = {"name": report.evaluation_set.name, "digest": report.evaluation_set.digest}
+    counts = {"separately": 0, "expected_wrong": 0.0, "jointly": 0}
+    return Verdict.from_dict(
+        {
+            "schema_version": 1,
+            "policy": policy,
+            "evaluation_set": evaluation_set | {"required": True},
+            "candidate": report.candidate,
+            "champion": None,
+            "reference": None,
+            "n_candidates": 1,
+            "report_digest": json_digest(report),
+            "evidence_digest": "d4",
+            "code": {"version": "0", "bias_metrics": "d5"},
+            "decided_on": TODAY.isoformat(),
+            "outcome": "pass",
+            **NOTHING_SAID,
+            "bounds": counts | NOTHING_SAID["bounds"],
+            "objective": {"metric": "final_score", "confidence": 0.95, **undefined},
+            "required_sets": [report.evaluation_set.name],
+            "ledger": None,
+            "registered_policy": None,
+        }
+        | parts
+    )
 
 
 def evidence_of(folder, columns, **record):
@@ -53,13 +102,18 @@ def evidence_of(folder, columns, **record):
     roles = [one.removeprefix("score/") for one in columns if one.startswith("score/")]
     known = {
         "set_digest": "s",
-        "choices": CHOICES,
+        "choices": CHOICES | record.pop("choices", {}),
         "power_mean_groups": ["gay"],
         "scores": {role: f"digest of {role}" for role in roles},
         "bound": dict.fromkeys(roles, NO_FILES),
     }
-    pq.write_table(evidence_table(columns, known | record), folder / FILE)
+    write_evidence(columns, known | record, folder / FILE)
     return EvidenceFile(folder / FILE)
+
+
+def write_evidence(columns, record, path):
+    """Write rows as evidence of the origin that a record in plain values names."""
+    pq.write_table(evidence_table(columns, EvidenceRecord.from_dict(record)), path)
 
 
 def policy_of(*rules, **options):

@@ -6,14 +6,12 @@ from datetime import date
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from support.judging import CHOICES, report_of
+from support.judging import CHOICES, report_of, write_evidence
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
@@ -24,6 +22,7 @@ from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.succession import Judged, Succession
 from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.records import Bound, Compared, LoggedVerdict
 from biasgate.tasks.signing.keys import PrivateKey, now
 from biasgate.tasks.signing.statement import attest
 from biasgate.tasks.signing.trusted import TrustedKey, TrustedKeys, trusted_file
@@ -94,12 +93,7 @@ def registered_version(gateway, folder, name):
 def bound(gateway, version):
     """Return the files of a version as a report records them."""
     files = gateway.manifest(version)
-    return {
-        "what": "files",
-        "digest": files.digest,
-        "files": files.to_dict(),
-        "not_bound": None,
-    }
+    return Bound(what="files", digest=files.digest, files=list(files.files), not_bound=None)
 
 
 def judge_version(
@@ -129,7 +123,7 @@ def judge_version(
         columns["score/champion"] = champion_scores
         digests["champion"] = f"scores of {of_champion.version}"
         files["champion"] = bound(gateway, of_champion)
-        rivals = {"champion": {"name": "champion", "kind": "mlflow", "model": of_champion.uri}}
+        rivals = {"champion": Compared(name="champion", kind="mlflow", model=of_champion.uri)}
     record = {
         "set_digest": rows.digest,
         "choices": CHOICES,
@@ -141,9 +135,9 @@ def judge_version(
     candidate = {"kind": "mlflow", "model": version.uri, "bound": files["candidate"]}
     candidate |= {"digest": digests["candidate"], "opened_as": opened_as or {"kind": "mlflow"}}
     origin = {"digest": rows.digest, "source": {"of": on}}
-    report = report_of(bias.to_dict(), on=on, candidate=candidate, **origin)
+    report = report_of(bias, on=on, candidate=candidate, **origin)
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(evidence_table(columns, record), folder / FILE)
+    write_evidence(columns, record, folder / FILE)
     evidence = EvidenceFile(folder / FILE)
     context = context_of(MODEL, policy, list(required_sets), gateway)
     verdict = build_verdict(
@@ -156,7 +150,7 @@ def judge_version(
     run_id = run_id or _own_run(gateway, version)
     gateway.log_folder(run_id, folder)
     gateway.finish(run_id)
-    verdict |= {"run_id": run_id}
+    verdict = LoggedVerdict.logged(verdict, run_id)
     write_verdicts(version, [verdict], gateway)
     return verdict
 

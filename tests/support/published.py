@@ -22,6 +22,5 @@ def publish(output, names=NAMES, candidates=None, sets=("s",), **options):
             write_json(folder / "verdict.json", made[1])
             judged.append(made)
     summary = summary_of(judged)
-    summary["verdicts"] = [{**one, "run_id": "run"} for one in summary["verdicts"]]
     write_json(output / "summary.json", summary)
     return judged

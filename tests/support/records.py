@@ -1,12 +1,12 @@
 """The types of `tasks/records`, compared with files that an evaluation wrote."""
 
-from functools import cache
+import json
 from pathlib import Path
 
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import is_typeddict
+from pydantic import TypeAdapter
 
 from biasgate.tasks import records
+from biasgate.tasks.common.untrusted import check
 
 KINDS = {
     "report.json": records.Report,
@@ -16,18 +16,14 @@ KINDS = {
 }
 
 
-@cache
-def adapter_of(name: str) -> TypeAdapter:
-    """Return the validator for a file of this name, which refuses keys that its type lacks."""
-    for one in vars(records).values():
-        if is_typeddict(one):
-            one.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-    return TypeAdapter(KINDS[name])
+def check_record(content, name):
+    """Read what a file of this name holds."""
+    return check(content, TypeAdapter(KINDS[name]), name)
 
 
 def check_records(output: Path) -> list[str]:
-    """Validate every report, verdict and summary below a folder; return their names."""
+    """Read every report, verdict and summary below a folder; each must be all of its record."""
     files = sorted(path for name in KINDS for path in output.rglob(name))
     for path in files:
-        adapter_of(path.name).validate_json(path.read_bytes())
+        check_record(json.loads(path.read_text("utf-8")), path.name)
     return [path.name for path in files]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
-from biasgate.tasks.records import Report, Result, Verdict, metric_cells
+from biasgate.tasks.records import Report, Verdict, metric_cells
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.page.numbers import with_interval
@@ -72,38 +73,38 @@ class Judged:
 def judge(report: Report, verdict: Verdict) -> Judged:
     """Return what the checks came to."""
     unmet = checks_not_passed(verdict)
-    policy = verdict["policy"]
-    met = [one for one in verdict["results"] if one["outcome"] in {"pass", "skipped"}]
+    policy = verdict.policy
+    met = [one for one in verdict.results if one.outcome in {"pass", "skipped"}]
     is_long = max(len(unmet), len(met)) > _CHECKS
-    bias = report["bias"]
-    means = metric_cells(bias["power_mean"])
+    bias = report.bias
+    means = metric_cells(bias.power_mean)
     final = final_score_name(bias).capitalize()
-    keys = {"Overall AUC": bias["overall"]["auc"], final: bias["final_score"]}
+    keys = {"Overall AUC": bias.overall.auc, final: bias.final_score}
     keys |= {f"Power mean of {METRICS[one].title}": means[one] for one in FINAL_SCORE_PARTS}
     return Judged(
-        status="reported" if policy["report_only"] else verdict["outcome"],
+        status="reported" if policy.report_only else verdict.outcome,
         word=word_of_verdict(verdict).text,
         counted=counted(verdict),
-        bounds=verdict["bounds"]["sentence"],
+        bounds=verdict.bounds.sentence,
         exceptions=tuple(exceptions_in_words([verdict])),
-        quoted=tuple(one["sentence"] for one in unmet[:_QUOTED]),
+        quoted=tuple(one.sentence for one in unmet[:_QUOTED]),
         more=f"And {len(unmet) - _QUOTED:,} more, listed below." if len(unmet) > _QUOTED else "",
         unmet=tuple(map(_check, unmet[:_CHECKS])),
         left_out=f"Tables list the first {_CHECKS}; all are in verdict.json." if is_long else "",
         met=tuple(map(_check, met[:_CHECKS])),
         keys=tuple((name, with_interval(cell)) for name, cell in keys.items()),
         lacks=tuple(
-            (name, cell.get("reason", "no reason given"))
+            (name, (cell.reason or "no reason given"))
             for name, cell in keys.items()
-            if cell["value"] is None
+            if cell.value is None
         ),
     )
 
 
-def _check(one: Result) -> Check:
+def _check(one: RuleResult) -> Check:
     words = {"pass": "passed", "fail": "failed", "insufficient": "not enough evidence"}
-    word = words.get(one["outcome"], one["outcome"])
-    if one["outcome"] not in {"pass", "skipped"}:
-        word += " (only warns)" if one["action"] == "warn" else ""
-        word += f" (waived by {one['waived_by']})" if one["waived_by"] else ""
-    return Check(one["outcome"], word, f"{one['rule']} {one['kind']}", one["sentence"])
+    word = words.get(one.outcome, one.outcome)
+    if one.outcome not in {"pass", "skipped"}:
+        word += " (only warns)" if one.action == "warn" else ""
+        word += f" (waived by {one.waived_by})" if one.waived_by else ""
+    return Check(one.outcome, word, f"{one.rule} {one.kind}", one.sentence)

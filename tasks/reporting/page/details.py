@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from bias_metrics._core.values import MetricValue
 from bias_metrics.metrics import threshold_metrics
@@ -21,6 +22,7 @@ from bias_metrics.rows import Rows as LabelledRows
 from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_cells import rate_cells
 from biasgate.tasks.common.files import json_digest, whole_file
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.evidence import FILE as EVIDENCE
 from biasgate.tasks.gating.evidence import EvidenceFile
 from biasgate.tasks.gating.evidence_rows import Rows
@@ -30,6 +32,7 @@ from biasgate.tasks.records import (
     ClassScores,
     Curves,
     Details,
+    GroupRates,
     GroupScores,
     Rates,
     Report,
@@ -52,6 +55,8 @@ _VERSIONS = ("numpy", "scikit-learn", "mlflow", "prefect")
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.floating]
 
+_DETAILS = TypeAdapter(Details)
+
 
 def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     """Measure what the page of a candidate shows beyond its report.
@@ -68,36 +73,31 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
     dict
         As in `details.json`.
     """
-    shown = worst_first(report["bias"]["subgroups"])[:PANELS]
+    shown = worst_first(report.bias.subgroups)[:PANELS]
     rows = _labelled(evidence.rows())
-    found: Details = {
-        "schema_version": SCHEMA_VERSION,
-        "report_digest": json_digest(report),
-        "versions": {"python": platform.python_version()}
-        | {one: version(one) for one in _VERSIONS},
-        "scores": _scores(rows, evidence.background, shown),
-    }
-    if report["thresholds"]:
-        found["curves"] = _curves(report, rows, evidence.background, shown)
-    if "champion" in evidence.roles:
-        compared = evidence.measure_set(CONFIDENCE).champion
-        assert compared is not None  # noqa: S101 - the evidence has its scores
-        found["champion"] = dict(compared)
-    return found
+    compared = evidence.measure_set(CONFIDENCE).champion if "champion" in evidence.roles else None
+    return Details(
+        schema_version=SCHEMA_VERSION,
+        report_digest=json_digest(report),
+        versions={"python": platform.python_version()} | {one: version(one) for one in _VERSIONS},
+        scores=_scores(rows, evidence.background, shown),
+        curves=_curves(report, rows, evidence.background, shown) if report.thresholds else None,
+        champion=None if compared is None else dict(compared),
+    )
 
 
 def write_details(details: Details, folder: Path) -> None:
     """Write `details.json`, atomically and without line breaks, since it is long."""
     with whole_file(folder / FILE) as temporary:
-        text = json.dumps(details, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(plain(details), separators=(",", ":"), allow_nan=False)
         temporary.write_text(text + "\n", "utf-8")
 
 
 def read_details(folder: Path, report: Report) -> Details:
     """Read `details.json`; measure again if it is missing, or of another report."""
     if (folder / FILE).exists():
-        found: Details = json.loads((folder / FILE).read_text("utf-8"))
-        if found["report_digest"] == json_digest(report):
+        found = _DETAILS.validate_json((folder / FILE).read_bytes())
+        if found.report_digest == json_digest(report):
             return found
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
 
@@ -125,26 +125,26 @@ def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
         def of_class(rows: Bools) -> ClassScores:
             own, other = rows & inside, rows & others
             weight = None if weights is None else weights[own]
-            return {
-                "n": int(own.sum()),
-                "counts": _counts(scores, own, weights, edges),
-                "background": _counts(scores, other, weights, edges),
-                "quartiles": _quartiles(scores[own], weight),
-            }
+            return ClassScores(
+                n=int(own.sum()),
+                counts=_counts(scores, own, weights, edges),
+                background=_counts(scores, other, weights, edges),
+                quartiles=_quartiles(scores[own], weight),
+            )
 
-        return {"negative": of_class(~labels), "positive": of_class(labels)}
+        return GroupScores(negative=of_class(~labels), positive=of_class(labels))
 
     everyone = np.ones_like(labels)
     subgroups = {}
     for name in shown:
         mask = rows.members[name]
         subgroups[name] = describe(mask, ~mask if background is None else background)
-    return {
-        "scale": scale,
-        "edges": edges.tolist(),
-        "overall": describe(everyone, ~everyone),
-        "subgroups": subgroups,
-    }
+    return Scores(
+        scale=scale,
+        edges=edges.tolist(),
+        overall=describe(everyone, ~everyone),
+        subgroups=subgroups,
+    )
 
 
 def _bins(low: float, high: float) -> tuple[Floats, Literal["logit", "linear"]]:
@@ -182,7 +182,7 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
 def _curves(report: Report, known: Rows, among: Background, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
     labels, scores = known.labels, known.scores[CANDIDATE]
-    chosen = {kind: at["threshold"] for kind, at in report["thresholds"].items()}
+    chosen = {kind: at.threshold for kind, at in report.thresholds.items()}
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.
     rows = LabelledRows(labels, known.members, clusters=known.clusters, background=among)
@@ -196,21 +196,22 @@ def _curves(report: Report, known: Rows, among: Background, shown: list[str]) ->
         subgroups[name][rate] = [value for value, _, _ in rates]
         subgroups[name][f"{rate}_ends"] = [[low, high] for _, low, high in rates]
         subgroups[name][metric] = [_ends(gap.measure(one)) for one in at_each]
-    overall: Rates = {
+    flagged_toxic = _flagged(decided, labels)
+    overall = {
         "false_positive_rate": _flagged(decided, ~labels),
         "false_negative_rate": [
-            None if one is None else round(1 - one, _DIGITS) for one in _flagged(decided, labels)
+            None if one is None else round(1 - one, _DIGITS) for one in flagged_toxic
         ],
     }
     named = {kind: thresholds.index(one) for kind, one in chosen.items()}
     for kind, position in named.items():
         _replace_by_reported(report, kind, position, overall, subgroups)
-    return {
-        "thresholds": thresholds,
-        "named": named,
-        "overall": overall,
-        "subgroups": subgroups,  # type: ignore[typeddict-item] # each has all its keys now
-    }
+    return Curves(
+        thresholds=thresholds,
+        named=named,
+        overall=Rates(**overall),
+        subgroups={name: GroupRates(**rates) for name, rates in subgroups.items()},
+    )
 
 
 def _grid(labels: Bools, scores: Floats, chosen: Mapping[str, float]) -> list[float]:
@@ -237,19 +238,19 @@ def _replace_by_reported(
     report: Report,
     kind: str,
     position: int,
-    overall: Rates,
+    overall: Mapping[str, list[float | None]],
     subgroups: Mapping[str, dict[str, Any]],
 ) -> None:
     """Put a report's own numbers at its threshold, which allow for an estimated threshold."""
-    at = report["thresholds"][kind]
-    for name, rate in error_rates(at["overall"]).items():
-        overall[name][position] = rate["value"]  # type: ignore[literal-required]
+    at = report.thresholds[kind]
+    for name, rate in error_rates(at.overall).items():
+        overall[name][position] = rate.value
     for group, of_group in subgroups.items():
-        for name, rate in error_rates(at["subgroups"][group]).items():
-            of_group[name][position] = rate["value"]
+        for name, rate in error_rates(at.subgroups[group]).items():
+            of_group[name][position] = rate.value
         for metric in threshold_metrics():
-            cell = at["gaps"][group][metric]
-            of_group[metric][position] = [cell.get(key) for key in ("value", "low", "high")]
+            cell = at.gaps[group][metric]
+            of_group[metric][position] = [cell.value, cell.low, cell.high]
 
 
 def _rounded(values: npt.ArrayLike) -> list[float]:

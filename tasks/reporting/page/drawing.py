@@ -112,8 +112,8 @@ def draw_histogram(
     scores: GroupScores, edges: Sequence[float], threshold: float | None
 ) -> Histogram:
     """Draw the shares of rows by bin on a square root scale; all bins are drawn equally wide."""
-    classes = scores["negative"], scores["positive"]
-    shares = [_densities(one[key]) for one in classes for key in ("counts", "background")]
+    classes = scores.negative, scores.positive
+    shares = [_densities(rows) for one in classes for rows in (one.counts, one.background)]
     most = max((share for one in shares for share in one), default=0.0) or 1.0
     harmless, harmless_background, toxic, toxic_background = shares
     return Histogram(
@@ -133,8 +133,8 @@ def _place(value: float, edges: Sequence[float]) -> str:
 
 def is_empty(scores: GroupScores) -> bool:
     """Whether an identity has no rows."""
-    classes: tuple[ClassScores, ...] = scores["negative"], scores["positive"]
-    return not any(one["n"] for one in classes)
+    classes: tuple[ClassScores, ...] = scores.negative, scores.positive
+    return not any(one.n for one in classes)
 
 
 def _densities(counts: Sequence[float]) -> list[float]:

@@ -71,11 +71,11 @@ class Explorer:
 
 def explore(curves: Curves) -> Explorer:
     """Return the table at the given threshold, else at that of equal errors."""
-    named, position = curves["named"], position_of(curves)
-    subgroups = curves["subgroups"]
+    named, position = curves.named, position_of(curves)
+    subgroups = curves.subgroups
     axis = _axis(list(subgroups.values()))
-    overall = curves["overall"]
-    texts = tuple(plus_minus(f"{one:.4g}") for one in curves["thresholds"])
+    overall = curves.overall
+    texts = tuple(plus_minus(f"{one:.4g}") for one in curves.thresholds)
     return Explorer(
         thresholds=texts,
         position=position,
@@ -110,7 +110,7 @@ def explore(curves: Curves) -> Explorer:
 
 def position_of(curves: Curves) -> int:
     """Return which threshold a page starts with: the given one, else that of equal errors."""
-    return curves["named"].get(GIVEN, curves["named"][EQUAL_ERRORS])
+    return curves.named.get(GIVEN, curves.named[EQUAL_ERRORS])
 
 
 def _axis(subgroups: Sequence[GroupRates]) -> Axis:
@@ -119,7 +119,7 @@ def _axis(subgroups: Sequence[GroupRates]) -> Axis:
 
 
 def _of(rates: Rates | GroupRates, name: str) -> Any:
-    return rates[name]  # type: ignore[literal-required]
+    return getattr(rates, name)
 
 
 def _gap(one: GroupRates, side: int, position: int, axis: Axis) -> Gap:

@@ -51,13 +51,13 @@ def focus_of(report: Report, verdict: Verdict, grid: Grid, compared: Grid | None
     if one is None:
         lowest = lowest_auc(report)
         return None if lowest is None else _found(grid, *lowest, "")
-    if one["slice"] is not None or one["metric"] not in SUBGROUP_METRICS:
+    if one.slice is not None or one.metric not in SUBGROUP_METRICS:
         return None
-    name, metric = str(one["group"]), one["metric"]
-    if one["kind"] in LIMITS:
-        return _found(grid, name, metric, f"; {one['kind']} {one['limit']:g}")
-    if one["kind"] == "champion" and compared is not None:
-        return _found(compared, name, metric, f" minus the champion's; margin {one['limit']:g}")
+    name, metric = str(one.group), one.metric
+    if one.kind in LIMITS:
+        return _found(grid, name, metric, f"; {one.kind} {one.limit:g}")
+    if one.kind == "champion" and compared is not None:
+        return _found(compared, name, metric, f" minus the champion's; margin {one.limit:g}")
     return None
 
 

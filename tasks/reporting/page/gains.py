@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.report.report import Assistance
 from biasgate.tasks.records import Report
 from biasgate.tasks.reporting.page.grids import shown_rows
 from biasgate.tasks.reporting.page.numbers import NOTHING, percent
@@ -35,13 +36,13 @@ class Gained:
 
 def gains_of(report: Report) -> tuple[Gained, ...]:
     """Return the gains of each identity; none for a set without terms to help."""
-    agreement: dict[str, Any] = report.get("label_agreement", {}).get("identities", {})
-    subgroups = report["bias"]["subgroups"]
+    agreement: dict[str, Any] = (report.label_agreement or {}).get("identities", {})
+    subgroups = report.bias.subgroups
     shown, _ = shown_rows(subgroups)
     return tuple(
         Gained(
             name,
-            tuple(_times(subgroups[name].get("assisted", {}).get(one)) for one in SUBGROUP_METRICS),
+            tuple(_times((subgroups[name].assisted or {}).get(one)) for one in SUBGROUP_METRICS),
             percent(agreement[name]["recall"]["value"]),
             percent(agreement[name]["precision"]["value"]),
         )
@@ -50,5 +51,5 @@ def gains_of(report: Report) -> tuple[Gained, ...]:
     )
 
 
-def _times(assisted: Any) -> str:
-    return NOTHING if assisted is None else f"{assisted['gain']:.1f}"
+def _times(assisted: Assistance | None) -> str:
+    return NOTHING if assisted is None else f"{assisted.gain:.1f}"

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bias_metrics import MetricValue
+from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
-from biasgate.tasks.records import Cell, Report, Result, Verdict, metric_cells
+from biasgate.tasks.records import Report, Verdict, metric_cells
 from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.page.drawing import Axis, Strip, draw_strip
 from biasgate.tasks.reporting.page.numbers import count, interval, number
@@ -95,14 +97,14 @@ class Grid:
 
 def metric_grid(report: Report, verdict: Verdict) -> Grid:
     """Return the five metrics by identity, the worst identity first."""
-    subgroups = report["bias"]["subgroups"]
+    subgroups = report.bias.subgroups
     shown, left_out = shown_rows(subgroups)
     outcomes = Outcomes(verdict, LIMITS)
     axes = {metric: _axis(metric, [report], outcomes) for metric in SUBGROUP_METRICS}
     rows = tuple(
         GridRow(
             name,
-            count(subgroups[name]["n"]),
+            count(subgroups[name].n),
             tuple(
                 _cell(metric, metric_cells(subgroups[name])[metric], axis, outcomes, name)
                 for metric, axis in axes.items()
@@ -121,13 +123,13 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
     """Return one metric by identity, with a column for each candidate on the same set."""
     reports = [report for report, _ in judged]
     outcomes = [Outcomes(verdict, LIMITS) for _, verdict in judged]
-    first = reports[0]["bias"]["subgroups"]
+    first = reports[0].bias.subgroups
     shown, left_out = shown_rows(first)
     axis = _axis(metric, reports, *outcomes)
     rows = tuple(
         GridRow(
             name,
-            count(first[name]["n"]),
+            count(first[name].n),
             tuple(
                 _cell(metric, _of(report, name)[metric], axis, of_candidate, name)
                 for report, of_candidate in zip(reports, outcomes, strict=True)
@@ -135,9 +137,7 @@ def side_by_side(judged: Sequence[tuple[Report, Verdict]], metric: str) -> Grid:
         )
         for name in shown
     )
-    columns = tuple(
-        Column(one["candidate"]["name"], "", axis.ends, is_name=True) for one in reports
-    )
+    columns = tuple(Column(one.candidate.name, "", axis.ends, is_name=True) for one in reports)
     return Grid(f"{METRICS[metric].title}: {METRICS[metric].hint}", columns, rows, left_out)
 
 
@@ -183,12 +183,12 @@ class Outcomes:
     """What the checks of a verdict say of each number of an identity."""
 
     def __init__(self, verdict: Verdict, kinds: Sequence[str]) -> None:
-        self._results: dict[tuple[str, str], list[Result]] = {}
+        self._results: dict[tuple[str, str], list[RuleResult]] = {}
         self._limits: dict[str, list[float]] = {}
-        for one in verdict["results"]:
-            if one["kind"] in kinds and one["group"] is not None and one["slice"] is None:
-                self._results.setdefault((one["metric"], one["group"]), []).append(one)
-                self._limits.setdefault(one["metric"], []).append(one["limit"])
+        for one in verdict.results:
+            if one.kind in kinds and one.group is not None and one.slice is None:
+                self._results.setdefault((one.metric, one.group), []).append(one)
+                self._limits.setdefault(one.metric, []).append(one.limit)
 
     def of(self, metric: str, group: str) -> str:
         """Return the worst outcome of a number: one of `MARKS`."""
@@ -200,7 +200,7 @@ class Outcomes:
         if group is None:
             found = self._limits.get(metric, [])
         else:
-            found = [one["limit"] for one in self._results.get((metric, group), [])]
+            found = [one.limit for one in self._results.get((metric, group), [])]
         distinct = list(dict.fromkeys(found))
         return [*distinct, *(-one for one in distinct)] if METRICS[metric].is_gap else distinct
 
@@ -217,18 +217,18 @@ def _left_out(n_shown: int, n: int) -> str:
     return f"These are the worst {n_shown} of {n:,} identities; all are in bias_metrics.csv."
 
 
-def _status(one: Result) -> str:
-    if one["outcome"] == "skipped":
-        return "small" if one.get("judged_in") else "plain"
-    if one["outcome"] in {"pass", "error"}:
-        return one["outcome"]
-    if one["waived_by"]:
+def _status(one: RuleResult) -> str:
+    if one.outcome == "skipped":
+        return "small" if one.judged_in else "plain"
+    if one.outcome in {"pass", "error"}:
+        return one.outcome
+    if one.waived_by:
         return "waived"
-    return "warn" if one["action"] == "warn" else one["outcome"]
+    return "warn" if one.action == "warn" else one.outcome
 
 
-def _of(report: Report, name: str) -> Mapping[str, Cell]:
-    return metric_cells(report["bias"]["subgroups"][name])
+def _of(report: Report, name: str) -> Mapping[str, MetricValue]:
+    return metric_cells(report.bias.subgroups[name])
 
 
 def _axis(metric: str, reports: Iterable[Report], *outcomes: Outcomes) -> Axis:
@@ -244,16 +244,16 @@ def _ends(
     reports: Iterable[Report], metrics: Sequence[str], keys: Sequence[str]
 ) -> Iterator[float | None]:
     for report in reports:
-        for name in report["bias"]["subgroups"]:
+        for name in report.bias.subgroups:
             cells = _of(report, name)
-            yield from (cells[metric].get(key) for metric in metrics for key in keys)  # type: ignore[misc]
+            yield from (getattr(cells[metric], key) for metric in metrics for key in keys)
 
 
-def _cell(metric: str, cell: Cell, axis: Axis, outcomes: Outcomes, group: str) -> GridCell:
-    value, low, high = cell["value"], cell.get("low"), cell.get("high")
+def _cell(metric: str, cell: MetricValue, axis: Axis, outcomes: Outcomes, group: str) -> GridCell:
+    value, low, high = cell.value, cell.low, cell.high
     status = outcomes.of(metric, group)
     if value is None:
-        return GridCell("", lack=cell.get("reason", "no reason given"), status=status)
+        return GridCell("", lack=(cell.reason or "no reason given"), status=status)
     signed = METRICS[metric].is_gap
     strip = draw_strip(
         axis,
@@ -261,7 +261,7 @@ def _cell(metric: str, cell: Cell, axis: Axis, outcomes: Outcomes, group: str) -
         outcomes.limits(metric, group),
         diamond=status in {"fail", "error", "warn"},
     )
-    shown = interval(low, high, signed=signed) or f"no interval: {cell.get('reason', '')}"
+    shown = interval(low, high, signed=signed) or f"no interval: {(cell.reason or '')}"
     return GridCell(number(value, signed=signed), shown, status, strip=strip)
 
 

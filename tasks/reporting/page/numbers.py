@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from biasgate.tasks.records import Cell
+from bias_metrics import MetricValue
 
 NOTHING = "\N{EN DASH}"
 
@@ -24,12 +24,12 @@ def interval(low: float | None, high: float | None, *, signed: bool = False) -> 
     return f"[{number(low, signed=signed)}, {number(high, signed=signed)}]"
 
 
-def with_interval(cell: Cell, *, signed: bool = False) -> str:
+def with_interval(cell: MetricValue, *, signed: bool = False) -> str:
     """Return a number with its interval, if there is one."""
-    if cell["value"] is None:
+    if cell.value is None:
         return "undefined"
-    shown = interval(cell.get("low"), cell.get("high"), signed=signed)
-    return f"{number(cell['value'], signed=signed)} {shown}".strip()
+    shown = interval(cell.low, cell.high, signed=signed)
+    return f"{number(cell.value, signed=signed)} {shown}".strip()
 
 
 def percent(share: float | None) -> str:

@@ -95,7 +95,7 @@ Judged = tuple[Report, Verdict, Details]
 def candidate_page(report: Report, verdict: Verdict, details: Details) -> Page:
     """Return the page of one candidate on one set."""
     part = describe("a", report, verdict, details)
-    name = report["candidate"]["name"]
+    name = report.candidate.name
     judged = part.judged
     line = Line(name, judged.status, judged.word, judged.counted, (part,))
     return _page(name, [line], [(report, verdict, details)], {}, of_evaluation=False)
@@ -126,16 +126,16 @@ def evaluation_page(
     ]
     lines = [
         Line(
-            decision["candidate"],
-            "reported" if decision["report_only"] else decision["outcome"],
+            decision.candidate,
+            "reported" if decision.report_only else decision.outcome,
             word_of(decision).text,
-            decision["sentence"],
-            tuple(one for one in parts if one.candidate == decision["candidate"]),
+            decision.sentence,
+            tuple(one for one in parts if one.candidate == decision.candidate),
         )
-        for decision in summary["decisions"]
+        for decision in summary.decisions
     ]
-    uses = {one["name"]: one for one in summary["sets"]}
-    page = _page(summary["evaluation"], lines, list(judged.values()), uses, of_evaluation=True)
+    uses = {one.name: one for one in summary.sets}
+    page = _page(summary.evaluation, lines, list(judged.values()), uses, of_evaluation=True)
     return replace(page, trend=None if trend is None else describe_trend(trend))
 
 
@@ -149,18 +149,18 @@ def _page(
 ) -> Page:
     by_set: dict[str, list[Judged]] = {}
     for one in judged:
-        by_set.setdefault(one[0]["evaluation_set"]["name"], []).append(one)
+        by_set.setdefault(one[0].evaluation_set.name, []).append(one)
     statuses = [one.status for one in lines]
     order = ("error", "fail", "insufficient", "reported", "pass")
     worst = next(one for one in order if one in statuses)
     _, verdict, details = judged[0]
-    uris = {one["candidate"].get("model", "") for one, _, _ in judged}
+    uris = {(one.candidate.model or "") for one, _, _ in judged}
     models = {one.removeprefix("models:/").partition("/")[0] for one in uris if one}
     return Page(
         title=title,
         of_evaluation=of_evaluation,
-        decided_on=verdict["decided_on"],
-        policy=verdict["policy"]["name"],
+        decided_on=verdict.decided_on,
+        policy=verdict.policy.name,
         status=worst,
         word=next(one.word for one in lines if one.status == worst),
         lines=tuple(lines),
@@ -170,7 +170,7 @@ def _page(
         parts=tuple(part for line in lines for part in line.parts),
         models=tuple(sorted(models)),
         versions=(
-            ("biasgate", verdict["code"]["version"]),
-            *details["versions"].items(),
+            ("biasgate", verdict.code.version),
+            *details.versions.items(),
         ),
     )

@@ -24,15 +24,15 @@ class Panel:
 def describe_scores(name: str, scores: GroupScores, details: Details) -> Panel:
     """Return the panel of one identity, or of all comments."""
     harmless, toxic = (
-        (count(one["n"]), *map(short, one["quartiles"] or ()))
-        for one in (scores["negative"], scores["positive"])
+        (count(one.n), *map(short, one.quartiles or ()))
+        for one in (scores.negative, scores.positive)
     )
-    n = scores["negative"]["n"] + scores["positive"]["n"]
+    n = scores.negative.n + scores.positive.n
     drawing = None
     if not is_empty(scores):
-        curves = details.get("curves")
-        threshold = None if curves is None else curves["thresholds"][position_of(curves)]
-        drawing = draw_histogram(scores, details["scores"]["edges"], threshold)
+        curves = details.curves
+        threshold = None if curves is None else curves.thresholds[position_of(curves)]
+        drawing = draw_histogram(scores, details.scores.edges, threshold)
     return Panel(name, count(n), drawing, harmless, toxic)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bias_metrics.gate.objective import Objective
+from bias_metrics import BiasReport
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
 from biasgate.tasks.measuring.diagnosis import NO_PATTERN
-from biasgate.tasks.records import Bias, Details, Report, Verdict, metric_cells
+from biasgate.tasks.records import Details, Report, Verdict, metric_cells
 from biasgate.tasks.reporting.figures import ROWS
 from biasgate.tasks.reporting.headline import headline, upside_down, year_sentences
 from biasgate.tasks.reporting.losses import shared_with, summary
@@ -101,33 +101,31 @@ class Part:
 
 def describe(anchor: str, report: Report, verdict: Verdict, details: Details) -> Part:
     """Return what a page says of one candidate on one set."""
-    scores, analyses = details["scores"], report.get("analyses", {})
-    calibrated = report.get("calibration")
+    scores, analyses = details.scores, (report.analyses or {})
+    calibrated = report.calibration
     grid = metric_grid(report, verdict)
     compared = _compared(verdict, details, grid)
     return Part(
         anchor=anchor,
-        candidate=report["candidate"]["name"],
-        evaluation_set=report["evaluation_set"]["name"],
+        candidate=report.candidate.name,
+        evaluation_set=report.evaluation_set.name,
         judged=judge(report, verdict),
         focus=focus_of(report, verdict, grid, compared.grid if compared else None),
         look_first=_look_first(report, verdict),
-        worst=tuple(_worst(report["bias"])),
+        worst=tuple(_worst(report.bias)),
         grid=grid,
         compared=compared,
-        panels=tuple(
-            describe_scores(name, one, details) for name, one in scores["subgroups"].items()
-        ),
-        everyone=describe_scores("all comments", scores["overall"], details),
-        scores_from=short(scores["edges"][0]),
-        scores_to=short(scores["edges"][-1]),
-        scores_scale=scores["scale"],
-        explorer=explore(details["curves"]) if "curves" in details else None,
+        panels=tuple(describe_scores(name, one, details) for name, one in scores.subgroups.items()),
+        everyone=describe_scores("all comments", scores.overall, details),
+        scores_from=short(scores.edges[0]),
+        scores_to=short(scores.edges[-1]),
+        scores_scale=scores.scale,
+        explorer=explore(details.curves) if details.curves is not None else None,
         diagnosed=tuple(_diagnosed(report, row.name) for row in grid.rows),
         analyses=tuple(
-            (kind.replace("_", " "), tuple(one["sentences"])) for kind, one in analyses.items()
+            (kind.replace("_", " "), tuple(one.sentences)) for kind, one in analyses.items()
         ),
-        remarks=(*report["warnings"], *([calibrated["sentence"]] if calibrated else [])),
+        remarks=(*report.warnings, *([calibrated.sentence] if calibrated else [])),
         pooled=" ".join([*_pooled(verdict), *year_sentences(verdict)]),
         digests=tuple(_digests(report, verdict)),
         gains=gains_of(report),
@@ -136,74 +134,74 @@ def describe(anchor: str, report: Report, verdict: Verdict, details: Details) ->
 
 def _look_first(report: Report, verdict: Verdict) -> str:
     """Return who is treated worst, beginning with a check that failed."""
-    told = report["look_first"]["sentence"]
+    told = report.look_first.sentence
     first = headline(report, verdict)
     if upside_down(report):
         return first.worst
     return f"{first.worst} {told}" if first.has_failed else told
 
 
-def _worst(bias: Bias) -> Iterator[WorstRow]:
+def _worst(bias: BiasReport) -> Iterator[WorstRow]:
     for metric in SUBGROUP_METRICS:
-        one, known = bias["worst"][metric], METRICS[metric]
-        name, value = one["subgroup"], one["value"]
+        one, known = bias.worst[metric], METRICS[metric]
+        name, value = one.subgroup, one.value.value
         if name is None or value is None:
             continue
         meaning = known.harm.format(group=name, side=known.sides[value > 0])
-        ends = bias["subgroups"][name]
+        ends = bias.subgroups[name]
         cell = metric_cells(ends)[metric]
-        shown = interval(cell.get("low"), cell.get("high"), signed=known.is_gap)
+        shown = interval(cell.low, cell.high, signed=known.is_gap)
         yield WorstRow(known.title, name, number(value, signed=known.is_gap), shown, meaning)
 
 
 def _compared(verdict: Verdict, details: Details, grid: Grid) -> Compared | None:
-    champion = verdict["champion"]
-    if champion is None or "champion" not in details:
+    champion = verdict.champion
+    if champion is None or details.champion is None:
         return None
-    worsened, shown = [], verdict["worsened"]
+    worsened, shown = [], verdict.worsened
     for one in shown[:_WORSENED]:
-        signed = METRICS[one["metric"]].is_gap
-        before, now = (number(one[key], signed=signed) for key in ("second", "first"))
-        by, at_least = number(one["worse_by"]), number(one["worse_by_at_least"])
-        title = METRICS[one["metric"]].title
-        of = one["group"], title, before, now, by, at_least, shared_with(one)
+        signed = METRICS[one.metric].is_gap
+        before, now = (number(value, signed=signed) for value in (one.second, one.first))
+        by, at_least = number(one.worse_by), number(one.worse_by_at_least)
+        title = METRICS[one.metric].title
+        of = one.group, title, before, now, by, at_least, shared_with(one)
         worsened.append(Worsened(*of))
     more = len(shown) - len(worsened)
     # What got worse comes first; the others in the order of the other tables.
-    names = dict.fromkeys([*(one["group"] for one in shown), *(row.name for row in grid.rows)])
-    objective = Objective(**verdict["objective"])
+    names = dict.fromkeys([*(one.group for one in shown), *(row.name for row in grid.rows)])
+    objective = verdict.objective
     undefined = f"{objective.name} has no difference, because it is undefined"
     return Compared(
-        champion=champion.get("model") or champion["name"],
+        champion=champion.model or champion.name,
         worsened=tuple(worsened),
         left_out=f"and {more:,} more, all in verdict.json" if more > 0 else "",
         summary=summary(shown),
         objective=objective.comparison if objective.change is not None else undefined,
-        grid=difference_grid(details["champion"], verdict, list(names)[:ROWS]),
+        grid=difference_grid(details.champion, verdict, list(names)[:ROWS]),
     )
 
 
 def _diagnosed(report: Report, name: str) -> Diagnosed:
-    one = report["diagnosis"]["subgroups"][name]
-    return Diagnosed(name, one["name"], one["sentence"], one["pattern"] not in NO_PATTERN)
+    one = report.diagnosis.subgroups[name]
+    return Diagnosed(name, one.name, one.sentence, one.pattern not in NO_PATTERN)
 
 
 def _pooled(verdict: Verdict) -> list[str]:
     """Return which comments the verdict is about, if they are more than those of the set."""
-    nights = verdict.get("nights")
-    if nights is None or nights["number"] == 1:
+    nights = verdict.nights
+    if nights is None or nights.number == 1:
         return []
     text = (
-        f"The verdict is about all {nights['n_rows']:,} comments of {nights['number']} nights. "
+        f"The verdict is about all {nights.n_rows:,} comments of {nights.number} nights. "
         "Numbers and drawings of this page are about those of the last night alone."
     )
     return [text]
 
 
 def _digests(report: Report, verdict: Verdict) -> Iterator[tuple[str, str]]:
-    yield "evaluation set", report["evaluation_set"]["digest"]
-    yield "candidate (everything that decides its scores)", report["candidate"]["digest"]
-    yield "policy", verdict["policy"]["digest"]
-    yield "report.json", verdict["report_digest"]
-    yield "evidence.parquet", verdict["evidence_digest"]
-    yield "code that decided", verdict["code"]["bias_metrics"]
+    yield "evaluation set", report.evaluation_set.digest
+    yield "candidate (everything that decides its scores)", report.candidate.digest
+    yield "policy", verdict.policy.digest
+    yield "report.json", verdict.report_digest
+    yield "evidence.parquet", verdict.evidence_digest
+    yield "code that decided", verdict.code.bias_metrics

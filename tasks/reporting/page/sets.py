@@ -93,18 +93,18 @@ class SetView:
 def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = None) -> SetView:
     """Return an evaluation set, with its candidates side by side, and how often it was used."""
     report = judged[0][0]
-    evaluation_set, bias = report["evaluation_set"], report["bias"]
-    choices, subgroups = evaluation_set["choices"], bias["subgroups"]
-    source = choices["source"]
+    evaluation_set, bias = report.evaluation_set, report.bias
+    choices, subgroups = evaluation_set.choices, bias.subgroups
+    source = choices.source
     shown, left_out = shown_rows(subgroups)
-    n, n_toxic = bias["overall"]["n"], bias["overall"]["n_positive"]
+    n, n_toxic = bias.overall.n, bias.overall.n_positive
     numbers = [("all comments", n, n_toxic, n - n_toxic)]
     for name in shown:
         one = subgroups[name]
-        numbers.append((name, one["n"], one["n_positive"], one["n_negative"]))
+        numbers.append((name, one.n, one.n_positive, one.n_negative))
     return SetView(
-        name=evaluation_set["name"],
-        digest=evaluation_set["digest"],
+        name=evaluation_set.name,
+        digest=evaluation_set.digest,
         licence=_LICENCES.get(str(source.get("source")), _NO_LICENCE),
         unrated=unmeasured(choices) or "",
         choices=tuple(_choices(choices)),
@@ -114,14 +114,14 @@ def describe_set(judged: Sequence[tuple[Report, Verdict]], use: SetUse | None = 
         grids=tuple(side_by_side(judged, one) for one in SUBGROUP_METRICS)
         if len(judged) > 1
         else (),
-        use="" if use is None else use["sentence"],
-        is_spent=use is not None and use["spent_by"] is not None,
+        use="" if use is None else use.sentence,
+        is_spent=use is not None and use.spent_by is not None,
     )
 
 
 def _choices(choices: Choices) -> Iterator[tuple[str, str]]:
     for key, words in _WORDS.items():
-        value = choices.get(key)
+        value = getattr(choices, key)
         if value is not None:
             named = key in {"identity_rows", "background", "population", "weights"}
             text = f"{value:,}" if isinstance(value, int) else str(value)

@@ -33,23 +33,23 @@ class TrendView:
 
 def describe_trend(trend: Trend) -> TrendView:
     """Return what the page says of a night."""
-    nights = trend["nights"]
+    nights = trend.nights
     return TrendView(
-        nights[-1]["number"],
+        nights[-1].number,
         len(nights) - 1,
-        tuple(nights[-1]["news"]),
-        tuple(result_in_words(one) for one in trend["drift"]),
+        tuple(nights[-1].news),
+        tuple(result_in_words(one) for one in trend.drift),
         tuple(lines_of(nights)),
     )
 
 
 def result_in_words(one: Drifted) -> str:
     """Say what was tested, and how it ended."""
-    of = f"{one['candidate'] or 'the data'} on {one['evaluation_set']}"
-    if one["why_not"] is not None:
-        return f"{of}: not tested for drift ({one['why_not']})."
-    shared = f", {one['n_shared']:,} of them in both" if one["n_shared"] else ""
-    rows = f"{one['n_now']:,} comments against {one['n_before']:,}{shared}"
-    number = len(one["alarms"])
+    of = f"{one.candidate or 'the data'} on {one.evaluation_set}"
+    if one.why_not is not None:
+        return f"{of}: not tested for drift ({one.why_not})."
+    shared = f", {one.n_shared:,} of them in both" if one.n_shared else ""
+    rows = f"{one.n_now:,} comments against {one.n_before:,}{shared}"
+    number = len(one.alarms)
     found = "no number changed by more than chance" if number == 0 else f"{number} changed"
     return f"{of}: {rows}; {found}."

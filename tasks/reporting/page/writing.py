@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,8 +30,8 @@ def write_page(page: Page, path: Path) -> None:
 
 def read_judged(output: Path, verdict: Verdict) -> Judged:
     """Read what was written about a candidate on a set."""
-    folder = output / verdict["evaluation_set"]["name"] / verdict["candidate"]["name"]
-    report: Report = json.loads((folder / "report.json").read_text("utf-8"))
+    folder = output / verdict.evaluation_set.name / verdict.candidate.name
+    report = Report.read((folder / "report.json").read_bytes())
     return report, verdict, read_details(folder, report)
 
 
@@ -43,7 +42,7 @@ def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) ->
     details = measure_details(report, EvidenceFile(Path(evidence)))
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
-    draw_judged(report, verdict, details.get("champion"), folder)
+    draw_judged(report, verdict, details.champion, folder)
 
 
 @task(name="write evaluation page")
@@ -75,9 +74,7 @@ def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None
     """
     judged = _judged(summary, output)
     loaded = [EvaluationSet.load(Path(one)) for one in frozen]
-    shown = {
-        place: list(details["scores"]["subgroups"]) for place, (_, _, details) in judged.items()
-    }
+    shown = {place: list(details.scores.subgroups) for place, (_, _, details) in judged.items()}
     quotes = quotes_of(Path(output), {one.name: one for one in loaded}, shown)
     path = Path(output) / FILE
     write_page(evaluation_page(summary, judged, dict(quotes), read_trend(Path(output))), path)
@@ -86,6 +83,6 @@ def quote_comments(summary: Summary, output: str, frozen: Sequence[str]) -> None
 
 def _judged(summary: Summary, output: str) -> dict[tuple[str, str], Judged]:
     return {
-        (one["evaluation_set"]["name"], one["candidate"]["name"]): read_judged(Path(output), one)
-        for one in summary["verdicts"]
+        (one.evaluation_set.name, one.candidate.name): read_judged(Path(output), one)
+        for one in summary.verdicts
     }

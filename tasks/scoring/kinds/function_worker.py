@@ -24,7 +24,7 @@ def serve(connection: Connection) -> None:
     """Import the function, then answer batches of texts until the connection is closed."""
     start = connection.recv()
     sys.path[:] = start["path"]
-    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415 - found on the path that was just set
+    from biasgate.tasks.common.errors import InputError  # noqa: PLC0415
     from biasgate.tasks.scoring.kinds.model_answers import positive_scores  # noqa: PLC0415
 
     function: Callable[[list[str]], Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -182,7 +183,7 @@ class RegisteredScores(CandidateSettings):
         """Read and check the whole file, from a copy."""
         version = self.registered(workplace)
         with workplace.gateway.downloaded(version) as folder:
-            names = [one["path"] for one in Manifest.of(folder).files]
+            names = [one.path for one in Manifest.of(folder).files]
             if names != [self.file]:
                 msg = (
                     f"{version.uri} must hold the file of scores that its verdict names, "
@@ -222,7 +223,7 @@ class ScoreTable(Scorer):
     @property
     def bound(self) -> Bound:
         """The file."""
-        return {**super().bound, "what": "scores"}
+        return replace(super().bound, what="scores")
 
     def refuse_changed(self) -> None:
         """Accept any change: the file was read when it was opened."""

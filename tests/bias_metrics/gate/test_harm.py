@@ -7,7 +7,7 @@ from support.gate_cells import content
 
 from bias_metrics.gate.exceptions import extent_of
 from bias_metrics.gate.harm import HarmLimit, judge_harm
-from bias_metrics.gate.losses import Losses
+from bias_metrics.gate.losses import Loss, Losses
 from bias_metrics.gate.verdict import Evidence, RuleResult
 
 CELL = {"value": 0.9, "low": 0.85, "high": 0.95}
@@ -18,18 +18,18 @@ def loss(group, metric="bpsn_auc", *, by=0.1, at_least=0.05, without=(), **more)
     sign = 1 if metric.endswith(("_aeg", "_gap")) else -1
     first, second = (0.3, 0.3 - by) if sign > 0 else (0.9 - by, 0.9)
     low, high = sorted((sign * at_least, sign * (2 * by - at_least)))
-    return {
-        "group": group,
-        "metric": metric,
-        "first": first,
-        "second": second,
-        "worse_by": by,
-        "worse_by_at_least": at_least,
-        "low": low,
-        "high": high,
-        "without": list(without),
+    return Loss(
+        group=group,
+        metric=metric,
+        first=first,
+        second=second,
+        worse_by=by,
+        worse_by_at_least=at_least,
+        low=low,
+        high=high,
+        without=without,
         **more,
-    }
+    )
 
 
 def judged(*cells, limit=HarmLimit(), rival="champion", found=FOUND):  # noqa: B008 - frozen
@@ -85,7 +85,7 @@ def test_of_a_whole_list_the_values_count_and_nothing_is_said_to_be_shown():
 
 
 def test_the_words_point_at_the_cause():
-    [result] = judged(loss("jewish", without=["muslim", "gay"]))
+    [result] = judged(loss("jewish", without=("muslim", "gay")))
     assert result.outcome == "fail"
     assert result.sentence.endswith(
         "Without comments that also mention muslim or gay it is not shown."
@@ -173,7 +173,12 @@ def test_a_group_judged_in_a_category_is_an_exception_with_its_own_numbers():
             "category",
             "own negative_aeg -0.300, the",
         ),
-        ({"kind": "floor", "not_excluded": 0.6}, "category", "0.60 is not excluded, 0.16 below"),
+        ({"kind": "floor", "limit": 0.8, "not_excluded": 0.6}, "category", "0.64 would be seen"),
+        (
+            {"kind": "floor", "limit": 0.1, "not_excluded": 0.6},
+            "category",
+            "no value would be seen",
+        ),
         ({"kind": "ceiling", "value": -0.2}, "category", "negative_aeg 0.200; 0.13 is not"),
         ({"not_excluded": -0.01}, "category", "no loss is left open"),
         ({"not_excluded": None}, "category", "no bound of bpsn_auc"),
@@ -193,7 +198,10 @@ def test_the_check_that_leaves_most_open_is_the_one_that_is_said():
     no_bound = replace(wide, metric="subgroup_auc", not_excluded=None)
     known = result("hindu", "skipped", **SMALL)
     assert "bnsp_auc" in extent(known, wide).exceptions[0].sentence
-    assert "no bound of subgroup_auc" in extent(known, no_bound, wide).exceptions[0].sentence
+    [entry] = extent(known, no_bound, wide).exceptions
+    assert "bnsp_auc" in entry.sentence
+    assert "1 of the checks without a bound" in entry.sentence
+    assert "no bound of subgroup_auc" in extent(no_bound).exceptions[0].sentence
 
 
 def test_what_was_waived_is_an_exception_of_its_group_or_of_all():

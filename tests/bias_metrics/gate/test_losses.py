@@ -38,7 +38,7 @@ def test_a_gap_that_only_turns_is_not_listed_however_sure_the_turn():
 def test_a_gap_that_is_shown_to_grow_is_listed_with_its_growth():
     grown = cell(-0.2, 0.1, -0.4, -0.2, size_low=0.04, size_high=0.16)
     [cell_] = shown(compared(negative_aeg=grown)).cells
-    assert cell_ == {
+    assert cell_.to_dict() == {
         "metric": "negative_aeg",
         "group": "gay",
         "first": -0.2,
@@ -56,7 +56,7 @@ def test_a_gap_that_is_shown_to_grow_is_listed_with_its_growth():
 )
 def test_an_auc_is_listed_where_its_whole_interval_is_below_0(high, listed):
     found = shown(compared(bpsn_auc=cell(0.8, 0.85, -0.09, high))).cells
-    assert [one["worse_by_at_least"] for one in found] == listed
+    assert [one.worse_by_at_least for one in found] == listed
 
 
 def test_what_has_no_interval_is_not_listed():
@@ -69,7 +69,7 @@ def test_what_has_no_interval_is_not_listed():
 def test_the_largest_shown_loss_comes_first_not_the_largest_estimate():
     unsure, sure = cell(0.5, 0.8, -0.59, -0.01), cell(0.7, 0.8, -0.15, -0.05)
     found = shown(compared(bpsn_auc=unsure, bnsp_auc=sure)).cells
-    assert [(one["metric"], one["worse_by_at_least"]) for one in found] == [
+    assert [(one.metric, one.worse_by_at_least) for one in found] == [
         ("bnsp_auc", 0.05),
         ("bpsn_auc", 0.01),
     ]
@@ -78,7 +78,7 @@ def test_the_largest_shown_loss_comes_first_not_the_largest_estimate():
 def test_only_the_metrics_that_are_looked_at_are_counted_and_listed():
     low = cell(0.7, 0.8, -0.15, -0.05)
     found = shown(compared(bpsn_auc=low, bnsp_auc=low), gay=("bnsp_auc", "positive_aeg"))
-    assert [one["metric"] for one in found.cells] == ["bnsp_auc"]
+    assert [one.metric for one in found.cells] == ["bnsp_auc"]
     assert (found.n_bounds, found.confidence) == (2, 0.98)
 
 
@@ -86,7 +86,7 @@ def test_a_gap_at_the_given_thresholds_is_listed_with_its_threshold():
     wider = cell(0.3, 0.1, 0.1, 0.3, size_low=0.1, size_high=0.3)
     comparison = compared() | {"thresholds": {"given": {"subgroups": {"gay": {"fpr_gap": wider}}}}}
     [found] = shown(comparison, gay=("fpr_gap",)).cells
-    assert (found["metric"], found["threshold"], found["worse_by_at_least"]) == (
+    assert (found.metric, found.threshold, found.worse_by_at_least) == (
         "fpr_gap",
         "given",
         0.1,
@@ -108,7 +108,7 @@ def attributed(found, *steps):
         return left.pop(0)
 
     cells = found.attributed(again).cells
-    return {one["group"]: one["without"] for one in cells}, asked
+    return {one.group: list(one.without) for one in cells}, asked
 
 
 def test_what_is_no_longer_shown_without_the_rows_of_the_largest_comes_from_these():

@@ -56,7 +56,7 @@ def test_a_small_group_is_judged_in_its_category_and_both_are_named():
     assert found["hindu"].judged_in == "religion"
     assert found["hindu"].sentence == (
         "bpsn_auc of hindu: 5 negatives where 25 are needed, so it is judged in religion. "
-        "Alone it is 0.6000; 0.3000 is not excluded (95 % bound), and 0.53 below the floor 0.8 "
+        "Alone it is 0.6000; 0.3000 is not excluded (95 % bound), and 0.27 "
         "would be seen in 80 of 100 such sets. The rule needs about 20 more non-toxic comments "
         "that mention it for the floor 0.8."
     )

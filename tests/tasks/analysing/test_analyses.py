@@ -42,17 +42,18 @@ def test_intersections_have_the_numbers_of_the_library_the_worst_first(frame, me
     y_true, y_score, masks, _ = rated(frame)
     found = analyse("intersections", measured(frame), max_order=3, min_support=5)
     kept = intersections(masks, max_order=3, min_support=5, y_true=y_true).masks
-    expected = evaluate_bias(y_true, y_score, kept, intervals="cells").to_dict()["subgroups"]
-    assert list(found.result["subgroups"]) == worst_first(expected)
-    assert found.result["subgroups"] == expected
+    expected = evaluate_bias(y_true, y_score, kept, intervals="cells").subgroups
+    worst = worst_first(expected)
+    assert list(found.result["subgroups"]) == worst
+    assert found.result["subgroups"] == {name: one.to_dict() for name, one in expected.items()}
     assert found.result["subgroups"]["black & female"]["n_positive"] == int(
         (masks["black"] & masks["female"] & y_true).sum()
     )
-    assert [row["intersection"] for row in found.table] == worst_first(expected)
-    assert found.table[0]["bpsn_auc_low"] == expected[worst_first(expected)[0]]["bpsn_auc"]["low"]
+    assert [row["intersection"] for row in found.table] == worst
+    assert found.table[0]["bpsn_auc_low"] == expected[worst[0]].bpsn_auc.low
     assert found.sentences[0].startswith(
         f"Worst of {len(expected)} intersections of identities with at least 5 toxic and 5 "
-        f"harmless comments: {worst_first(expected)[0]} ("
+        f"harmless comments: {worst[0]} ("
     )
 
 

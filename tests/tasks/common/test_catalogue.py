@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.made import candidate_of, verdict_of
 from support.packages import install
 
 from biasgate.tasks.analysing.catalogue import KINDS as ANALYSIS_KINDS
@@ -148,7 +149,9 @@ def test_a_broken_package_does_no_harm_where_it_is_not_named(package, read):
 
 def test_a_champion_whose_verdict_names_an_unknown_kind_is_refused_in_words():
     version = ModelVersion("m", "3", "run", {"biasgate.s.run_id": "r"})
-    verdict = {"candidate": {"model": "models:/m/3", "opened_as": {"kind": "absent"}}}
+    candidate = candidate_of(model="models:/m/3", opened_as={"kind": "absent"})
+    verdict = verdict_of(candidate=candidate).to_dict()
+    del verdict["run_id"]  # the file has none
     registry = SimpleNamespace(
         alias=lambda *_: version,
         resolve=lambda _: version,

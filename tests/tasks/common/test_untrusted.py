@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from biasgate.tasks.common.untrusted import (
     read_bytes,
     require_regular,
 )
+from biasgate.tasks.records.record import Record
 
 
 class Known(TypedDict):
@@ -25,7 +27,18 @@ class Known(TypedDict):
     text: str
 
 
-KNOWN = TypeAdapter(Known)
+@dataclass(frozen=True, kw_only=True)
+class Inner(Record):
+    number: int
+    text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Record):
+    inner: list[Inner]
+
+
+KNOWN, WRITTEN = TypeAdapter(Known), TypeAdapter(Written)
 
 
 def nested(levels):
@@ -102,7 +115,7 @@ def test_a_document_of_the_right_form_is_returned_with_its_other_keys():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "it: Input should be a valid dictionary"),
+        (None, "it: Input should be an object"),
         ({"number": True, "text": ""}, "number: Input should be a valid integer"),
         ({"number": "1", "text": ""}, "number: Input should be a valid integer"),
         ({"number": 1}, "text: Field required"),
@@ -117,6 +130,27 @@ def test_a_document_of_another_form_is_refused_with_its_place(content, words):
 def test_nothing_that_a_terminal_obeys_is_printable(text):
     assert printable(text).isprintable()
     assert printable(text, keep="\n").replace("\n", "").isprintable()
+
+
+def test_a_record_is_returned_as_its_class():
+    content = {"inner": [{"number": 1}, {"number": 2, "text": "a"}]}
+    known = Written(inner=[Inner(number=1), Inner(number=2, text="a")])
+    assert check(content, WRITTEN, "it") == known
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"inner": [], "more": 1}, "more: not as it is written"),
+        ({"inner": [{"number": 1}, {"number": 2, "more": 1}]}, "inner.1.more: not as it is"),
+        ({"inner": [{"number": 1, "text": None}]}, "inner.0.text: not as it is written"),
+        ({"inner": [{"number": "1"}]}, "inner.0.number: Input should be a valid integer"),
+        ([], "it: Input should be an object"),
+    ],
+)
+def test_a_record_with_anything_that_it_does_not_write_is_refused(content, words):
+    with pytest.raises(InputError, match=f"the entry must be as biasgate writes it; {words}"):
+        check(content, WRITTEN, "the entry")
 
 
 def test_plain_text_of_any_script_stays_as_it_is():

@@ -1,5 +1,7 @@
 """Verdicts from evidence files that the library makes from a few hundred rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -57,7 +59,8 @@ MARGIN = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02, "id": "not wors
 def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     policy = policy_of(FLOOR)
     verdict = judge(tmp_path, rows, policy)
-    assert verdict["outcome"] == "pass"
+    assert verdict.outcome == "pass"
+    verdict = verdict.to_dict()
     assert verdict["policy"] == {"name": "p", "digest": policy.digest, "report_only": False}
     assert verdict["evaluation_set"] == {"name": "s", "digest": "d1", "required": True}
     assert verdict["candidate"] == {
@@ -76,8 +79,8 @@ def test_a_verdict_names_all_that_it_rests_on(tmp_path, rows):
     assert verdict["reference"] is None
     assert verdict["decided_on"] == "2026-11-21"
     assert verdict["evidence_digest"] == EvidenceFile(tmp_path / FILE).digest
-    warned = judge(tmp_path, rows, policy, report=report_of(rows) | {"warnings": ["x"]})
-    assert warned["report_digest"] != verdict["report_digest"]
+    warned = judge(tmp_path, rows, policy, report=replace(report_of(rows), warnings=["x"]))
+    assert warned.report_digest != verdict["report_digest"]
 
 
 def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path, rows):
@@ -89,17 +92,17 @@ def test_a_worse_candidate_fails_against_the_champion_on_the_same_rows(tmp_path,
         {"gay": rows["identity/gay"]},
         confidence=0.9,
     ).to_dict()["subgroups"]["gay"]["bpsn_auc"]
-    floor, margin = verdict["results"]
-    assert (verdict["outcome"], floor["outcome"], margin["outcome"]) == ("fail", "pass", "fail")
-    assert (margin["low"], margin["high"]) == (alone["low"], alone["high"])
-    assert ("bpsn_auc", "gay") in {(one["metric"], one["group"]) for one in verdict["worsened"]}
+    floor, margin = verdict.results
+    assert (verdict.outcome, floor.outcome, margin.outcome) == ("fail", "pass", "fail")
+    assert (margin.low, margin.high) == (alone["low"], alone["high"])
+    assert ("bpsn_auc", "gay") in {(one.metric, one.group) for one in verdict.worsened}
 
 
 def test_without_a_champion_its_margins_are_skipped_and_said_to_be(tmp_path, rows):
     del rows["score/champion"]
     verdict = judge(tmp_path, rows, policy_of(FLOOR, MARGIN), rivals={})
-    assert [one["outcome"] for one in verdict["results"]] == ["pass", "skipped"]
-    assert (verdict["outcome"], verdict["champion"], verdict["worsened"]) == ("pass", None, [])
+    assert [one.outcome for one in verdict.results] == ["pass", "skipped"]
+    assert (verdict.outcome, verdict.champion, verdict.worsened) == ("pass", None, [])
 
 
 def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
@@ -109,8 +112,8 @@ def test_a_slice_is_measured_on_its_own_rows(tmp_path, rows):
     alone = evaluate_bias(
         rows["label"][mask], rows["score/candidate"][mask], {"gay": rows["identity/gay"][mask]}
     )
-    assert verdict["results"][1]["value"] == alone.subgroups["gay"].bpsn_auc.value
-    assert verdict["results"][1]["low"] == alone.subgroups["gay"].bpsn_auc.low
+    assert verdict.results[1].value == alone.subgroups["gay"].bpsn_auc.value
+    assert verdict.results[1].low == alone.subgroups["gay"].bpsn_auc.low
 
 
 def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
@@ -118,17 +121,17 @@ def test_clusters_of_the_rows_widen_what_is_proven(tmp_path, rows):
     rows["cluster"] = np.arange(900) // 12
     rows["score/candidate"] = rows["score/candidate"] + 0.5 * np.sin(rows["cluster"])
     clustered = judge(tmp_path, rows, policy_of(FLOOR), report=report_of(rows))
-    widths = [one["results"][0]["high"] - one["results"][0]["low"] for one in (plain, clustered)]
+    widths = [one.results[0].high - one.results[0].low for one in (plain, clustered)]
     assert widths[1] > widths[0]
 
 
 def test_several_candidates_share_the_rate_of_false_passes_where_the_policy_says_so(tmp_path, rows):
     alone = judge(tmp_path, rows, policy_of(FLOOR), n_candidates=5)
     shared = judge(tmp_path, rows, policy_of(FLOOR, correction="bonferroni"), n_candidates=5)
-    assert alone["results"][0]["confidence"] == 0.95
-    assert shared["results"][0]["confidence"] == pytest.approx(0.99)
-    assert shared["results"][0]["low"] < alone["results"][0]["low"]
-    assert (alone["n_candidates"], shared["n_candidates"]) == (5, 5)
+    assert alone.results[0].confidence == 0.95
+    assert shared.results[0].confidence == pytest.approx(0.99)
+    assert shared.results[0].low < alone.results[0].low
+    assert (alone.n_candidates, shared.n_candidates) == (5, 5)
 
 
 def test_rows_that_do_not_give_the_reported_numbers_decide_nothing(tmp_path, rows):
@@ -229,8 +232,8 @@ def test_on_a_list_of_phrases_the_value_decides_and_every_loss_is_named(tmp_path
         verdicts[len(population)] = build_verdict(
             report_of(rows), policy, evidence, {"champion": CHAMPION}, n_candidates=1, today=TODAY
         )
-    assert {one["outcome"] for one in verdicts[0]["results"]} == {"insufficient"}
-    assert verdicts[0]["worsened"] == []
-    assert [one["outcome"] for one in verdicts[1]["results"]] == ["pass", "fail"]
-    worse = {one["metric"]: one for one in verdicts[1]["worsened"]}
-    assert worse["bpsn_auc"]["worse_by"] == worse["bpsn_auc"]["worse_by_at_least"] > 0
+    assert {one.outcome for one in verdicts[0].results} == {"insufficient"}
+    assert verdicts[0].worsened == []
+    assert [one.outcome for one in verdicts[1].results] == ["pass", "fail"]
+    worse = {one.metric: one for one in verdicts[1].worsened}
+    assert worse["bpsn_auc"].worse_by == worse["bpsn_auc"].worse_by_at_least > 0

@@ -51,7 +51,7 @@ def made(shifts, seed=1, **more):
 
 
 def told(found):
-    return {(one["group"], one["metric"]): one["without"] for one in found.cells}
+    return {(one.group, one.metric): list(one.without) for one in found.cells}
 
 
 def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
@@ -63,11 +63,11 @@ def test_the_cells_are_those_of_the_library_at_the_joint_confidence():
     )
     assert (found.n_bounds, found.confidence) == (15, level)
     expected = compare_bias(rows.labels, *scores, rows.members, confidence=level)
-    [bpsn] = [x for x in found.cells if (x["group"], x["metric"]) == ("x", "bpsn_auc")]
+    [bpsn] = [x for x in found.cells if (x.group, x.metric) == ("x", "bpsn_auc")]
     cell = expected.subgroups["x"].bpsn_auc
-    assert (bpsn["low"], bpsn["high"]) == (cell.low, cell.high)
-    assert (bpsn["worse_by"], bpsn["worse_by_at_least"]) == (-cell.value, -cell.high)
-    bounds = [one["worse_by_at_least"] for one in found.cells]
+    assert (bpsn.low, bpsn.high) == (cell.low, cell.high)
+    assert (bpsn.worse_by, bpsn.worse_by_at_least) == (-cell.value, -cell.high)
+    bounds = [one.worse_by_at_least for one in found.cells]
     assert bounds == sorted(bounds, reverse=True)
 
 
@@ -142,14 +142,14 @@ def test_a_cell_is_looked_at_with_enough_rows_of_each_class_of_its_identity(
 ):
     found = few(n_toxic, **more).losses("champion", 0.05)
     assert found.n_bounds == n_bounds
-    metrics = {one["metric"] for one in found.cells}
+    metrics = {one.metric for one in found.cells}
     assert ("subgroup_auc" in metrics) == (n_bounds == 5)
     assert "bpsn_auc" in metrics
 
 
 def test_of_a_list_of_phrases_every_loss_is_shown_with_its_value_as_its_own():
     found = made({"x": 0.6}, is_sample=False).losses("champion", 0.05)
-    assert all(one["worse_by"] == one["worse_by_at_least"] > 0 for one in found.cells)
+    assert all(one.worse_by == one.worse_by_at_least > 0 for one in found.cells)
     assert {("x", "bpsn_auc"), ("y", "bpsn_auc")} <= told(found).keys()
     assert set(map(tuple, told(found).values())) == {()}
 

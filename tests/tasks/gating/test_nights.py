@@ -6,12 +6,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support import judging
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of
+from support.judging import CHAMPION, TODAY, evidence_of, policy_of, write_evidence
 
 from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.evidence import RECORD, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.nights import judged_nights, new_because, pool
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.reporting.report import verdict_markdown
@@ -82,39 +81,39 @@ def test_numbers_are_those_of_the_rows_of_all_nights_at_an_always_valid_confiden
         {"gay": rows["identity/gay"]},
         confidence=always_valid_confidence(0.9, 1200, planned_rows=PLANNED),
     )
-    auc, bpsn = verdict["results"]
+    auc, bpsn = verdict.results
     for found, cell in ((auc, expected.overall.auc), (bpsn, expected.subgroups["gay"].bpsn_auc)):
-        assert found["value"] == pytest.approx(cell.first, abs=1e-12)
-        assert found["low"] == pytest.approx(cell.low, abs=1e-12)
-        assert found["high"] == pytest.approx(cell.high, abs=1e-12)
-        assert found["confidence"] == 0.95
-    assert verdict["objective"]["low"] == pytest.approx(expected.final_score.low, abs=1e-12)
+        assert found.value == pytest.approx(cell.first, abs=1e-12)
+        assert found.low == pytest.approx(cell.low, abs=1e-12)
+        assert found.high == pytest.approx(cell.high, abs=1e-12)
+        assert found.confidence == 0.95
+    assert verdict.objective.low == pytest.approx(expected.final_score.low, abs=1e-12)
 
 
 def test_support_is_counted_over_all_nights(tmp_path):
-    outcomes = [verdict_of(pooled(tmp_path, n), n)["results"][1]["outcome"] for n in (1, 3)]
+    outcomes = [verdict_of(pooled(tmp_path, n), n).results[1].outcome for n in (1, 3)]
     assert outcomes == ["insufficient", "pass"]
 
 
 def test_a_verdict_says_which_nights_it_pools(tmp_path):
     verdict = verdict_of(pooled(tmp_path, 3), 3)
-    nights = verdict["nights"]
-    assert (nights["number"], nights["n_rows"], nights["planned_rows"]) == (3, 1200, PLANNED)
-    assert (nights["bound"], nights["began"]) == ("normal mixture", "it was new")
-    assert [one["set_digest"] for one in nights["each"]] == ["set 1", "set 2", "set 3"]
-    assert "overall auc over 3 nights is" in verdict["results"][0]["sentence"]
+    nights = verdict.nights
+    assert (nights.number, nights.n_rows, nights.planned_rows) == (3, 1200, PLANNED)
+    assert (nights.bound, nights.began) == ("normal mixture", "it was new")
+    assert [one.set_digest for one in nights.each] == ["set 1", "set 2", "set 3"]
+    assert "overall auc over 3 nights is" in verdict.results[0].sentence
     assert "Night 3: judged by the 1,200 rows of all nights" in verdict_markdown(verdict)
 
 
 def test_the_first_night_says_why_it_is_the_first(tmp_path):
     verdict = verdict_of(pooled(tmp_path, 1), 1)
     assert "It is the first: it was new." in verdict_markdown(verdict)
-    assert "over 1 night" not in verdict["results"][0]["sentence"]
+    assert "over 1 night" not in verdict.results[0].sentence
 
 
 def test_a_verdict_on_one_set_says_nothing_of_nights(tmp_path):
     verdict = verdict_of(night(tmp_path, 1), 1)
-    assert "nights" not in verdict
+    assert verdict.nights is None
     assert "Night" not in verdict_markdown(verdict)
 
 
@@ -198,9 +197,9 @@ def test_a_candidate_that_became_champion_is_judged_by_all_its_nights(tmp_path, 
     tonight = night(tmp_path, 2, columns, scores=own)
     assert new_because(tonight, earlier) is None
     verdict = verdict_of(pool(tonight, earlier, "it was new"), 2)
-    assert verdict["nights"]["number"] == 2
-    assert [one["outcome"] for one in verdict["results"]] == ["pass", "pass"]
-    assert {(one["low"], one["high"]) for one in verdict["results"]} == {(0.0, 0.0)}
+    assert verdict.nights.number == 2
+    assert [one.outcome for one in verdict.results] == ["pass", "pass"]
+    assert {(one.low, one.high) for one in verdict.results} == {(0.0, 0.0)}
 
 
 def test_other_columns_begin_a_new_sequence(tmp_path):
@@ -220,7 +219,7 @@ def rewritten(evidence, change):
     columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
     record = json.loads(table.schema.metadata[RECORD])
     change(columns, record)
-    pq.write_table(evidence_table(columns, record), evidence.path)
+    write_evidence(columns, record, evidence.path)
     return EvidenceFile(evidence.path)
 
 
@@ -286,7 +285,7 @@ def test_a_row_repeated_by_its_frequency_is_one_row_of_its_night(tmp_path):
     columns = columns_of(1)
     twice = {name: np.concatenate([values, values[:9]]) for name, values in columns.items()}
     found = pool(night(tmp_path, 1, twice), None, "")
-    assert judged_nights(found)["n_rows"] == 409
+    assert judged_nights(found).n_rows == 409
 
 
 def test_small_identities_are_judged_over_all_nights_too(tmp_path):
@@ -295,8 +294,8 @@ def test_small_identities_are_judged_over_all_nights_too(tmp_path):
         roll_up={"any": ["gay"]},
     )
     verdict = verdict_of(pooled(tmp_path, 2), 2, policy)
-    assert verdict["results"][0]["outcome"] == "insufficient"
-    assert "over 2 nights" in verdict["results"][0]["sentence"]
+    assert verdict.results[0].outcome == "insufficient"
+    assert "over 2 nights" in verdict.results[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -308,8 +307,8 @@ def test_the_digest_of_rows_covers_every_kind_of_column(tmp_path, column, value)
         "weight": np.ones(400),
         "id": np.arange(400),
     }
-    [before] = pool(night(tmp_path, 1, columns), None, "").record["nights"]["each"]
+    [before] = pool(night(tmp_path, 1, columns), None, "").record.nights.each
     columns[column][0] = not columns[column][0] if value is None else value
-    [after] = pool(night(tmp_path, 1, columns), None, "").record["nights"]["each"]
-    assert before["rows_digest"] != after["rows_digest"]
-    assert before["n_rows"] == after["n_rows"] == 400
+    [after] = pool(night(tmp_path, 1, columns), None, "").record.nights.each
+    assert before.rows_digest != after.rows_digest
+    assert before.n_rows == after.n_rows == 400

@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from support.judging import given, report_of
 from support.promoted import frozen_set, judged_version, local
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from bias_metrics.gate.decide import decide, evidence_needed
 from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import write_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
@@ -326,8 +328,9 @@ def test_a_suggested_policy_is_one_that_the_model_itself_meets(results, tmp_path
 def evaluated_at(results, folder, threshold):
     """The results of the same model, evaluated with a threshold."""
     shutil.copytree(results, folder)
-    report = {"thresholds": {"given": {"threshold": threshold}, "equal_errors": {"threshold": 0.1}}}
-    (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    thresholds = given(threshold) | {"equal_errors": given(0.1)["given"]}
+    report = report_of(evaluate_bias([0, 1], [0.1, 0.9], {}), thresholds=thresholds)
+    write_json(folder / "report.json", report)
     return folder
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.judging import evidence_of, policy_of
+from support.judging import evidence_of, given, policy_of, report_of
 from typer.testing import CliRunner
 
-from bias_metrics import compare_bias
+from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.power import visible_loss
 from biasgate.cli import app
+from biasgate.tasks.common.files import write_json
 from biasgate.tasks.gating.evidence import FILE
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_explained import bounds_in_words
@@ -208,8 +209,8 @@ def test_without_a_set_a_policy_is_explained_at_the_fewest_comments_that_its_rul
 )
 def test_how_many_bounds_are_looked_at_is_said_and_how_often_any_is_false(compared, threshold, n):
     if threshold is not None:
-        content = {"thresholds": {"given": {"threshold": threshold}}}
-        (compared / "report.json").write_text(json.dumps(content), "utf-8")
+        bias = evaluate_bias([0, 1], [0.1, 0.9], {})
+        write_json(compared / "report.json", report_of(bias, thresholds=given(threshold)))
     text = bounds_in_words(policy_of(MARGIN), compared / FILE)
     assert f"is looked for in {n} each of 2 identities" in text
     assert "in at most 5 of 100 sets is any of them false" in text

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
+from support.partial import partial
 
 from bias_metrics.gate.rules import Rule, correct_for_candidates
 from biasgate.tasks.common.errors import InputError
@@ -129,11 +130,11 @@ def test_an_evaluation_without_a_registered_model_is_refused():
 
 def online_record(**changes):
     known = {"bounds": "any_wrong", "year": 2026, "number": 17, "planned": 365}
-    return {"online": known | {"share": 0.0025, "level": 0.000125} | changes}
+    return partial({"online": known | {"share": 0.0025, "level": 0.000125} | changes})
 
 
 def test_a_verdict_says_which_decision_of_the_year_it_is():
-    assert year_sentences({}) == []
+    assert year_sentences(partial({})) == []
     [text] = year_sentences(online_record())
     assert text == (
         "Decision 17 of 2026 (365 are planned): a candidate that is not good enough passes it with "

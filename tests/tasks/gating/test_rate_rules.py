@@ -1,28 +1,30 @@
 """Rules on FPR and FNR gaps through policy, evidence, verdict and `verify`."""
 
 import dataclasses
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from support.judging import evidence_of, report_of
+from support.judging import evidence_of, given, report_of, verdict_of
 
 from bias_metrics import Rows, compare_rate_gaps, equal_error_rate, evaluate_bias, rate_gaps
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import json_digest
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_explained import explain_policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.rivals import find_rivals
 from biasgate.tasks.reading_evaluation import read_evaluation
+from biasgate.tasks.records import Compared
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 TODAY = date(2026, 11, 21)
 GIVEN = {"metric": "fpr_gap", "scope": "each", "threshold": "given", "ceiling": 0.2}
 EQUAL = GIVEN | {"threshold": "equal_errors", "metric": "fnr_gap"}
-CHAMPION = {"name": "old", "kind": "scores", "threshold": 0.9}
+CHAMPION = Compared(name="old", kind="scores", threshold=0.9)
 
 
 def policy(*rules, **options):
@@ -53,10 +55,7 @@ def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
     if threshold is not None:
         labels, scores, masks = measured
         found = rate_gaps(Rows(labels, masks), scores, threshold=threshold).to_dict()
-        report["thresholds"]["given"] = {
-            "threshold": threshold,
-            "gaps": found["subgroups"] if gaps is None else gaps,
-        }
+        report.thresholds.update(given(threshold, found["subgroups"] if gaps is None else gaps))
     return build_verdict(
         report,
         policy(*rules),
@@ -69,39 +68,39 @@ def judge(folder, columns, rules, *, rivals=None, threshold=0.8, gaps=None):
 
 def test_each_model_is_judged_at_its_own_threshold(tmp_path, rows):
     verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05}])
-    ceiling, margin = verdict["results"]
+    ceiling, margin = verdict.results
     masks = {"gay": rows["identity/gay"]}
     options = {"threshold_a": 0.8, "threshold_b": 0.9, "confidence": 0.9}
     scores = rows["score/candidate"], rows["score/champion"]
     found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options)
     own, change = (one.subgroups["gay"]["fpr_gap"] for one in (found.first, found))
-    assert (ceiling["value"], ceiling["high"]) == (own.value, own.high)
-    assert (margin["rival"], margin["high"]) == (change.second, change.size_high)
-    assert (margin["at"], margin["rival_at"]) == (0.8, 0.9)
-    assert verdict["champion"]["threshold"] == 0.9
+    assert (ceiling.value, ceiling.high) == (own.value, own.high)
+    assert (margin.rival, margin.high) == (change.second, change.size_high)
+    assert (margin.at, margin.rival_at) == (0.8, 0.9)
+    assert verdict.champion.threshold == 0.9
 
 
 def test_at_equal_errors_the_threshold_is_that_of_all_rows_also_in_a_slice(tmp_path, rows):
     verdict = judge(tmp_path, rows, [EQUAL | {"margin": 0.1, "slice": "short"}])
-    ceiling, margin = verdict["results"]
+    ceiling, margin = verdict.results
     for key, role in (("at", "candidate"), ("rival_at", "champion")):
         equal = equal_error_rate(rows["label"], rows[f"score/{role}"]).threshold
-        assert margin[key] == equal
+        assert getattr(margin, key) == equal
     short = rows["slice/short"]
     again = rate_gaps(
         Rows(rows["label"][short], {"gay": rows["identity/gay"][short]}),
         rows["score/candidate"][short],
-        threshold=ceiling["at"],
+        threshold=ceiling.at,
     )
-    assert ceiling["value"] == again.subgroups["gay"]["fnr_gap"].value
+    assert ceiling.value == again.subgroups["gay"]["fnr_gap"].value
 
 
 def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_on_it(
     tmp_path, rows
 ):
     verdict = judge(tmp_path, rows, [EQUAL])
-    [shown] = [one for one in verdict["worsened"] if one["metric"] == "fpr_gap"]
-    assert shown["threshold"] == "given"
+    [shown] = [one for one in verdict.worsened if one.metric == "fpr_gap"]
+    assert shown.threshold == "given"
     masks = {"gay": rows["identity/gay"]}
     options = {"threshold_a": 0.8, "threshold_b": 0.9}
     # Bonferroni: five metrics without a threshold, two at one.
@@ -110,27 +109,30 @@ def test_a_gap_at_the_given_thresholds_may_be_shown_to_be_worse_without_a_rule_o
     found = compare_rate_gaps(Rows(rows["label"], masks), *scores, **options).subgroups["gay"][
         "fpr_gap"
     ]
-    assert shown["worse_by_at_least"] == shown["low"] == pytest.approx(found.size_low)
-    assert verdict["champion"]["threshold"] == 0.9
+    assert shown.worse_by_at_least == shown.low == pytest.approx(found.size_low)
+    assert verdict.champion.threshold == 0.9
 
 
 def test_without_a_threshold_of_both_models_no_gap_at_one_is_looked_at(tmp_path, rows):
-    verdict = judge(tmp_path, rows, [EQUAL], rivals={"champion": {"name": "old", "kind": "scores"}})
-    assert verdict["worsened"]
-    assert "fpr_gap" not in {one["metric"] for one in verdict["worsened"]}
+    verdict = judge(tmp_path, rows, [EQUAL], rivals={"champion": replace(CHAMPION, threshold=None)})
+    assert verdict.worsened
+    assert "fpr_gap" not in {one.metric for one in verdict.worsened}
 
 
 def test_without_a_champion_the_margin_is_skipped(tmp_path, rows):
     del rows["score/champion"]
     verdict = judge(tmp_path, rows, [GIVEN | {"margin": 0.05, "ceiling": 0.4}], rivals={})
-    assert [one["outcome"] for one in verdict["results"]] == ["pass", "skipped"]
+    assert [one.outcome for one in verdict.results] == ["pass", "skipped"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"threshold": None}, "that the candidate is used with; it has none"),
-        ({"rivals": {"champion": {"name": "old"}}}, "that the champion is used with; it has none"),
+        (
+            {"rivals": {"champion": replace(CHAMPION, threshold=None)}},
+            "that the champion is used with; it has none",
+        ),
     ],
 )
 def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, options, message):
@@ -139,7 +141,7 @@ def test_a_model_without_a_threshold_of_its_own_is_refused(tmp_path, rows, optio
 
 
 def test_rows_that_do_not_give_the_reported_gaps_decide_nothing(tmp_path, rows):
-    wrong = {"gay": {"fpr_gap": {"value": 0.0}, "fnr_gap": {"value": 0.0}}}
+    wrong = {"gay": {name: {"value": 0.0} for name in ("fpr_gap", "fnr_gap")}}
     with pytest.raises(RuntimeError, match="fpr_gap/given/gay is 0"):
         judge(tmp_path, rows, [GIVEN], gaps=wrong)
 
@@ -148,9 +150,9 @@ def test_a_verdict_holds_enough_to_be_decided_again(tmp_path, rows):
     """`verify` knows of the champion only what the verdict says of it."""
     rules = [GIVEN | {"margin": 0.05}, EQUAL | {"margin": 0.1}]
     verdict = judge(tmp_path, rows, rules)
-    again = judge(tmp_path, rows, rules, rivals={"champion": verdict["champion"]})
+    again = judge(tmp_path, rows, rules, rivals={"champion": verdict.champion})
     assert again == verdict
-    edited = verdict["champion"] | {"threshold": 0.7}
+    edited = replace(verdict.champion, threshold=0.7)
     assert judge(tmp_path, rows, rules, rivals={"champion": edited}) != verdict
 
 
@@ -220,7 +222,10 @@ def test_an_evaluation_whose_models_have_thresholds_is_accepted(tmp_path):
     ("changes", "message"),
     [
         ({"candidates": {"name": "new"}}, "the candidate new is used with; it has none"),
-        ({"champion": {"name": "old"}}, "the champion old is used with; it has none"),
+        (
+            {"champion": {"name": "old"}},
+            "the champion old is used with; it has none",
+        ),
     ],
 )
 def test_a_missing_threshold_is_refused_before_anything_is_scored(tmp_path, changes, message):
@@ -242,11 +247,13 @@ class Version:
 
 
 class Registry:
-    """A registry with one version and the report of its run."""
+    """A registry with one version, its verdict, and the report of its run."""
 
     def __init__(self, tags, thresholds):
         self.version = Version("models:/m/3", tags)
-        self.report = {"thresholds": thresholds}
+        known = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
+        bias = evaluate_bias([0, 1], [0.1, 0.9], {})
+        self.report = report_of(bias, candidate=known, thresholds=thresholds)
 
     def alias(self, *_):
         return self.version
@@ -259,10 +266,8 @@ class Registry:
 
     def read_json(self, run_id, name):
         assert run_id == "r7"
-        digest = json_digest(self.report)
-        candidate = {"model": "models:/m/3", "opened_as": {"kind": "mlflow"}}
-        verdict = {"candidate": candidate, "report_digest": digest}
-        return self.report if name == "report.json" else verdict
+        report = self.report
+        return plain(report if name == "report.json" else verdict_of(report))
 
 
 def champion_of(registry, **named):
@@ -273,7 +278,7 @@ def champion_of(registry, **named):
 
 
 def test_a_registered_champion_has_the_threshold_that_it_was_evaluated_with():
-    registry = Registry({"biasgate.s.run_id": "r7"}, {"given": {"threshold": 0.35}})
+    registry = Registry({"biasgate.s.run_id": "r7"}, given(0.35))
     assert champion_of(registry).threshold == 0.35
     assert champion_of(registry, threshold=0.4).threshold == 0.4
     assert champion_of(registry, threshold=0.0).threshold == 0.0

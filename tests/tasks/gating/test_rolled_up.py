@@ -1,12 +1,15 @@
 """Small identities in a verdict that is made from an evidence file, and made again from it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of, report_of
+from support.judging import CHAMPION, TODAY, evidence_of, given, policy_of, report_of
 
 from bias_metrics import Rows, compare_bias, compare_rate_gaps, evaluate_bias
 from bias_metrics.report.jointly import bonferroni_level
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.verdict import build_verdict
 
 N = 3_000
@@ -55,28 +58,28 @@ def verdict_of(folder, columns, policy, choices=None, n_candidates=1):
         members,
         background=(choices or {}).get("background", "outside_subgroup"),
     )
-    report = report_of(bias.to_dict()) | {"thresholds": {"given": {"threshold": 1.0}}}
-    rivals = {"champion": CHAMPION | {"threshold": 1.0}}
+    report = report_of(bias.to_dict(), thresholds=given(1.0))
+    rivals = {"champion": replace(CHAMPION, threshold=1.0)}
     return build_verdict(report, policy, evidence, rivals, n_candidates=n_candidates, today=TODAY)
 
 
 def by_group(verdict, metric="bpsn_auc"):
-    return {one["group"]: one for one in verdict["results"] if one["metric"] == metric}
+    return {one.group: one for one in verdict.results if one.metric == metric}
 
 
 def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(tmp_path):
     rows = made()
     policy = policy_of(BPSN, FLOORS, FINAL, roll_up=ROLL_UP, not_measured=NOT_MEASURED)
     verdict = verdict_of(tmp_path, rows, policy)
-    assert verdict["outcome"] == "pass"
-    assert verdict["holds_for"] == {"identities": ["muslim"], "of": 3}
-    assert [(one["group"], one["why"]) for one in verdict["exceptions"]] == [
+    assert verdict.outcome == "pass"
+    assert plain(verdict.holds_for) == {"identities": ["muslim"], "of": 3}
+    assert [(one.group, one.why) for one in verdict.exceptions] == [
         ("hindu", "category"),
         ("other_religion", "not_measured"),
     ]
     found = by_group(verdict)
-    assert found["religion"]["instead_of"] == ["hindu", "other_religion"]
-    assert found["hindu"]["judged_in"] == found["other_religion"]["judged_in"] == "religion"
+    assert found["religion"].instead_of == ("hindu", "other_religion")
+    assert found["hindu"].judged_in == found["other_religion"].judged_in == "religion"
     religion = rows["identity/hindu"] | rows["identity/muslim"]
     alone = compare_bias(
         rows["label"],
@@ -85,13 +88,13 @@ def test_a_verdict_lists_what_was_judged_where_with_the_category_s_own_numbers(t
         {"religion": religion},
         confidence=0.9,
     ).to_dict()["subgroups"]["religion"]["bpsn_auc"]
-    assert (found["religion"]["low"], found["religion"]["high"]) == (alone["low"], alone["high"])
-    assert by_group(verdict, "final_score")[None]["instead_of"] == ["religion", "muslim"]
-    assert "judged_in" not in found["muslim"]
+    assert (found["religion"].low, found["religion"].high) == (alone["low"], alone["high"])
+    assert by_group(verdict, "final_score")[None].instead_of == ("religion", "muslim")
+    assert found["muslim"].judged_in is None
 
 
 def test_without_categories_the_same_rows_are_insufficient(tmp_path):
-    assert verdict_of(tmp_path, made(), policy_of(BPSN))["outcome"] == "insufficient"
+    assert verdict_of(tmp_path, made(), policy_of(BPSN)).outcome == "insufficient"
 
 
 def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp_path):
@@ -100,24 +103,24 @@ def test_the_final_score_covers_the_category_instead_of_its_small_identities(tmp
     religion = rows["identity/hindu"] | rows["identity/muslim"]
     groups = {"religion": religion, "muslim": rows["identity/muslim"]}
     own = evaluate_bias(rows["label"], rows["score/candidate"], groups, confidence=0.9)
-    [one] = verdict["results"]
-    assert one["value"] == pytest.approx(own.final_score.value, abs=1e-12)
-    assert one["low"] == pytest.approx(own.final_score.low, abs=1e-12)
+    [one] = verdict.results
+    assert one.value == pytest.approx(own.final_score.value, abs=1e-12)
+    assert one.low == pytest.approx(own.final_score.low, abs=1e-12)
 
 
 def test_a_small_identity_that_got_much_worse_fails_though_its_category_passes(tmp_path):
     verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP))
     found = by_group(verdict)
-    assert (verdict["outcome"], found["religion"]["outcome"]) == ("fail", "pass")
-    assert found["hindu"]["outcome"] == "fail"
-    assert found["hindu"]["high"] < 0
-    assert found["hindu"]["confidence"] == 0.95
+    assert (verdict.outcome, found["religion"].outcome) == ("fail", "pass")
+    assert found["hindu"].outcome == "fail"
+    assert found["hindu"].high < 0
+    assert found["hindu"].confidence == 0.95
 
 
 def test_with_a_background_of_no_identity_the_small_ones_are_compared_with_it(tmp_path):
     choices = {"background": "no_identity"}
     verdict = verdict_of(tmp_path, made(shift=2.5), policy_of(BPSN, roll_up=ROLL_UP), choices)
-    assert by_group(verdict)["hindu"]["outcome"] == "fail"
+    assert by_group(verdict)["hindu"].outcome == "fail"
 
 
 def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
@@ -125,9 +128,9 @@ def test_clusters_too_few_of_a_small_identity_lead_to_its_category(tmp_path):
     few = BPSN | {"min_negatives": 2, "min_clusters": 40}
     verdict = verdict_of(tmp_path, rows, policy_of(few, roll_up=ROLL_UP))
     found = by_group(verdict)
-    assert found["hindu"]["judged_in"] == "religion"
-    assert "clusters where 40 are needed" in found["hindu"]["sentence"]
-    assert found["religion"]["n_clusters"] >= 40
+    assert found["hindu"].judged_in == "religion"
+    assert "clusters where 40 are needed" in found["hindu"].sentence
+    assert found["religion"].n_clusters >= 40
 
 
 def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path):
@@ -147,9 +150,9 @@ def test_error_rates_of_small_identities_are_judged_in_the_category_too(tmp_path
             ({"hindu": rows["identity/hindu"]}, bonferroni_level(2 * 7, 0.05)),
         )
     )
-    assert found["religion"]["value"] == alone["religion"]["fpr_gap"]["first"]
-    assert found["religion"]["high"] == alone["religion"]["fpr_gap"]["size_high"]
-    assert found["hindu"]["high"] == hindu["hindu"]["fpr_gap"]["size_high"]
+    assert found["religion"].value == alone["religion"]["fpr_gap"]["first"]
+    assert found["religion"].high == alone["religion"]["fpr_gap"]["size_high"]
+    assert found["hindu"].high == hindu["hindu"]["fpr_gap"]["size_high"]
 
 
 def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path):
@@ -157,15 +160,15 @@ def test_a_correction_for_candidates_is_not_lenient_to_small_identities(tmp_path
     alone = by_group(verdict_of(tmp_path, made(), policy_of(BPSN, roll_up=ROLL_UP)))
     corrected = policy_of(BPSN, roll_up=ROLL_UP, correction="bonferroni")
     shared = by_group(verdict_of(tmp_path, made(), corrected, n_candidates=10))
-    assert shared["hindu"]["judged_in"] == "religion"
-    assert shared["hindu"]["high"] == pytest.approx(alone["hindu"]["high"])
-    assert shared["religion"]["high"] > alone["religion"]["high"]
+    assert shared["hindu"].judged_in == "religion"
+    assert shared["hindu"].high == pytest.approx(alone["hindu"].high)
+    assert shared["religion"].high > alone["religion"].high
 
 
 def test_a_set_without_identities_of_the_categories_is_judged_as_before(tmp_path):
     rolled = policy_of(BPSN, roll_up={"race": ["black", "white"]})
     plain = verdict_of(tmp_path, made(), policy_of(BPSN))
     again = verdict_of(tmp_path, made(), rolled)
-    assert again["results"] == plain["results"]
+    assert again.results == plain.results
     enough = policy_of(BPSN | {"scope": ["muslim"]}, roll_up=ROLL_UP)
     assert by_group(verdict_of(tmp_path, made(), enough)).keys() == {"muslim"}

@@ -1,6 +1,7 @@
 """How often a set was used, and from when on its best candidate proves nothing."""
 
 import pytest
+from support.partial import partial
 
 from bias_metrics import selection_flattery
 from biasgate.tasks.gating.set_use import is_reused, use_of
@@ -15,31 +16,31 @@ def verdict(digest="a", low=-0.02, high=0.02, level=None):
         "candidate": {"digest": digest},
         "objective": {"metric": "final_score", "confidence": 0.95, "low": low, "high": high},
     }
-    return found if level is None else found | {"online": {"level": level}}
+    return partial(found if level is None else found | {"online": {"level": level}})
 
 
 def test_one_candidate_is_not_flattered():
     use = use_of([verdict()], 1)
-    assert (use["flattered_by"], use["at_most"], use["spent_by"]) == (0, 0, None)
-    assert use["sentence"] == "comments has judged 1 candidate so far."
+    assert (use.flattered_by, use.at_most, use.spent_by) == (0, 0, None)
+    assert use.sentence == "comments has judged 1 candidate so far."
     assert not is_reused(use)
 
 
 def test_the_error_is_that_of_a_difference_over_the_root_of_two():
     use = use_of([verdict()], 5)
-    assert use["flattered_by"] == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
-    assert "looks better in final_score by 0.0100 than it is; by up to 0.0137" in use["sentence"]
+    assert use.flattered_by == pytest.approx(selection_flattery(0.02 / Z95 / 2**0.5, 5))
+    assert "looks better in final_score by 0.0100 than it is; by up to 0.0137" in use.sentence
     assert is_reused(use)
 
 
 def test_without_a_champion_nothing_is_known_of_the_error():
     use = use_of([verdict(low=None, high=None)], 5)
-    assert (use["flattered_by"], use["at_most"]) == (None, None)
-    assert use["sentence"] == "comments has judged 5 candidates so far."
+    assert (use.flattered_by, use.at_most) == (None, None)
+    assert use.sentence == "comments has judged 5 candidates so far."
 
 
 def test_the_candidate_that_is_the_champion_tells_no_error():
-    assert use_of([verdict(low=0.0, high=0.0), verdict("b")], 2)["flattered_by"] == pytest.approx(
+    assert use_of([verdict(low=0.0, high=0.0), verdict("b")], 2).flattered_by == pytest.approx(
         selection_flattery(0.02 / Z95 / 2**0.5, 2)
     )
 
@@ -55,11 +56,11 @@ def test_the_candidate_that_is_the_champion_tells_no_error():
 )
 def test_a_set_is_spent_when_chance_reaches_the_bound_of_the_policy(n, spent_by, words):
     use = use_of([verdict()], n)
-    assert use["spent_by"] == spent_by
-    assert words in use["sentence"]
+    assert use.spent_by == spent_by
+    assert words in use.sentence
 
 
 def test_the_bound_of_a_small_share_of_alpha_is_reached_later():
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 40)["spent_by"] is None
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 44)["spent_by"] == "adaptive use"
-    assert use_of([verdict(level=0.05 * 0.9 / 365)], 3000)["spent_by"] == "adaptive use"
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 40).spent_by is None
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 44).spent_by == "adaptive use"
+    assert use_of([verdict(level=0.05 * 0.9 / 365)], 3000).spent_by == "adaptive use"

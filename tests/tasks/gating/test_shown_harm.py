@@ -1,13 +1,16 @@
 """Harm that is shown blocks under the included policies, and is named in the first line."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.judging import CHAMPION, TODAY, evidence_of, policy_of, report_of
+from support.judging import CHAMPION, TODAY, evidence_of, given, policy_of, report_of
 
 from bias_metrics import evaluate_bias
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.gating.policy import SHIPPED, read_policy
 from biasgate.tasks.gating.verdict import build_verdict
 
@@ -53,15 +56,15 @@ def judged(folder, columns, policy, threshold=None, rivals=("champion",)):
     bias = evaluate_bias(columns["label"], columns["score/candidate"], members)
     report = report_of(bias.to_dict())
     if threshold is not None:
-        report["thresholds"]["given"] = {"threshold": threshold}
-    known = CHAMPION | ({} if threshold is None else {"threshold": threshold})
+        report.thresholds.update(given(threshold))
+    known = replace(CHAMPION, threshold=threshold)
     compared = dict.fromkeys(rivals, known)
     return build_verdict(report, policy, evidence, compared, n_candidates=1, today=TODAY)
 
 
 def shown(verdict):
-    results = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
-    return {one["metric"]: one for one in results if one["group"] == "transgender"}
+    results = [one for one in verdict.results if one.rule == "shown_harm"]
+    return {one.metric: one for one in results if one.group == "transgender"}
 
 
 PLANTS = {
@@ -81,12 +84,12 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, metric)
     threshold = AT if metric.endswith("_gap") else None
     columns = rows(PLANTS[metric])
     verdict = judged(tmp_path, columns, read_policy(name, SHIPPED), threshold)
-    assert verdict["outcome"] == "fail"
+    assert verdict.outcome == "fail"
     found = shown(verdict)[metric]
-    assert (found["outcome"], found["action"]) == ("fail", "block")
-    assert ("threshold" in found) == (threshold is not None)
-    first = verdict["results"][0]
-    assert (first["rule"], first["group"]) == ("shown_harm", "transgender")
+    assert (found.outcome, found.action) == ("fail", "block")
+    assert (found.threshold is not None) == (threshold is not None)
+    first = verdict.results[0]
+    assert (first.rule, first.group) == ("shown_harm", "transgender")
     assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
 
 
@@ -94,27 +97,28 @@ def test_a_loss_in_each_metric_blocks_and_is_named_first(tmp_path, name, metric)
 def test_a_group_of_twelve_comments_that_is_clearly_worse_blocks(tmp_path, plant, metric):
     columns = rows(plant, by=6.0, n_small=12, seed=2)
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
-    assert verdict["outcome"] == "fail"
+    assert verdict.outcome == "fail"
     assert metric in shown(verdict)
     assert word_of_verdict(verdict).text == "Blocked, worse for transgender"
 
 
 def test_without_harm_the_rule_passes_and_the_bounds_are_counted(tmp_path):
     verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED))
-    first = verdict["results"][0]
-    assert (verdict["outcome"], first["rule"], first["outcome"]) == ("pass", "shown_harm", "pass")
-    assert verdict["bounds"]["jointly"] == 3 * 5
-    assert verdict["holds_for"] == {"identities": list(NAMES), "of": 3}
-    assert verdict["exceptions"] == []
+    first = verdict.results[0]
+    assert (verdict.outcome, first.rule, first.outcome) == ("pass", "shown_harm", "pass")
+    assert verdict.bounds.jointly == 3 * 5
+    assert plain(verdict.holds_for) == {"identities": list(NAMES), "of": 3}
+    assert verdict.exceptions == []
     assert word_of_verdict(verdict).text == "Passed"
 
 
 def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
     lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6})
     verdict = judged(tmp_path, rows("harmless"), lenient)
-    assert (verdict["outcome"], shown(verdict)) == ("pass", {})
-    assert word_of_verdict(verdict).text == "Passed with exceptions"
-    [line] = exceptions_in_words([verdict])
+    assert (verdict.outcome, shown(verdict)) == ("pass", {})
+    assert word_of_verdict(verdict).text == "Passed for 2 of 3 identities"
+    proven, line = exceptions_in_words([verdict])
+    assert proven == "Proven for christian, female."
     assert line.startswith("Except transgender: shown to be worse than with the champion (negative")
     assert line.endswith("; the policy has no rule on that (`shown_harm`).")
 
@@ -129,13 +133,13 @@ def test_a_policy_without_the_rule_passes_and_names_who_is_worse(tmp_path):
 def test_a_loss_that_is_shown_and_does_not_block_is_named(tmp_path, rule, words):
     lenient = policy_of({"metric": "bpsn_auc", "scope": "each", "floor": 0.6}, shown_harm=rule)
     verdict = judged(tmp_path, rows("harmless"), lenient)
-    assert verdict["outcome"] == "pass"
+    assert verdict.outcome == "pass"
     assert any(words in line for line in exceptions_in_words([verdict]))
 
 
 def test_of_a_blocked_candidate_nobody_who_failed_is_said_to_be_proven(tmp_path):
     verdict = judged(tmp_path, rows("harmless"), read_policy("default", SHIPPED))
-    assert "transgender" not in verdict["holds_for"]["identities"]
+    assert "transgender" not in verdict.holds_for.identities
     assert exceptions_in_words([verdict]) == []
 
 
@@ -144,24 +148,24 @@ def test_the_objective_leaves_out_who_is_not_measured(tmp_path):
     columns["identity/female"] = np.zeros(N, dtype=bool)
     entry = {"identity": "female", "reason": "none", "expires": "2099-12-31"}
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
-    objective = judged(tmp_path, columns, policy_of(rule, not_measured=[entry]))["objective"]
-    assert objective["value"] is not None
-    assert objective["change"] is not None
+    objective = judged(tmp_path, columns, policy_of(rule, not_measured=[entry])).objective
+    assert objective.value is not None
+    assert objective.change is not None
 
 
 def test_two_rivals_share_alpha(tmp_path):
     policy = read_policy("default", SHIPPED)
     verdict = judged(tmp_path, rows("harmless"), policy, rivals=("champion", "reference"))
-    harm = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
-    assert {one["kind"] for one in harm} == {"champion", "reference"}
-    assert {one["confidence"] for one in harm} == {0.975}
-    assert verdict["bounds"]["jointly"] == 2 * 3 * 5
+    harm = [one for one in verdict.results if one.rule == "shown_harm"]
+    assert {one.kind for one in harm} == {"champion", "reference"}
+    assert {one.confidence for one in harm} == {0.975}
+    assert verdict.bounds.jointly == 2 * 3 * 5
 
 
 def test_without_a_champion_the_rule_is_skipped_and_a_pass_says_so(tmp_path):
     verdict = judged(tmp_path, rows(), read_policy("default", SHIPPED), rivals=())
-    first = verdict["results"][0]
-    assert (verdict["outcome"], first["outcome"]) == ("pass", "skipped")
+    first = verdict.results[0]
+    assert (verdict.outcome, first.outcome) == ("pass", "skipped")
     assert word_of_verdict(verdict).text == "Passed with exceptions"
     assert exceptions_in_words([verdict]) == [
         "Except: no champion to compare with: 3 checks were skipped."
@@ -174,19 +178,19 @@ def test_the_words_point_at_whose_comments_a_loss_comes_from(tmp_path):
     shared = columns["identity/transgender"] & (rng.random(N) < 0.5)
     columns["identity/christian"] = shared | (rng.random(N) < 0.05)
     verdict = judged(tmp_path, columns, read_policy("default", SHIPPED))
-    harm = [one for one in verdict["results"] if one["rule"] == "shown_harm"]
-    of_others = [one["sentence"] for one in harm if one["group"] == "christian"]
+    harm = [one for one in verdict.results if one.rule == "shown_harm"]
+    of_others = [one.sentence for one in harm if one.group == "christian"]
     assert of_others
     words = "Without comments that also mention transgender it is not shown."
     assert all(text.endswith(words) for text in of_others)
-    assert verdict["outcome"] == "fail"
+    assert verdict.outcome == "fail"
 
 
 def test_a_name_that_the_set_lacks_changes_nothing(tmp_path):
     entry = {"identity": "martian", "reason": "none", "expires": "2099-12-31"}
     rule = {"metric": "bpsn_auc", "scope": "each", "floor": 0.6}
     verdict = judged(tmp_path, rows(), policy_of(rule, not_measured=[entry]))
-    assert (verdict["outcome"], verdict["exceptions"]) == ("pass", [])
+    assert (verdict.outcome, verdict.exceptions) == ("pass", [])
 
 
 @pytest.mark.parametrize(
@@ -203,16 +207,16 @@ def test_an_entry_that_ended_or_is_misspelt_is_told_where_evidence_lacks(tmp_pat
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.3}
     policy = policy_of(rule, roll_up={"gender": list(NAMES)}, not_measured=[known])
     verdict = judged(tmp_path, columns, policy)
-    assert verdict["outcome"] == "insufficient"
-    [lacking] = [one for one in verdict["results"] if one["outcome"] == "insufficient"]
-    assert (lacking["group"], lacking["sentence"].endswith(hint)) == ("female", True)
+    assert verdict.outcome == "insufficient"
+    [lacking] = [one for one in verdict.results if one.outcome == "insufficient"]
+    assert (lacking.group, lacking.sentence.endswith(hint)) == ("female", True)
 
 
 def test_the_outcome_is_the_worst_of_all_results_that_count(tmp_path):
     verdict = judged(tmp_path, rows("harmless"), read_policy("strict", SHIPPED))
     counted = [
-        one["outcome"]
-        for one in verdict["results"]
-        if one["action"] == "block" and not one["waived_by"] and one["outcome"] != "skipped"
+        one.outcome
+        for one in verdict.results
+        if one.action == "block" and not one.waived_by and one.outcome != "skipped"
     ]
-    assert verdict["outcome"] == worst(counted)
+    assert verdict.outcome == worst(counted)

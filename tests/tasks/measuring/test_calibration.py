@@ -1,11 +1,14 @@
 """Calibration in the pipeline: the numbers of the library, in words, in tables and in MLflow."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support import judging
+from support.partial import partial
 
-from bias_metrics import Rows, calibration_report, evaluate_bias
+from bias_metrics import MetricValue, Rows, calibration_report, evaluate_bias
 from biasgate.tasks.measuring import calibration
 from biasgate.tasks.measuring.calibration import calibrate, calibration_sentence
 from biasgate.tasks.reporting.figures import reliability_panels
@@ -22,7 +25,7 @@ WEIGHT = RNG.lognormal(0, 0.5, N)
 def laid_out(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
     arrays = {"y_true": LABEL, "y_score": y_score, "weight": weights}
     return SimpleNamespace(
-        record={"choices": {"background": "outside_subgroup"}},
+        record=partial({"choices": {"background": "outside_subgroup"}}),
         array=arrays.__getitem__,
         masks=lambda: groups,
         clusters=lambda: clusters,
@@ -37,63 +40,57 @@ def test_the_numbers_are_those_of_the_library(weights):
     expected = calibration_report(
         Rows(LABEL, GROUPS, sample_weight=weights, clusters=clusters), SCORE
     )
-    assert found == expected.to_dict() | {"sentence": found["sentence"]}
+    assert found.to_dict() == expected.to_dict() | {"sentence": found.sentence}
 
 
 def test_the_sentence_names_the_identity_that_is_farthest_off():
     found = calibrate(laid_out())
-    gap = found["subgroups"]["gay"]["calibration_gap"]
-    assert found["subgroups"]["deaf"]["calibration_gap"]["value"] is None
+    gap = found.subgroups["gay"].calibration_gap
+    assert found.subgroups["deaf"].calibration_gap.value is None
     assert (
-        f"farthest off, with enough evidence, for gay: {gap['value']:+.3f} [{gap['low']:+.3f}"
-        in found["sentence"]
+        f"farthest off, with enough evidence, for gay: {gap.value:+.3f} [{gap.low:+.3f}"
+        in found.sentence
     )
-    assert "As probabilities, scores differ" in found["sentence"]
+    assert "As probabilities, scores differ" in found.sentence
 
 
 def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
     found = calibrate(laid_out())
-    gap = {"value": 0.9, "low": 0.1, "high": 0.99}
-    counts = {"n": 400, "n_positive": 19, "calibration_gap": gap}
-    found["subgroups"]["nearly empty"] = found["subgroups"]["gay"] | counts
+    gap = MetricValue(0.9, low=0.1, high=0.99)
+    few = replace(found.subgroups["gay"], n=400, n_positive=19, calibration_gap=gap)
+    found.subgroups["nearly empty"] = few
     assert "for gay:" in calibration_sentence(found)
-    found["subgroups"]["nearly empty"]["n_positive"] = 20
+    found.subgroups["nearly empty"] = replace(few, n_positive=20)
     assert "for nearly empty: +0.900" in calibration_sentence(found)
 
 
 def test_a_gap_without_interval_and_a_slope_without_value_are_told_plainly():
     found = calibrate(laid_out(clusters=np.arange(N) % 5))
-    found["overall"]["slope"]["value"] = None
+    found = replace(found, overall=replace(found.overall, slope=MetricValue(None, "flat")))
     told = calibration_sentence(found)
     assert "slope undefined" in told
-    assert told.endswith(f"{found['subgroups']['gay']['calibration_gap']['value']:+.3f}.")
+    assert told.endswith(f"{found.subgroups['gay'].calibration_gap.value:+.3f}.")
 
 
 def test_without_identities_only_all_rows_are_told():
-    assert "Compared with others" not in calibrate(laid_out(groups={}))["sentence"]
+    assert "Compared with others" not in calibrate(laid_out(groups={})).sentence
 
 
 def test_very_many_identities_are_left_out(monkeypatch):
     monkeypatch.setattr(calibration, "MOST", 1)
     found = calibrate(laid_out())
-    assert found["subgroups"] == {}
-    assert found["overall"]["n"] == N
+    assert found.subgroups == {}
+    assert found.overall.n == N
 
 
 def report_of(found):
-    bias = evaluate_bias(LABEL, SCORE, GROUPS).to_dict()
-    return {
-        "bias": bias,
-        "thresholds": {},
-        "calibration": found,
-        "candidate": {"name": "file"},
-        "evaluation_set": {"name": "rows"},
-    }
+    bias = evaluate_bias(LABEL, SCORE, GROUPS)
+    return judging.report_of(bias, calibration=found, candidate={"name": "file"}, on="rows")
 
 
 def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
     found = calibrate(laid_out(SCORE * 3))
-    assert found["sentence"].startswith("Calibration is not measured: scores are not probabilities")
+    assert found.sentence.startswith("Calibration is not measured: scores are not probabilities")
     assert reliability_panels(report_of(found)) is None
     assert not any(key.startswith("brier") for key in metric_keys(report_of(found)))
 
@@ -101,8 +98,8 @@ def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
 def test_runs_have_the_numbers_of_all_rows_and_the_gaps_of_each_identity():
     found = calibrate(laid_out())
     keys = metric_keys(report_of(found))
-    assert keys["brier/overall"] == found["overall"]["brier"]["value"]
-    assert keys["calibration_gap/gay"] == found["subgroups"]["gay"]["calibration_gap"]["value"]
+    assert keys["brier/overall"] == found.overall.brier.value
+    assert keys["calibration_gap/gay"] == found.subgroups["gay"].calibration_gap.value
     assert "calibration_gap/deaf" not in keys
 
 

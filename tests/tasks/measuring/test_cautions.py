@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from support.partial import partial
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.data.freezing import SOURCES, freeze
@@ -21,7 +22,7 @@ GAY = RNG.random(600) < 0.3
 FILE = CANDIDATES.validate_python(
     {"name": "mine", "kind": "scores", "path": "x.csv", "score": "non_toxic"}
 )
-ALL = {"n_rows": 600, "n_rows_measured": 600}
+ALL = partial({"n_rows": 600, "n_rows_measured": 600})
 
 
 def bias(score, **groups):
@@ -101,7 +102,8 @@ def test_one_identity_below_one_half_is_no_inversion():
     ],
 )
 def test_rows_that_are_not_measured_are_counted(measured, source, said):
-    choices = {"n_rows": 1_804_874, "n_rows_measured": measured, "source": {"source": source}}
+    rows = {"n_rows": 1_804_874, "n_rows_measured": measured}
+    choices = partial(rows | {"source": {"source": source}})
     assert unmeasured(choices).startswith(said)
     [warning] = cautions(bias(GOOD), choices, FILE, {})
     assert warning.startswith(f"measured on {said}")

@@ -4,9 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.judging import report_of
+from support.partial import partial
 
 from bias_metrics import (
+    MetricValue,
     Rows,
+    SubgroupBias,
     diagnose_bias,
     equal_error_rate,
     error_rates,
@@ -14,10 +18,23 @@ from bias_metrics import (
     threshold_report,
 )
 from biasgate.printing import explained
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.measuring.diagnosis import N_PERMUTATIONS, SEED, explain, look_first
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 
 AUCS = ("subgroup_auc", "bpsn_auc", "bnsp_auc")
+
+
+def cells_of(n_positive, n_negative, **values):
+    """The numbers of an identity; AUCs that are not given are its `subgroup_auc`."""
+    values = {auc: values.get(auc, values["subgroup_auc"]) for auc in AUCS} | values
+    known = {name: MetricValue(value, None if value else "r") for name, value in values.items()}
+    gaps = dict.fromkeys(("positive_aeg", "negative_aeg"), MetricValue(0.0))
+    return SubgroupBias(n_positive=n_positive, n_negative=n_negative, **known, **gaps)
+
+
+def bias_of(subgroups):
+    return partial({"subgroups": subgroups})
 
 
 def rows(n=4000):
@@ -44,10 +61,9 @@ def laid_out():
     ):
         arrays = {"y_true": y_true, "y_score": y_score}
         return SimpleNamespace(
-            record={
-                "power_mean_groups": power_mean_groups,
-                "choices": {"background": background},
-            },
+            record=partial(
+                {"power_mean_groups": power_mean_groups, "choices": {"background": background}}
+            ),
             array=arrays.__getitem__,
             masks=lambda: groups,
             clusters=lambda: clusters,
@@ -61,18 +77,18 @@ def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
     y_true, y_score, groups = rows()
     found = explain(laid_out(*rows()), evaluate_bias(*rows()), threshold=0.5)
     alone = diagnose_bias(Rows(y_true, groups), y_score)
-    assert found["diagnosis"]["subgroups"] == {name: one.to_dict() for name, one in alone.items()}
+    assert plain(found.diagnosis.subgroups) == plain(alone)
     assert alone["gay"].pattern == "B"
     equal = equal_error_rate(y_true, y_score)
     for kind, threshold in (("equal_errors", equal.threshold), ("given", 0.5)):
         rng = np.random.default_rng(SEED)
         whole = threshold_report(*rows(), threshold=threshold, rng=rng).to_dict()
-        assert found["thresholds"][kind].items() >= whole.items()
+        assert found.thresholds[kind].to_dict().items() >= whole.items()
         mask = groups["gay"]
         of_gay = error_rates(y_true[mask], y_score[mask], threshold=threshold).to_dict()
-        assert found["thresholds"][kind]["subgroups"]["gay"] == of_gay
-        assert found["thresholds"][kind]["fped"]["n_permutations"] == N_PERMUTATIONS
-    assert found["thresholds"]["equal_errors"]["equal_error_rate"] == equal.rate.to_dict()
+        assert found.thresholds[kind].subgroups["gay"].to_dict() == of_gay
+        assert found.thresholds[kind].fped.n_permutations == N_PERMUTATIONS
+    assert found.thresholds["equal_errors"].equal_error_rate.to_dict() == equal.rate.to_dict()
 
 
 def test_diagnoses_have_the_background_of_the_set(laid_out):
@@ -88,12 +104,12 @@ def test_diagnoses_have_the_background_of_the_set(laid_out):
         }
         for background in ("no_identity", "outside_subgroup")
     }
-    assert found["diagnosis"]["subgroups"] == told["no_identity"] != told["outside_subgroup"]
+    assert plain(found.diagnosis.subgroups) == told["no_identity"] != told["outside_subgroup"]
 
 
 def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(laid_out):
     found = explain(laid_out(*rows()), evaluate_bias(*rows()))
-    assert list(found["thresholds"]) == ["equal_errors"]
+    assert list(found.thresholds) == ["equal_errors"]
 
 
 def test_the_sums_cover_the_groups_of_the_power_means(laid_out):
@@ -101,19 +117,19 @@ def test_the_sums_cover_the_groups_of_the_power_means(laid_out):
     groups["deaf"] &= y_true  # nothing harmless
     layout = laid_out(y_true, y_score, groups)
     bias = evaluate_bias(y_true, y_score, groups)
-    at = explain(layout, bias)["thresholds"]["equal_errors"]
-    assert "undefined for deaf (no negatives)" in at["fped"]["reason"]
+    at = explain(layout, bias).thresholds["equal_errors"]
+    assert "undefined for deaf (no negatives)" in at.fped.reason
     layout = laid_out(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
-    at = explain(layout, bias)["thresholds"]["equal_errors"]
-    assert at["groups"] == ["gay", "muslim"]
-    assert at["fped"]["value"] > at["fped"]["quantiles"]["0.95"]["value"]
+    at = explain(layout, bias).thresholds["equal_errors"]
+    assert at.groups == ["gay", "muslim"]
+    assert at.fped.value > at.fped.quantiles["0.95"].value
 
 
 def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
-    report = explain(laid_out(*rows()), bias, threshold=0.5) | {"warnings": []}
-    look, at = explained(report)[::2]
+    report = explain(laid_out(*rows()), bias, threshold=0.5)
+    look, at = explained(report_of(bias, **vars(report)))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
     number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"
     assert look.startswith(
@@ -127,49 +143,44 @@ def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
 def test_the_lowest_auc_of_a_clear_pattern_comes_before_a_lower_one_without():
     patterns = {"a": "none", "b": "D", "c": "no evidence", "d": "other"}
     said = {
-        name: {"pattern": one, "name": f"pattern {one}", "sentence": f"So {name}."}
+        name: partial({"pattern": one, "name": f"pattern {one}", "sentence": f"So {name}."})
         for name, one in patterns.items()
     }
     values = {"a": 0.5, "b": 0.8, "c": 0.4, "d": 0.7}
-    cells = {name: {auc: {"value": value} for auc in AUCS} for name, value in values.items()}
-    cells = {name: one | {"n_positive": 20, "n_negative": 20} for name, one in cells.items()}
-    cells["d"]["bpsn_auc"] = {"value": None, "reason": "r"}
-    found = look_first({"subgroups": cells}, said)
-    assert (found["subgroup"], found["metric"]) == ("d", "bnsp_auc")
-    assert found["sentence"].startswith(
+    cells = {name: cells_of(20, 20, subgroup_auc=value) for name, value in values.items()}
+    cells["d"] = cells_of(20, 20, subgroup_auc=0.7, bpsn_auc=None)
+    found = look_first(bias_of(cells), said)
+    assert (found.subgroup, found.metric) == ("d", "bnsp_auc")
+    assert found.sentence.startswith(
         "Look first at d (its lowest AUC is bnsp_auc 0.700). So d. Clearly treated"
     )
-    assert found["sentence"].endswith("differently too: b.")
-    unclear = {name: one | {"pattern": "no evidence"} for name, one in said.items()}
-    found = look_first({"subgroups": cells}, unclear, clustered=True)
-    assert found["subgroup"] == "c"
-    assert found["sentence"].startswith("No identity shows a clear pattern of bias; the lowest")
-    assert found["sentence"].endswith("which rows of one cluster are not.)")
-    found = look_first({"subgroups": cells}, unclear, labelled_alone=True)
-    assert "pattern of bias in the rows with human identity labels alone; the" in found["sentence"]
-    empty = {name: one | {auc: {"value": None} for auc in AUCS} for name, one in cells.items()}
-    assert look_first({"subgroups": empty}, said)["subgroup"] is None
+    assert found.sentence.endswith("differently too: b.")
+    unclear = {name: partial(one | {"pattern": "no evidence"}) for name, one in said.items()}
+    found = look_first(bias_of(cells), unclear, clustered=True)
+    assert found.subgroup == "c"
+    assert found.sentence.startswith("No identity shows a clear pattern of bias; the lowest")
+    assert found.sentence.endswith("which rows of one cluster are not.)")
+    found = look_first(bias_of(cells), unclear, labelled_alone=True)
+    assert "pattern of bias in the rows with human identity labels alone; the" in found.sentence
+    empty = {name: cells_of(20, 20, subgroup_auc=None) for name in cells}
+    assert look_first(bias_of(empty), said).subgroup is None
 
 
 def test_an_auc_of_few_rows_is_not_the_one_to_look_at_first():
-    aucs = {auc: {"value": 0.9} for auc in AUCS}
-    few = aucs | {"bnsp_auc": {"value": 0.2}, "bpsn_auc": {"value": 0.8}}
-    cells = {
-        "nearly empty": few | {"n_positive": 19, "n_negative": 20},
-        "many": aucs | {"n_positive": 20, "n_negative": 20},
-    }
-    unclear = {"pattern": "no evidence", "name": "", "sentence": "So."}
+    few = {"subgroup_auc": 0.9, "bpsn_auc": 0.8, "bnsp_auc": 0.2}
+    cells = {"nearly empty": cells_of(19, 20, **few), "many": cells_of(20, 20, subgroup_auc=0.9)}
+    unclear = partial({"pattern": "no evidence", "name": "", "sentence": "So."})
     said = dict.fromkeys(cells, unclear)
-    found = look_first({"subgroups": cells}, said)
-    assert (found["subgroup"], found["metric"]) == ("nearly empty", "bpsn_auc")
-    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of nearly" in found["sentence"]
-    cells["nearly empty"]["n_negative"] = 19
-    found = look_first({"subgroups": cells}, said)
-    assert found["subgroup"] == "many"
-    cells["many"]["n_negative"] = cells["many"]["n_positive"] = 1
-    found = look_first({"subgroups": cells}, said)
-    assert found["subgroup"] is None
-    assert "20 rows of each class" in found["sentence"]
+    found = look_first(bias_of(cells), said)
+    assert (found.subgroup, found.metric) == ("nearly empty", "bpsn_auc")
+    assert "the lowest AUC with enough evidence is bpsn_auc 0.800 of nearly" in found.sentence
+    cells["nearly empty"] = cells_of(19, 19, **few)
+    found = look_first(bias_of(cells), said)
+    assert found.subgroup == "many"
+    cells["many"] = cells_of(1, 1, subgroup_auc=0.9)
+    found = look_first(bias_of(cells), said)
+    assert found.subgroup is None
+    assert "20 rows of each class" in found.sentence
 
 
 def test_a_threshold_of_a_candidate_is_a_finite_number():

@@ -1,13 +1,14 @@
 """Many identities: a bounded number of tasks, and pictures and cards that show the worst."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.judging import NOTHING_SAID
+from support.judging import CHOICES, NOTHING_SAID, report_of
+from support.partial import partial
 
 from bias_metrics import evaluate_bias
+from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.first_screen import print_details
 from biasgate.printing import console
@@ -39,29 +40,22 @@ def many():
 
 @pytest.fixture
 def report(many):
-    return {
-        "evaluation_set": {
-            "name": "s",
-            "digest": "d",
-            "choices": {"n_rows": N + 500, "n_rows_measured": N, "source": {"source": "table"}},
-        },
-        "candidate": {"name": "c", "kind": "scores", "digest": "d"},
-        "bias": many.to_dict(),
-        "warnings": [],
-        "look_first": {"sentence": "Look."},
-        "thresholds": {},
+    choices = CHOICES | {"n_rows": N + 500, "n_rows_measured": N}
+    return report_of(many, choices=choices, digest="d", candidate={"digest": "d"})
+
+
+VERDICT = partial(
+    {
+        "evaluation_set": {"name": "s"},
+        "candidate": {"name": "c"},
+        "policy": {"name": "p", "report_only": False},
+        "outcome": "fail",
+        "decided_on": "2026-01-01",
+        "champion": None,
+        "objective": {"metric": "final_score", "confidence": 0.95, "value": 0.9},
     }
-
-
-VERDICT = {
-    "evaluation_set": {"name": "s"},
-    "candidate": {"name": "c"},
-    "policy": {"name": "p", "report_only": False},
-    "outcome": "fail",
-    "decided_on": "2026-01-01",
-    "champion": None,
-    "objective": {"metric": "final_score", "confidence": 0.95, "value": 0.9},
-} | NOTHING_SAID
+    | NOTHING_SAID
+)
 
 
 def test_few_identities_have_a_task_each():
@@ -81,23 +75,22 @@ def test_many_identities_share_a_bounded_number_of_tasks(n):
 
 
 def test_the_worst_are_shown_to_be_so_and_not_merely_unlucky(report):
-    order = worst_first(report["bias"]["subgroups"])
+    order = worst_first(report.bias.subgroups)
     assert order[0] == "bad"
-    assert report["bias"]["subgroups"]["unlucky"]["subgroup_auc"]["value"] == 0.0
-    assert sorted(order) == sorted(report["bias"]["subgroups"])
+    assert report.bias.subgroups["unlucky"].subgroup_auc.value == 0.0
+    assert sorted(order) == sorted(report.bias.subgroups)
 
 
 def test_identities_without_an_interval_or_an_auc_come_last():
     def cells(value, high=None):
-        cell = {"value": value, "high": high}
-        return dict.fromkeys(("subgroup_auc", "bpsn_auc", "bnsp_auc"), cell)
+        return partial({name: {"value": value, "high": high} for name in AUCS})
 
     found = {"empty": cells(None), "tiny": cells(0.1), "good": cells(0.9, 0.95)}
     assert worst_first(found) == ["good", "tiny", "empty"]
 
 
 def test_a_picture_shows_the_worst_and_says_so(report):
-    shown, left_out = shown_identities(report["bias"]["subgroups"], 60)
+    shown, left_out = shown_identities(report.bias.subgroups, 60)
     assert (len(shown), shown[0]) == (60, "bad")
     assert left_out == ": the worst 60 of 100 identities"
     figure = metric_heatmap(report)
@@ -108,7 +101,7 @@ def test_a_picture_shows_the_worst_and_says_so(report):
 def test_a_card_lists_the_worst_and_counts_the_others(report):
     result = {"outcome": "fail", "sentence": "s.", "waived_by": None, "action": "block"}
     result |= {"group": None, "rule": "auc/overall"}
-    card = model_card(report, VERDICT | {"results": [result] * 70}, About())
+    card = model_card(report, partial(VERDICT | {"results": [result] * 70}), About())
     assert card.count("\n| ") == 61  # and the heading
     assert "These are the worst 60 of 100 identities; all are in `bias_metrics.csv`." in card
     assert "- and 10 more in `verdict.json`" in card
@@ -125,18 +118,17 @@ def test_the_table_shows_the_worst_and_the_first_line_counts_the_rows(report, ca
 
 
 def test_comparing_with_the_report_reads_each_number_once(many):
-    plain = many.to_dict()
-    _refuse_other_numbers({"bias": plain}, json.loads(json.dumps(plain)))
-    other = json.loads(json.dumps(plain))
+    report, other = report_of(many), many.to_dict()
+    _refuse_other_numbers(report, other)
     other["subgroups"]["bad"]["bpsn_auc"]["value"] += 0.1
     with pytest.raises(RuntimeError, match="bpsn_auc/bad"):
-        _refuse_other_numbers({"bias": plain}, other)
+        _refuse_other_numbers(report, other)
 
 
 def test_metric_keys_of_many_identities_are_all_different(report):
     assert len(metric_keys(report)) >= 5 * (MANY - 1)
-    report["bias"]["subgroups"]["bad!"] = report["bias"]["subgroups"]["bad"]
-    report["bias"]["subgroups"]["bad?"] = report["bias"]["subgroups"]["bad"]
+    report.bias.subgroups["bad!"] = report.bias.subgroups["bad"]
+    report.bias.subgroups["bad?"] = report.bias.subgroups["bad"]
     with pytest.raises(ValueError, match="bpsn_auc/bad_"):
         metric_keys(report)
 
@@ -145,9 +137,9 @@ def test_runs_have_metrics_of_the_worst_of_many_identities_and_say_so(report, mo
     monkeypatch.setattr("biasgate.tasks.tracking.log_runs.LOGGED", 10)
     metrics, tags = logged_metrics(report)
     named = {key.partition("/")[2] for key in metrics if key.startswith("n_rows/")}
-    assert named == {*worst_first(report["bias"]["subgroups"])[:10], "overall"}
+    assert named == {*worst_first(report.bias.subgroups)[:10], "overall"}
     assert "the worst 10 of 100 identities" in tags["biasgate.metrics_of"]
-    assert metrics["auc/overall"] == report["bias"]["overall"]["auc"]["value"]
+    assert metrics["auc/overall"] == report.bias.overall.auc.value
 
 
 def test_runs_have_metrics_of_all_of_fewer_identities(report):

@@ -69,14 +69,14 @@ def expected(table, threshold=0.5):
 def test_rated_rows_are_measured_and_exactly_half_counts_as_positive(frame, measure):
     _, _, layout, bias = measure(frame)
     assert bias.to_dict() == expected(frame[frame["gay"].notna()])
-    assert layout.record["choices"]["n_rows_measured"] == 300
+    assert layout.record.choices.n_rows_measured == 300
     assert bias.to_dict() != expected(frame[frame["gay"].notna()], threshold=0.51)
 
 
 def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measure):
     _, _, layout, bias = measure(frame, identity_rows="all")
     assert bias.to_dict() == expected(frame)
-    assert layout.record["choices"]["n_rows_measured"] == 400
+    assert layout.record.choices.n_rows_measured == 400
     assert bias.to_dict()["subgroups"] != expected(frame[frame["gay"].notna()])["subgroups"]
 
 
@@ -91,15 +91,15 @@ def test_the_choices_stand_in_the_report(frame, measure):
     rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
     explained = explain(layout, bias)
-    report = build_report(bias, rows, layout.record["choices"], candidate, scored.record, explained)
-    assert {key: report[key] for key in explained} == explained
-    assert "analyses" not in report
-    choices = report["evaluation_set"]["choices"]
-    assert choices["identity_rows"] == "all"
-    assert choices["identity_threshold"] == 0.4
-    assert (choices["n_rows"], choices["n_rows_rated"]) == (400, 300)
-    assert report["evaluation_set"]["digest"] == rows.digest
-    assert report["bias"] == expected(frame, threshold=0.4)
+    report = build_report(bias, rows, layout.record.choices, candidate, scored.record, explained)
+    assert all(getattr(report, key) == value for key, value in vars(explained).items())
+    assert report.analyses is None
+    choices = report.evaluation_set.choices
+    assert choices.identity_rows == "all"
+    assert choices.identity_threshold == 0.4
+    assert (choices.n_rows, choices.n_rows_rated) == (400, 300)
+    assert report.evaluation_set.digest == rows.digest
+    assert report.bias.to_dict() == expected(frame, threshold=0.4)
 
 
 def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
@@ -115,7 +115,7 @@ def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
     )
     assert bias.to_dict() == one_call.to_dict()
     assert bias.overall.auc.row_std_error is not None
-    assert layout.record["choices"]["n_clusters"] == 30
+    assert layout.record.choices.n_clusters == 30
 
 
 @pytest.mark.parametrize("identity_rows", ["rated", "all"])
@@ -128,7 +128,7 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
     )
     assert bias.to_dict() == one_call.to_dict()
     assert bias.to_dict()["subgroups"] != expected(rows)["subgroups"]
-    assert layout.record["choices"]["background"] == "no_identity"
+    assert layout.record.choices.background == "no_identity"
 
 
 def test_membership_is_of_measured_rows(frame, measure):
@@ -206,7 +206,7 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     report = build_report(
         bias,
         rows,
-        layout.record["choices"],
+        layout.record.choices,
         CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"}),
         scored.record,
         explain(layout, bias),
@@ -218,9 +218,9 @@ def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefin
     assert (
         metric_csv(report).splitlines()[2] == "muslim,0,0,0" + 15 * "," + ",no evidence,," + 6 * ","
     )
-    gaps = report["thresholds"]["equal_errors"]["gaps"]["gay"]
+    gaps = report.thresholds["equal_errors"].gaps["gay"]
     for metric in ("fpr_gap", "fnr_gap"):
         columns = [f"{metric}_at_equal_errors{end}" for end in ("", "_low", "_high")]
         assert [table[one][0] for one in columns] == [
-            gaps[metric][key] for key in ("value", "low", "high")
+            getattr(gaps[metric], key) for key in ("value", "low", "high")
         ]

@@ -1,6 +1,7 @@
 """How many comments have no score, in words."""
 
 import pytest
+from support.partial import partial
 
 from biasgate.tasks.measuring.missing import missing_sentence
 
@@ -14,4 +15,4 @@ from biasgate.tasks.measuring.missing import missing_sentence
 )
 def test_one_comment_without_a_score_is_told_of_in_the_singular(n, told):
     found = {"overall": {"n": 30, "n_missing": n}, "reasons": {"refused": n}, "subgroups": {}}
-    assert missing_sentence(found) == told
+    assert missing_sentence(partial(found)) == told

@@ -119,14 +119,14 @@ def test_a_layout_gives_the_report_of_the_library(home, clustered):
     clusters = home.clusters() if clustered else None
     found = summarise(layout, measure_some(layout, NAMES))
     assert found.to_dict() == home.known(clusters=clusters).to_dict()
-    choices = layout.record["choices"]
-    assert choices["prediction_powered"] is True
-    assert (choices["n_rows_measured"], choices["n_rows_rated"]) == (N, home.labelled.sum())
+    choices = layout.record.choices
+    assert choices.prediction_powered is True
+    assert (choices.n_rows_measured, choices.n_rows_rated) == (N, home.labelled.sum())
 
 
 def test_the_table_has_the_gain_of_each_metric(home):
-    known = home.known().to_dict()
-    gains = [known["subgroups"][name]["assisted"]["bpsn_auc"]["gain"] for name in NAMES]
+    known = home.known()
+    gains = [known.subgroups[name].assisted["bpsn_auc"].gain for name in NAMES]
     assert bias_table(known)["bpsn_auc_gain"] == gains
 
 
@@ -151,7 +151,7 @@ def test_evidence_gives_the_same_report_and_paired_differences(home, background)
     rows = Rows(home.toxic, home.human, **options)
     change = compare_prediction_powered(rows, *scores, home.matched, home.labelled, confidence=0.9)
     assert found.champion == change.to_dict()
-    assert evidence.record["choices"] == layout.record["choices"]
+    assert evidence.record.choices == layout.record.choices
     if background == "no_identity":
         outside = home.labelled & ~home.human["gay"] & ~home.human["old"]
         assert found.background["positive"] == (outside & home.toxic).sum()

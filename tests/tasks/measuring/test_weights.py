@@ -86,7 +86,7 @@ def test_the_pipeline_measures_weighted_rows_as_the_library_does(
     clusters = rated["thread"] if clustered else None
     expected = evaluate_bias(*given, sample_weight=rated["times"], clusters=clusters, **options)
     assert bias == expected
-    assert layout.record["choices"]["weights"] == kind
+    assert layout.record.choices.weights == kind
 
 
 @pytest.mark.parametrize("kind", ["probability", "frequency"])
@@ -173,17 +173,17 @@ def test_the_column_of_weights_must_exist(frame, source):
 def test_sampling_weights_have_no_diagnosis_and_no_thresholds(frame, measure):
     _, _, layout, bias = measure(frame)
     found = explain(layout, bias, 0.5)
-    assert found["thresholds"] == {}
-    assert {one["pattern"] for one in found["diagnosis"]["subgroups"].values()} == {"no evidence"}
-    assert "not diagnosed for rows with sampling weights" in found["look_first"]["sentence"]
-    assert "sampling weights" in warn_of_weights(layout.record["choices"])
+    assert found.thresholds == {}
+    assert {one.pattern for one in found.diagnosis.subgroups.values()} == {"no evidence"}
+    assert "not diagnosed for rows with sampling weights" in found.look_first.sentence
+    assert "sampling weights" in warn_of_weights(layout.record.choices)
 
 
 def test_frequencies_are_diagnosed_as_repeated_rows(frame, measure):
     _, _, layout, bias = measure(frame, weight_kind="frequency")
     found = explain(layout, bias)
     rated, _ = arguments(frame)
-    errors = found["thresholds"]["equal_errors"]["overall"]
-    counts = [value for key, value in errors.items() if key.startswith("n_")]
+    errors = found.thresholds["equal_errors"].overall
+    counts = [value for key, value in vars(errors).items() if key.startswith("n_")]
     assert sum(counts) == rated["times"].sum()
-    assert warn_of_weights(layout.record["choices"]) is None
+    assert warn_of_weights(layout.record.choices) is None

@@ -3,18 +3,22 @@
 import json
 
 import pytest
+from support.made import result, summary_of, verdict_of
 from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import write_json
 from biasgate.tasks.mitigating.blocked import Blocked, file_of, read_blocked
+
+NUMBER = json.dumps(summary_of(config=3).to_dict())
 
 
 def verdict(folder, outcome, group="gay"):
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"candidate": {"name": "t"}, "evaluation_set": {"name": "phrases"}}
-    content |= {"outcome": outcome, "results": [{"outcome": outcome, "group": group}] * 2}
-    (folder / "verdict.json").write_text(json.dumps(content), "utf-8")
+    results = [result(outcome, group=group)] * 2
+    found = verdict_of(*results, name="t", of_set="phrases", outcome=outcome)
+    write_json(folder / "verdict.json", found)
     return folder
 
 
@@ -40,7 +44,7 @@ def results(tmp_path):
     config.write_text("name: mine", "utf-8")
     summary = tmp_path / "out" / "summary.json"
     folder = verdict(tmp_path / "out" / "phrases" / "t", "fail")
-    summary.write_text(json.dumps({"config": str(config)}), "utf-8")
+    write_json(summary, summary_of(config=str(config)))
     return folder
 
 
@@ -54,7 +58,7 @@ def test_an_evaluation_file_that_is_not_there_any_more_is_asked_for(results, tmp
         file_of(results)
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"config": 3}'])
+@pytest.mark.parametrize("content", ["{}", "[]", "{", NUMBER])
 def test_results_that_do_not_name_their_file_are_told(results, content):
     (results.parents[1] / "summary.json").write_text(content, "utf-8")
     with pytest.raises(InputError, match="does not name an evaluation file"):

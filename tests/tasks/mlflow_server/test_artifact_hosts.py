@@ -93,7 +93,7 @@ def test_a_version_whose_source_names_a_run_is_found_where_the_run_is(tmp_path):
     gateway.create_model("m")
     gateway.client.create_model_version("m", f"runs:/{run}/model", run_id=run)
     version = gateway.resolve("models:/m/1")
-    assert [one["path"] for one in gateway.manifest(version).files] == ["MLmodel"]
+    assert [one.path for one in gateway.manifest(version).files] == ["MLmodel"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def made(tmp_path_factory):
         gateway = local(folder / "store")
         frozen_set(folder / "store")
         first = judged_version(gateway, folder / "store", folder / "first")
-        assert promote_one([first[1]], first[0], gateway)["promoted"]
+        assert promote_one([first[1]], first[0], gateway).promoted
     return folder / "store"
 
 

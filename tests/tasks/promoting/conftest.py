@@ -68,7 +68,7 @@ def promoted(gateway, store, tmp_path):
         found = judged_version(
             gateway, store, tmp_path / name, champion=champion, seed=len(made), **options
         )
-        assert promote_one([found[1]], found[0], gateway)["promoted"]
+        assert promote_one([found[1]], found[0], gateway).promoted
         made.append(found)
         return found
 

@@ -40,7 +40,7 @@ def made(tmp_path_factory):
         frozen_set(folder / "store")
         key = signing_key(patch, folder / "secret")
         version, verdict, _ = judged_version(gateway, folder / "store", folder / "first")
-        assert promote_one([verdict], version, gateway)["promoted"]
+        assert promote_one([verdict], version, gateway).promoted
         write_attestation(MODEL, None, folder / FILE, gateway)
         shutil.copytree(folder / "first", folder / "model", ignore=shutil.ignore_patterns("judged"))
     return folder, key

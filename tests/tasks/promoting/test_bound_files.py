@@ -5,9 +5,11 @@ import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.partial import partial
 from support.promoted import (
     MODEL,
     artifact,
@@ -29,6 +31,7 @@ from biasgate.tasks.promoting.by_hand import (
     roll_back,
     verify,
 )
+from biasgate.tasks.records import Rival
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +42,11 @@ def whole(tmp_path_factory):
     frozen_set(store)
     gateway = local(store)
     first = judged_version(gateway, store, folder / "first")
-    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    assert promote_one([first[1]], first[0], gateway).promoted
     second = judged_version(gateway, store, folder / "second", champion=first, seed=1)
-    assert promote_one([second[1]], second[0], gateway)["promoted"]
+    assert promote_one([second[1]], second[0], gateway).promoted
     blocked = judged_version(gateway, store, folder / "third", champion=second, noise=40)
-    assert blocked[1]["outcome"] == "fail"
+    assert blocked[1].outcome == "fail"
     return store
 
 
@@ -233,8 +236,8 @@ def test_a_version_whose_files_changed_since_they_were_scored_is_not_promoted(
 ):
     champion = gateway.resolve(f"models:/{MODEL}/2")
     version, verdict, _ = judged_version(gateway, store, tmp_path / "fourth", seed=4)
-    known = {"name": "champion", "kind": "mlflow", "model": champion.uri}
-    verdict["champion"] = known | {"bound": bound(gateway, champion)}
+    known = {"name": "champion", "kind": "mlflow", "model": champion.uri, "digest": "d"}
+    verdict = replace(verdict, champion=Rival(**known, bound=bound(gateway, champion)))
     flip("weights")(files(gateway, version.version), None)
     with pytest.raises(InputError, match=r"toxicity/4 must not become champion: .*weights: chan"):
         promote_one([verdict], version, gateway)
@@ -247,7 +250,7 @@ def rewritten(gateway, change):
     for name in ("verdict.json", "report.json"):
         edit_json(artifact(gateway, version, name), change)
     verdict = gateway.read_json(version.run_id, "verdict.json")
-    gateway.tag_version(version, tags_of([verdict | {"run_id": version.run_id}]))
+    gateway.tag_version(version, tags_of([partial(verdict | {"run_id": version.run_id})]))
 
 
 def test_a_verdict_that_does_not_say_which_files_were_judged_is_none(gateway, store):

@@ -3,9 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from support.partial import partial
 
 from biasgate.tasks.promoting import counting
 from biasgate.tasks.promoting.counting import asked_of, with_share
+from biasgate.tasks.records import Context
 
 POLICY = SimpleNamespace(digest="p")
 
@@ -13,7 +15,7 @@ POLICY = SimpleNamespace(digest="p")
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
     """Kept scores whose digest is the name of their folder."""
-    record_of = staticmethod(lambda url: {"candidate_digest": url})
+    record_of = staticmethod(lambda url: partial({"candidate_digest": url}))
     monkeypatch.setattr(counting.ScoredSet, "record_of", record_of)
 
 
@@ -24,10 +26,12 @@ def measured(name="comments", *, uri="models:/toxicity/7", rows="r", pooled=None
             name=name, pool_nights=pooled, required=options.get("required", True)
         ),
         candidate=SimpleNamespace(uri=uri),
-        report={
-            "evaluation_set": {"digest": rows, "choices": choices},
-            "candidate": {"digest": "c"},
-        },
+        report=partial(
+            {
+                "evaluation_set": {"digest": rows, "choices": choices},
+                "candidate": {"digest": "c"},
+            }
+        ),
     )
 
 
@@ -77,6 +81,6 @@ def test_the_champion_itself_is_no_decision():
 
 
 def test_a_candidate_without_a_share_has_the_context_as_it_is():
-    context = {"required_sets": ["comments"], "ledger": None, "registered_policy": None}
+    context = Context(required_sets=["comments"], ledger=None, registered_policy=None)
     assert with_share(context, "champion", {"mine": {"number": 1}}) == context
-    assert with_share(context, "mine", {"mine": {"number": 1}})["online"] == {"number": 1}
+    assert with_share(context, "mine", {"mine": {"number": 1}}).online == {"number": 1}

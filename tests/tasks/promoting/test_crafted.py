@@ -34,7 +34,7 @@ def made(tmp_path_factory):
         gateway = local(folder / "store")
         frozen_set(folder / "store")
         version, verdict, _ = judged_version(gateway, folder / "store", folder / "first")
-        assert promote_one([verdict], version, gateway)["promoted"]
+        assert promote_one([verdict], version, gateway).promoted
     return folder / "store"
 
 

@@ -24,7 +24,6 @@ from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.data.freezing import SOURCES
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.by_hand import verify
@@ -32,6 +31,7 @@ from biasgate.tasks.promoting.earlier_nights import pool_earlier_nights, refuse_
 from biasgate.tasks.promoting.pinned import context_of
 from biasgate.tasks.promoting.verify_version import verify_version
 from biasgate.tasks.promoting.version_tags import write_verdicts
+from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
 
@@ -81,7 +81,7 @@ class Nights:
         candidate["bound"] = record["bound"]["candidate"]
         of_set = {"on": ON, "digest": f"set {number}", "choices": choices}
         report = judging.report_of(bias.to_dict(), candidate=candidate, **of_set)
-        pq.write_table(evidence_table(columns, record), folder / FILE)
+        judging.write_evidence(columns, record, folder / FILE)
         tonight = EvidenceFile(folder / FILE)
         gateway = self.gateway
         evidence = pool_earlier_nights(self.version, ON, tonight, policy, n_candidates, gateway)
@@ -99,7 +99,7 @@ class Nights:
         run_id = gateway.run(gateway.experiment("judged"), folder.name, folder.name)
         gateway.log_folder(run_id, folder)
         gateway.finish(run_id)
-        verdict |= {"run_id": run_id}
+        verdict = LoggedVerdict.logged(verdict, run_id)
         write_verdicts(self.version, [verdict], gateway)
         return verdict
 
@@ -120,15 +120,15 @@ def nights(gateway, tmp_path):
 
 
 def told(verdict):
-    return verdict["nights"]["number"], verdict["nights"]["n_rows"]
+    return verdict.nights.number, verdict.nights.n_rows
 
 
 def test_nights_are_pooled_until_they_pass_and_the_verdict_verifies(nights, gateway, store, key):
     del key
     verdicts = [nights.judge(number) for number in (1, 2, 5)]
     assert [told(one) for one in verdicts] == [(1, 300), (2, 600), (3, 900)]
-    assert verdicts[0]["outcome"] == "insufficient"
-    assert verdicts[-1]["outcome"] == "pass"
+    assert verdicts[0].outcome == "insufficient"
+    assert verdicts[-1].outcome == "pass"
     assert [one.sentence for one in nights.findings() if not one.holds] == []
     promote_one([verdicts[-1]], gateway.resolve(nights.version.uri), gateway)
     assert all(one.holds for one in verify(MODEL, None, gateway, store))
@@ -167,7 +167,7 @@ def test_changed_rows_give_no_rows(nights):
 
 def test_a_lost_run_gives_no_rows(nights, gateway):
     verdict = nights.judge(1)
-    gateway.client.delete_run(verdict["run_id"])
+    gateway.client.delete_run(verdict.run_id)
     nights.of_last(FILE).unlink()
     with pytest.raises(InputError, match="give the set another `name`"):
         nights.judge(2)
@@ -182,14 +182,14 @@ def test_rows_of_an_earlier_night_are_refused(nights):
 def test_the_same_night_again_counts_once(nights):
     first, second = nights.judge(1), nights.judge(2)
     assert told(nights.judge(2)) == told(second) == (2, 600)
-    assert first["nights"]["each"] == second["nights"]["each"][:1]
+    assert first.nights.each == second.nights.each[:1]
 
 
 def test_another_policy_begins_anew(nights):
     nights.judge(1)
     again = nights.judge(2, policy=policy_with(confidence=0.9))
     assert told(again) == (1, 300)
-    assert again["nights"]["began"] == "the policy is another one"
+    assert again.nights.began == "the policy is another one"
 
 
 def test_another_number_of_candidates_begins_anew_only_where_it_is_corrected_for(nights):
@@ -198,7 +198,7 @@ def test_another_number_of_candidates_begins_anew_only_where_it_is_corrected_for
     corrected = policy_with(correction="bonferroni")
     nights.judge(3, policy=corrected)
     again = nights.judge(4, policy=corrected, n_candidates=3)
-    assert again["nights"]["began"] == "the number of candidates is another one"
+    assert again.nights.began == "the number of candidates is another one"
 
 
 def test_a_pooled_verdict_whose_rows_were_changed_does_not_verify(nights):

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.partial import partial
 from support.promoted import (
     LEDGER,
     MODEL,
@@ -129,7 +131,7 @@ def test_an_edited_unsigned_entry_is_refused_before_anything_is_added(gateway, p
 
 def open_entry(gateway, version, replaces, verdict, /, **changes):
     """Write an entry as a promoter that died after it moved the alias."""
-    rests_on = {"set": "comments", "run_id": verdict["run_id"], "digest": "0"}
+    rests_on = {"set": "comments", "run_id": verdict.run_id, "digest": "0"}
     chain = Ledger(gateway, MODEL).chain
     number = len(gateway.versions(LEDGER)) + 1
     content = {
@@ -202,7 +204,7 @@ def test_a_promotion_that_was_killed_after_it_moved_the_alias_holds_and_is_compl
 ):
     first = promoted()
     version, verdict, _ = judged_version(gateway, store, tmp_path / "x", champion=first, seed=3)
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     done = entry(gateway, 2)
     gone = {"owner": "elsewhere 1 2.0 abc", "expires": "2026-01-01T00:05:00+00:00"}
     rewrite(gateway, done, state="open", **gone)
@@ -256,12 +258,12 @@ def test_an_entry_that_claims_a_long_lease_is_not_waited_for(
         later.setattr(entries, "LEASE", timedelta(0))
         assert entry(gateway, 2).is_stale
         heal(Ledger(gateway, MODEL))
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
 
 
 def test_a_lease_ends_even_if_the_registrys_clock_is_years_ahead(gateway, promoted):
     promoted()
-    open_entry(gateway, "9", "1", {"run_id": "x"}, expires="2099-01-01T00:00:00+00:00")
+    open_entry(gateway, "9", "1", partial({"run_id": "x"}), expires="2099-01-01T00:00:00+00:00")
     found = entry(gateway, 2)
     later = datetime(2090, 1, 1, tzinfo=UTC).timestamp() * 1000
     ahead = type(found.record)(**vars(found.record) | {"created": int(later)})
@@ -280,7 +282,7 @@ def test_an_entry_that_was_made_twice_by_a_lost_answer_is_not_waited_for(
         return make(*arguments)
 
     monkeypatch.setattr(type(gateway), "record_version", twice)
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     assert [one.state for one in Ledger(gateway, MODEL).entries()] == ["done", "abandoned", "done"]
     assert wrong(gateway, store) == set()
 
@@ -301,7 +303,7 @@ def test_an_entry_whose_answer_never_came_is_abandoned_at_once(
         with pytest.raises(TimeoutError):
             promote_one([verdict], version, gateway)
     assert entry(gateway, 2).state == "abandoned"
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
 
 
 def test_missing_artifacts_are_a_finding(gateway, store, promoted):
@@ -333,9 +335,7 @@ def of_two_sets(gateway, store, tmp_path):
                 run_id=run_id,
             )
         )
-    assert verdicts[0]["outcome"] == "pass" != verdicts[1]["outcome"]
-    for one in verdicts:
-        one["evaluation_set"] = dict(one["evaluation_set"])
+    assert verdicts[0].outcome == "pass" != verdicts[1].outcome
     gateway.tag_version(version, tags_of(verdicts))
     return gateway.resolve(version.uri)
 
@@ -386,7 +386,7 @@ def test_a_champion_that_was_weakened_while_it_was_compared_with_stops_the_promo
         gateway, store, tmp_path / "next", champion=champion, seed=1
     )
     weights.write_text(kept, "utf-8")
-    assert verdict["outcome"] == "pass"
+    assert verdict.outcome == "pass"
     said = "champion that was compared with on comments, .*weights: changed"
     with pytest.raises(InputError, match=said):
         promote_one([verdict], version, gateway)
@@ -409,7 +409,7 @@ def test_an_entry_that_was_seen_is_remembered_also_where_the_champion_does_not_h
     gateway, store, promoted
 ):
     version, verdict, _ = promoted()
-    failed = {**verdict, "outcome": "fail"}
+    failed = replace(verdict, outcome="fail")
     record_blocked([Judged("c", [failed], version)], MODEL, gateway)
     assert "verdict" in wrong(gateway, store)  # it was blocked since
     gateway.client.delete_model_version(LEDGER, "2")
@@ -449,7 +449,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
     failed = judge_version(
         gateway, store, tmp_path / "strict", version, scores, policy=strict, run_id=run_id
     )
-    assert failed["outcome"] == "fail"
+    assert failed.outcome == "fail"
     record_blocked([Judged("c", [failed], version)], MODEL, gateway)
     gateway.tag_version(version, tags_of([lenient]))
     again = gateway.resolve(version.uri)
@@ -463,7 +463,7 @@ def test_an_earlier_verdict_that_is_put_back_after_the_version_was_blocked_does_
 
 def test_a_version_that_passes_after_it_was_blocked_counts(gateway, store, tmp_path):
     version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
-    record_blocked([Judged("c", [verdict | {"outcome": "fail"}], version)], MODEL, gateway)
+    record_blocked([Judged("c", [replace(verdict, outcome="fail")], version)], MODEL, gateway)
     judge_version(gateway, store, tmp_path / "again", version, scores)
     found = verify_version(gateway.resolve(version.uri), gateway)
     assert all(one.holds for one in found)
@@ -483,7 +483,7 @@ def test_a_version_whose_policy_only_reports_is_not_promoted_by_hand(gateway, st
 def test_no_first_champion_is_made_by_hand_where_the_policy_forbids_one(gateway, store, tmp_path):
     policy = POLICY.model_copy(update={"allow_first": False})
     _, verdict, _ = judged_version(gateway, store, tmp_path / "first", policy=policy)
-    if verdict["outcome"] == "pass":
+    if verdict.outcome == "pass":
         decision = promote_version(MODEL, "1", "please", gateway)
         assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
     else:
@@ -506,13 +506,13 @@ def test_the_champion_of_the_ledger_stays_the_one_to_compare_with(
         other, _, _ = judged_version(gateway, store, tmp_path / "o", champion=first, seed=8)
         gateway.set_alias(MODEL, "champion", other.version)
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
-    assert promote_one([alone], version, gateway)["champion_moved"]
+    assert promote_one([alone], version, gateway).champion_moved
     with pytest.raises(InputError, match="compared with nobody, but champion is models:/tox"):
         promote_version(MODEL, version.version, "please", gateway)
     version, against, _ = judged_version(
         gateway, store, tmp_path / "against", champion=first, seed=4
     )
-    assert promote_one([against], version, gateway)["promoted"]
+    assert promote_one([against], version, gateway).promoted
     assert wrong(gateway, store) == set()
 
 
@@ -521,11 +521,11 @@ def test_after_a_reset_there_is_no_champion_and_the_history_says_why(
 ):
     promoted()
     decision = reset(MODEL, None, "the labels were wrong", gateway)
-    assert decision["outcome"] == "pass"
+    assert decision.outcome == "pass"
     assert gateway.alias(MODEL, "champion") is None
     assert history(MODEL, gateway)[0]["reason"] == "the labels were wrong"
     version, alone, _ = judged_version(gateway, store, tmp_path / "alone", seed=2)
-    assert promote_one([alone], version, gateway)["promoted"]
+    assert promote_one([alone], version, gateway).promoted
     assert wrong(gateway, store) == set()
 
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from support.evaluations import change
 from support.judging import NOTHING_SAID
+from support.partial import partial
 from support.promoted import MODEL
 
 from biasgate.tasks.common.errors import InputError
@@ -154,17 +155,19 @@ def test_a_watched_champion_has_a_name_of_its_own():
 
 @pytest.mark.parametrize(("report_only", "outcome"), [(False, "fail"), (True, "pass")])
 def test_nothing_is_decided_about_a_watched_champion(report_only, outcome):
-    verdicts = [
-        {
-            "candidate": {"name": "champion", "kind": "mlflow", "model": "models:/toxicity/3"},
-            "evaluation_set": {"name": name, "digest": "0", "required": name != "extra"},
-            "policy": {"name": "p", "digest": "0", "report_only": report_only},
-            "outcome": found,
-            **NOTHING_SAID,
-        }
-        for name, found in (("a", "pass"), ("b", "fail"), ("extra", "error"))
-    ]
+    verdicts = partial(
+        [
+            {
+                "candidate": {"name": "champion", "kind": "mlflow", "model": "models:/toxicity/3"},
+                "evaluation_set": {"name": name, "digest": "0", "required": name != "extra"},
+                "policy": {"name": "p", "digest": "0", "report_only": report_only},
+                "outcome": found,
+                **NOTHING_SAID,
+            }
+            for name, found in (("a", "pass"), ("b", "fail"), ("extra", "error"))
+        ]
+    )
     decision = decision_on_watched(verdicts)
-    assert (decision["outcome"], decision["promoted"]) == (outcome, False)
-    assert "models:/toxicity/3 was champion" in decision["sentence"]
-    assert "measured again (blocked). It keeps the verdict" in decision["sentence"]
+    assert (decision.outcome, decision.promoted) == (outcome, False)
+    assert "models:/toxicity/3 was champion" in decision.sentence
+    assert "measured again (blocked). It keeps the verdict" in decision.sentence

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.partial import partial
 from support.promoted import edit_json
 
 from biasgate.tasks.common.files import file_digest, json_digest
@@ -27,7 +28,7 @@ def world(tmp_path):
     choices = {"split": "all", "source": SOURCE}
     judged = {"name": "s", "digest": frozen.digest}
     report = {"evaluation_set": {**judged, "choices": choices}}
-    return folder, Documents({"evaluation_set": judged}, report, None, {})
+    return folder, Documents(partial({"evaluation_set": judged}), partial(report), None, {})
 
 
 def check(world):

@@ -80,7 +80,7 @@ class World:
         self.gateway = local(self.store)
         frozen_set(self.store)
         version, verdict, _ = judged_version(self.gateway, self.store, folder / "first")
-        assert promote_one([verdict], version, self.gateway)["promoted"]
+        assert promote_one([verdict], version, self.gateway).promoted
         self.paths = {one: artifact(self.gateway, version, one) for one in FILES}
         self.paths["record.json"] = set_folder(self.store) / "record.json"
         self.documents = {

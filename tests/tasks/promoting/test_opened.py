@@ -39,7 +39,7 @@ def reference(gateway):
 def promoted(gateway, store, tmp_path):
     """A champion that was judged with all its tokens."""
     found = judged_version(gateway, store, tmp_path / "first", opened_as=LONG)
-    assert promote_one([found[1]], found[0], gateway)["promoted"]
+    assert promote_one([found[1]], found[0], gateway).promoted
     return found
 
 
@@ -69,7 +69,7 @@ def test_tags_that_name_another_verdict_do_not_choose_either(gateway, store, pro
 
 
 def test_a_verdict_behind_the_promotion_that_was_edited_does_not_count(gateway, promoted):
-    with gateway.run_files(promoted[1]["run_id"]) as folder:
+    with gateway.run_files(promoted[1].run_id) as folder:
         verdict = json.loads((folder / "verdict.json").read_text())
         verdict["candidate"]["opened_as"] = SHORT
         (folder / "verdict.json").write_text(json.dumps(verdict))

@@ -40,13 +40,13 @@ def test_a_registered_policy_is_in_the_ledger_with_digest_time_and_person(gatewa
 @pytest.mark.usefixtures("registered")
 def test_the_registered_policy_promotes_and_its_verdict_names_the_entry(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
-    assert verdict["registered_policy"]["entry"] == 1
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert verdict.registered_policy.entry == 1
+    assert promote_one([verdict], version, gateway).promoted
     assert wrong(gateway, store) == set()
 
 
 def test_without_a_registered_policy_a_verdict_says_so(gateway):
-    assert context_of(MODEL, POLICY, [], gateway)["registered_policy"] is None
+    assert context_of(MODEL, POLICY, [], gateway).registered_policy is None
 
 
 @pytest.mark.usefixtures("registered")
@@ -63,8 +63,8 @@ def test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_pr
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1", policy=LENIENT)
     register_policy(file, MODEL, gateway)
     decision = promote_one([verdict], version, gateway)
-    assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
-    assert "and this is lenient" in decision["sentence"]
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
+    assert "and this is lenient" in decision.sentence
     with pytest.raises(InputError, match="and this is lenient"):
         promote_version(MODEL, version.version, "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
@@ -72,7 +72,7 @@ def test_a_policy_registered_while_candidates_are_judged_by_another_stops_the_pr
 
 def test_a_champion_stays_valid_when_a_policy_is_registered_later(gateway, store, tmp_path, file):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1", policy=LENIENT)
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     register_policy(file, MODEL, gateway)
     assert wrong(gateway, store) == set()
 
@@ -80,7 +80,7 @@ def test_a_champion_stays_valid_when_a_policy_is_registered_later(gateway, store
 @pytest.mark.usefixtures("registered")
 def test_an_edited_tag_of_the_policy_is_found_and_decides_nothing(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     gateway.tag_model(MODEL, {"biasgate.policy": f"lenient {LENIENT.digest}"})
     assert wrong(gateway, store) == {"policy"}
     with pytest.raises(InputError, match="and this is lenient"):
@@ -90,7 +90,7 @@ def test_an_edited_tag_of_the_policy_is_found_and_decides_nothing(gateway, store
 @pytest.mark.usefixtures("registered")
 def test_an_edited_entry_of_the_policy_is_found(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     pin = {"name": "lenient", "digest": LENIENT.digest}
     rewrite(gateway, Ledger(gateway, MODEL).entries()[0], policy=pin)
     assert {"ledger", "policy"} <= wrong(gateway, store)

@@ -2,6 +2,7 @@
 
 import pytest
 from support.judging import NO_FILES, NOTHING_SAID
+from support.partial import partial
 from support.promoted import promote_one
 
 from biasgate.tasks.common.errors import InputError
@@ -18,16 +19,18 @@ def verdict(outcome="pass", champion=None, *, report_only=False, value=0.9, chan
     if champion is not None:
         ends = {"change": change, "low": change - 0.005, "high": change + 0.005}
         objective |= {"rival": value - change} | ends
-    return {
-        "outcome": outcome,
-        "champion": compared,
-        "policy": {"name": "p", "digest": "d", "report_only": report_only},
-        "evaluation_set": {"name": "comments"},
-        "candidate": {"bound": NO_FILES},
-        "objective": objective,
-        **NOTHING_SAID,
-        "run_id": RUN[0],
-    }
+    return partial(
+        {
+            "outcome": outcome,
+            "champion": compared,
+            "policy": {"name": "p", "digest": "d", "report_only": report_only},
+            "evaluation_set": {"name": "comments"},
+            "candidate": {"bound": NO_FILES},
+            "objective": objective,
+            **NOTHING_SAID,
+            "run_id": RUN[0],
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -73,31 +76,31 @@ def test_the_alias_stays_on_anything_but_a_pass(gateway, versions, outcome):
     first, second = versions
     move(gateway, [verdict()], first)
     decision = move(gateway, [verdict(champion=first), verdict(outcome, first)], second)
-    assert (decision["outcome"], decision["promoted"]) == (outcome, False)
+    assert (decision.outcome, decision.promoted) == (outcome, False)
     assert champion(gateway, versions[0]) == "1"
 
 
 def test_where_there_is_no_champion_none_is_said_to_stay(gateway, versions):
     first, second = versions
     blocked = move(gateway, [verdict("fail")], first)
-    assert blocked["sentence"] == f"Not promoted: {first.name} has no champion yet."
+    assert blocked.sentence == f"Not promoted: {first.name} has no champion yet."
     move(gateway, [verdict()], first)
     blocked = move(gateway, [verdict("fail", first)], second)
-    assert blocked["sentence"] == f"Not promoted: champion of {first.name} stays version 1."
+    assert blocked.sentence == f"Not promoted: champion of {first.name} stays version 1."
 
 
 def test_what_did_not_pass_is_told_the_version_that_became_champion_beside_it(gateway, versions):
     first, second = versions
     judged = [Judged("a", [verdict()], first), Judged("b", [verdict("fail")], second)]
     _, blocked = promote(judged, first.name, gateway, Succession("newer", allow_first=True))
-    assert blocked["sentence"] == f"Not promoted: champion of {first.name} is version 1 now."
+    assert blocked.sentence == f"Not promoted: champion of {first.name} is version 1 now."
 
 
 def test_a_pass_moves_the_alias_and_keeps_the_previous_champion(gateway, versions):
-    assert "There was none before" in move(gateway, [verdict()], versions[0])["sentence"]
+    assert "There was none before" in move(gateway, [verdict()], versions[0]).sentence
     decision = move(gateway, [verdict(champion=versions[0])], versions[1])
-    assert decision["promoted"]
-    assert "It replaced version 1" in decision["sentence"]
+    assert decision.promoted
+    assert "It replaced version 1" in decision.sentence
     assert champion(gateway, versions[0]) == "2"
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"
 
@@ -107,30 +110,30 @@ def test_the_same_verdict_applied_twice_does_nothing_the_second_time(gateway, ve
     move(gateway, [verdict()], first)
     move(gateway, [verdict(champion=first)], second)
     again = move(gateway, [verdict(champion=second)], second)
-    assert not again["promoted"]
+    assert not again.promoted
     assert gateway.alias(versions[0].name, "previous_champion").version == "1"
 
 
 def test_the_first_champion_needs_an_explicit_permission(gateway, versions):
     decision = move(gateway, [verdict()], versions[0], allow_first=False)
-    assert (decision["outcome"], decision["promoted"]) == ("insufficient", False)
+    assert (decision.outcome, decision.promoted) == ("insufficient", False)
     assert champion(gateway, versions[0]) is None
 
 
 def test_no_verdict_on_a_required_set_is_not_a_pass(gateway, versions):
-    assert move(gateway, [], versions[0])["outcome"] == "insufficient"
+    assert move(gateway, [], versions[0]).outcome == "insufficient"
     assert champion(gateway, versions[0]) is None
 
 
 def test_a_version_of_another_model_is_not_promoted(gateway, versions):
     decision = move(gateway, [verdict()], versions[0], model="some_other_model")
-    assert not decision["promoted"]
+    assert not decision.promoted
     assert champion(gateway, versions[0]) is None
 
 
 def test_scores_without_a_version_are_judged_but_not_promoted(gateway):
     decision = promote_one([verdict()], None, gateway)
-    assert (decision["outcome"], decision["promoted"]) == ("pass", False)
+    assert (decision.outcome, decision.promoted) == ("pass", False)
 
 
 def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
@@ -138,18 +141,16 @@ def test_a_verdict_against_another_champion_moves_nothing(gateway, versions):
     move(gateway, [verdict()], first)
     for stale in ([verdict()], [verdict(champion=second)], [verdict(champion=first), verdict()]):
         decision = move(gateway, stale, second)
-        assert (decision["outcome"], decision["champion_moved"]) == ("insufficient", True)
-        assert "moved while" in decision["sentence"]
+        assert (decision.outcome, decision.champion_moved) == ("insufficient", True)
+        assert "moved while" in decision.sentence
     assert champion(gateway, first) == "1"
 
 
 def test_a_policy_that_only_reports_neither_moves_nor_fails(gateway, versions):
     for outcome, word in (("pass", "passed"), ("fail", "blocked")):
         decision = move(gateway, [verdict(outcome, report_only=True)], versions[0])
-        assert (decision["outcome"], decision["promoted"]) == ("pass", False)
-        assert (
-            f"The verdict is: {word}. The policy says `report_only: true`" in decision["sentence"]
-        )
+        assert (decision.outcome, decision.promoted) == ("pass", False)
+        assert f"The verdict is: {word}. The policy says `report_only: true`" in decision.sentence
     assert champion(gateway, versions[0]) is None
 
 

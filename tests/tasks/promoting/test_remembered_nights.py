@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.records.trend import Night
 from biasgate.tasks.remembering.memory import FOLDER, Memory
 
 
@@ -25,7 +26,8 @@ def night(number, *values):
         for at, value in enumerate(values)
     ]
     known = {"schema_version": 1, "evaluation": "e", "number": number, "at": "2026-11-22T02:00:00"}
-    return known | {"run_id": f"run-{number}", "models": models, "news": [f"night \x1b{number}"]}
+    known |= {"run_id": f"run-{number}", "models": models, "news": [f"night \x1b{number}"]}
+    return Night.from_dict(known)
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def test_the_nights_of_a_model_are_steps_of_one_run(memory):
 
 def test_the_last_nights_are_read_oldest_first(memory):
     assert memory.nights(2) == [night(3, 0.8, 0.5), night(4, 0.9, 0.5)]
-    assert [one["number"] for one in memory.nights(99)] == [1, 2, 3, 4]
+    assert [one.number for one in memory.nights(99)] == [1, 2, 3, 4]
 
 
 def test_a_night_that_is_logged_again_replaces_itself(memory):
@@ -67,7 +69,7 @@ def test_an_evaluation_without_nights_has_none(gateway):
 def test_a_forged_night_is_refused(memory):
     run_id = memory._run()
     with memory.gateway.run_files(run_id) as folder:
-        wrong = night(4, 0.9) | {"models": "none"}
+        wrong = night(4, 0.9).to_dict() | {"models": "none"}
         (folder / FOLDER / "000004.json").write_text(json.dumps(wrong))
     with pytest.raises(InputError, match=r"000004\.json"):
         memory.nights(1)

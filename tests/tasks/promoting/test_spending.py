@@ -113,7 +113,7 @@ def test_an_entry_that_spends_more_than_its_settings_give_is_found():
 
 def test_decisions_are_numbered_and_written_before_they_are_made(ledger):
     found = spend([asked(1), asked(2)], TEN, ledger)
-    assert [(one["number"], one["share"], one["year"]) for one in found.values()] == [
+    assert [(one.number, one.share, one.year) for one in found.values()] == [
         (1, 0.09, YEAR),
         (2, 0.09, YEAR),
     ]
@@ -130,7 +130,7 @@ def test_the_same_decision_is_not_spent_twice_and_other_rows_are_another_decisio
     assert spend([asked(1)], TEN, ledger) == first
     assert len(ledger.entries()) == 1
     again = spend([asked(1, rows="others")], TEN, ledger)
-    assert again["1"]["number"] == 2
+    assert again["1"].number == 2
 
 
 def test_a_decision_of_last_year_made_again_is_still_the_same(ledger, monkeypatch):
@@ -142,9 +142,9 @@ def test_a_decision_of_last_year_made_again_is_still_the_same(ledger, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(spending, "datetime", LastYear)
         first = spend([asked(1)], TEN, ledger)
-    assert first["1"]["year"] == YEAR - 1
+    assert first["1"].year == YEAR - 1
     assert spend([asked(1)], TEN, ledger) == first
-    assert spend([asked(2)], TEN, ledger)["2"]["number"] == 1  # a new year
+    assert spend([asked(2)], TEN, ledger)["2"].number == 1  # a new year
 
 
 def test_a_clock_that_is_set_back_does_not_begin_another_year(ledger, monkeypatch):
@@ -157,7 +157,7 @@ def test_a_clock_that_is_set_back_does_not_begin_another_year(ledger, monkeypatc
 
     monkeypatch.setattr(spending, "datetime", LastYear)
     found = spend([asked(2)], TEN, ledger)["2"]
-    assert (found["year"], found["number"]) == (YEAR, 2)
+    assert (found.year, found.number) == (YEAR, 2)
 
 
 def test_another_process_that_counts_the_same_decision_meanwhile_counts_it_once(
@@ -177,13 +177,13 @@ def test_another_process_that_counts_the_same_decision_meanwhile_counts_it_once(
     monkeypatch.setattr(spending, "take_turn", slower)
     with pytest.raises(RuntimeError, match="must still be queued; it is abandoned"):
         spend([asked(1)], TEN, ledger)
-    assert spend([asked(1)], TEN, ledger)["1"]["number"] == 1
+    assert spend([asked(1)], TEN, ledger)["1"].number == 1
     assert [one.state for one in ledger.entries()] == ["abandoned", "done"]
 
 
 def test_more_decisions_than_an_entry_holds_are_put_into_several(ledger):
     found = spend([asked(one) for one in range(1, 46)], online(decisions=100), ledger)
-    assert [one["number"] for one in found.values()] == list(range(1, 46))
+    assert [one.number for one in found.values()] == list(range(1, 46))
     assert [len(one.content["spent"]) for one in ledger.entries()] == [20, 20, 5]
 
 
@@ -239,7 +239,7 @@ def counted(gateway, store, folder, *, policy=TEN, **options):
             policy,
             Ledger(gateway, model),
         )
-        return real(model, policy, required, gateway) | {"online": found[str(version)]}
+        return replace(real(model, policy, required, gateway), online=found[str(version)])
 
     promoted.context_of = with_share
     try:
@@ -252,16 +252,16 @@ def test_a_verdict_names_its_share_and_its_rules_have_the_confidence_of_it(
     gateway, store, tmp_path
 ):
     version, verdict, _ = counted(gateway, store, tmp_path / "v1")
-    assert verdict["online"]["number"] == 1
-    assert verdict["online"]["level"] == pytest.approx(0.05 * 0.09)
-    assert {one["confidence"] for one in verdict["results"]} == {1 - 0.05 * 0.09}
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert verdict.online.number == 1
+    assert verdict.online.level == pytest.approx(0.05 * 0.09)
+    assert {one.confidence for one in verdict.results} == {1 - 0.05 * 0.09}
+    assert promote_one([verdict], version, gateway).promoted
     assert wrong(gateway, store) == set()
 
 
 def test_a_verdict_without_a_share_that_the_policy_asks_for_does_not_hold(gateway, store, tmp_path):
     version, verdict, _ = judged_version(gateway, store, tmp_path / "v1", policy=TEN)
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     assert wrong(gateway, store) == {"ledger"}
 
 
@@ -273,10 +273,10 @@ def test_a_verdict_with_another_share_than_the_ledger_counted_does_not_hold(
     monkeypatch.setitem(
         globals(),
         "spend",
-        lambda *given: {key: one | change for key, one in real(*given).items()},
+        lambda *given: {key: replace(one, **change) for key, one in real(*given).items()},
     )
     version, verdict, _ = counted(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     assert "ledger" in wrong(gateway, store)
 
 
@@ -292,5 +292,5 @@ def test_a_share_that_was_counted_for_other_rows_does_not_hold(
         ),
     )
     version, verdict, _ = counted(gateway, store, tmp_path / "v1")
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     assert wrong(gateway, store) == {"ledger"}

@@ -2,6 +2,7 @@
 
 import pytest
 from support.judging import NOTHING_SAID
+from support.partial import partial
 from support.promoted import (
     MODEL,
     judge_against_now,
@@ -10,6 +11,7 @@ from support.promoted import (
     scores_of,
 )
 
+from bias_metrics.gate.objective import Objective
 from biasgate.tasks.mlflow_server.versions import ModelVersion
 from biasgate.tasks.promoting.by_hand import history, roll_back
 from biasgate.tasks.promoting.decisions import promote, tell
@@ -32,7 +34,9 @@ def judged(number, *changes, value=0.9, half=0.005):
             ends = {"low": change - half, "high": change + half}
         objective = {"metric": "final_score", "confidence": 0.95, "value": value}
         objective |= {"rival": 0.9, "change": change} | ends
-        verdicts.append({"evaluation_set": {"name": f"set {at}"}, "objective": objective})
+        verdicts.append(
+            partial({"evaluation_set": {"name": f"set {at}"}, "objective": Objective(**objective)})
+        )
     return Judged(f"c{number}", verdicts, ModelVersion(MODEL, str(number), None, {}))
 
 
@@ -120,7 +124,7 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     for one in passed:
         for verdict in one.verdicts:
             verdict |= {"outcome": "pass", "policy": policy, **NOTHING_SAID}
-    sentences = [one["sentence"] for one in tell(passed, MODEL, "2", [], NEWER)]
+    sentences = [one.sentence for one in tell(passed, MODEL, "2", [], NEWER)]
     assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")
 
@@ -164,7 +168,7 @@ class Nights:
             place = self.folder / "-".join(map(str, key))
             arguments = self.gateway, self.store, place, version, self.scores[version.version]
             self.verdicts[key] = judge_against_now(*arguments)
-            assert self.verdicts[key]["outcome"] == "pass"
+            assert self.verdicts[key].outcome == "pass"
         return self.verdicts[key]
 
     @property
@@ -235,21 +239,20 @@ def test_of_two_new_versions_the_better_moves_once_and_the_other_is_left_aside(n
     nights.night(nights.register())
     worse, better, worst = (nights.register(noise=one) for one in (1.5, 1.4, 1.59))
     decisions = nights.night(worse, better, worst)
-    assert [one["promoted"] for one in decisions] == [False, True, False]
-    assert decisions[1]["sentence"].startswith(
+    assert [one.promoted for one in decisions] == [False, True, False]
+    assert decisions[1].sentence.startswith(
         "models:/toxicity/3 is champion now. It replaced version 1 (`promote: newer`: not shown "
         "to be lower, final_score is higher by "
     )
-    assert (
-        "passed, but champion of toxicity is version 3 now: its final_score is"
-        in (decisions[2]["sentence"])
+    assert "passed, but champion of toxicity is version 3 now: its final_score is" in (
+        decisions[2].sentence
     )
-    assert "`promote: newer`" not in decisions[0]["sentence"]
+    assert "`promote: newer`" not in decisions[0].sentence
     [last, _] = history(MODEL, nights.gateway)
     assert (last["rule"], last["passed_over"]) == ("newer", ["2", "4"])
     assert "final_score is higher by" in last["reason"]
     for _ in range(3):
-        assert "version 3 was promoted instead" in nights.night(worse, better, worst)[2]["sentence"]
+        assert "version 3 was promoted instead" in nights.night(worse, better, worst)[2].sentence
     assert len(nights.moves) == 2
 
 
@@ -279,7 +282,7 @@ def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_move
     nights.night(first)
     nights.night(first, second)
     decision, _, _ = nights.night(first, second, nights.register(noise=1.45))
-    assert decision["sentence"] == (
+    assert decision.sentence == (
         "models:/toxicity/1 passed, but champion of toxicity is version 3 now: "
         "version 1 was champion before, and is not promoted automatically again."
     )
@@ -287,8 +290,8 @@ def test_a_replaced_version_is_not_said_to_leave_the_champion_where_another_move
 
 def test_never_leaves_the_alias_to_people(nights):
     [decision] = nights.night(nights.register(), rule=NEVER)
-    assert (decision["outcome"], nights.champion) == ("pass", None)
-    assert decision["sentence"] == (
+    assert (decision.outcome, nights.champion) == ("pass", None)
+    assert decision.sentence == (
         "models:/toxicity/1 passed, but toxicity has no champion yet: "
         "the policy says `promote: never`."
     )
@@ -305,16 +308,16 @@ def test_where_somebody_else_promotes_meanwhile_all_that_passed_are_judged_again
 
     def late(self, *arguments):
         monkeypatch.undo()
-        assert nights.night(other)[0]["promoted"]
+        assert nights.night(other)[0].promoted
         return open_entry(self, *arguments)
 
     monkeypatch.setattr(Ledger, "open", late)
     decisions = nights.night(second, third)
-    assert [one["champion_moved"] for one in decisions] == [True, True]
+    assert [one.champion_moved for one in decisions] == [True, True]
     states = [one.state for one in Ledger(nights.gateway, MODEL).entries()]
     assert states == ["done", "done", "abandoned"]
     again = nights.night(second, third)
-    assert not any(one["promoted"] or one["champion_moved"] for one in again)
+    assert not any(one.promoted or one.champion_moved for one in again)
     assert nights.champion == other.version
 
 

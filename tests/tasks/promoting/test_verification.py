@@ -22,7 +22,7 @@ from support.promoted import (
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.files import file_digest, json_digest
+from biasgate.tasks.common.files import file_digest, json_digest, write_json
 from biasgate.tasks.gating.evidence import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import tags_of, verdict_digest
@@ -37,6 +37,7 @@ from biasgate.tasks.promoting.by_hand import (
 )
 from biasgate.tasks.promoting.ledger import Ledger
 from biasgate.tasks.promoting.verify import verify_version
+from biasgate.tasks.records import LoggedVerdict, Report
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import attest
 
@@ -44,8 +45,8 @@ from biasgate.tasks.signing.statement import attest
 def promoted(gateway, store, folder, **options):
     found = judged_version(gateway, store, folder, **options)
     version, verdict, _ = found
-    assert verdict["outcome"] == "pass"
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert verdict.outcome == "pass"
+    assert promote_one([verdict], version, gateway).promoted
     return found
 
 
@@ -181,7 +182,10 @@ def test_a_waiver_that_has_expired_since_does_not_hold(gateway, champion):
     assert all(one.holds for one in verify_version(version, gateway))
     later = verify_version(version, gateway, today=date(2100, 1, 2))
     [finding] = [one for one in later if not one.holds]
-    assert finding.sentence == "the verdict on comments is insufficient as of 2100-01-02."
+    assert (
+        finding.sentence
+        == "the verdict on comments is insufficient as of 2100-01-02 (Not enough evidence)."
+    )
 
 
 def test_no_champion_is_said(gateway, store):
@@ -239,6 +243,7 @@ def forge(gateway, version, forger=None):
     evidence = EvidenceFile(folder / FILE)
     report["bias"] = _measured(evidence)
     (folder / "report.json").write_text(json.dumps(report), "utf-8")
+    report = Report.from_dict(report)
     forged = build_verdict(
         report,
         policy,
@@ -247,10 +252,10 @@ def forge(gateway, version, forger=None):
         n_candidates=1,
         today=date.fromisoformat(verdict["decided_on"]),
     )
-    assert forged["report_digest"] == json_digest(report)
-    (folder / "verdict.json").write_text(json.dumps(forged), "utf-8")
+    assert forged.report_digest == json_digest(report)
+    write_json(folder / "verdict.json", forged)
     attest(forged, folder, forger)
-    gateway.tag_version(version, tags_of([forged | {"run_id": version.run_id}]))
+    gateway.tag_version(version, tags_of([LoggedVerdict.logged(forged, version.run_id)]))
     record = Ledger(gateway, MODEL).last_done()
     rests_on = dict(record.content["verdicts"][0]) | {"digest": verdict_digest(forged)}
     rewrite(gateway, record, verdicts=[rests_on])
@@ -363,7 +368,7 @@ def test_a_signed_attestation_of_another_verdict_is_found(gateway, store, tmp_pa
 def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path):
     version, _, _ = judged_version(gateway, store, tmp_path / "first")
     decision = promote_version(MODEL, version.version, "it is time", gateway)
-    assert decision["promoted"]
+    assert decision.promoted
     [entry] = history(MODEL, gateway)
     assert (entry["state"], entry["version"]) == ("done", "1")
     assert entry["reason"] == (
@@ -372,7 +377,7 @@ def test_a_version_is_promoted_by_hand_on_its_verdicts(gateway, store, tmp_path)
         "Except: no champion to compare with: 1 check was skipped"
     )
     assert wrong(gateway, store) == set()
-    assert not promote_version(MODEL, version.version, "again", gateway)["promoted"]
+    assert not promote_version(MODEL, version.version, "again", gateway).promoted
 
 
 def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
@@ -386,7 +391,7 @@ def test_a_version_compared_with_an_earlier_champion_is_to_be_judged_again(
 
 def test_a_blocked_version_is_not_promoted_by_hand(gateway, store, tmp_path):
     bad, verdict, _ = judged_version(gateway, store, tmp_path / "bad", noise=50.0)
-    assert verdict["outcome"] in {"fail", "insufficient"}
+    assert verdict.outcome in {"fail", "insufficient"}
     with pytest.raises(NotVerifiedError, match="must not be deployed"):
         promote_version(MODEL, bad.version, "please", gateway)
     assert gateway.alias(MODEL, "champion") is None
@@ -396,7 +401,7 @@ def test_a_rollback_restores_the_champion_before_and_is_in_the_history(
     gateway, store, champion, tmp_path
 ):
     promoted(gateway, store, tmp_path / "second", champion=champion, seed=1)
-    assert roll_back(MODEL, "complaints", gateway)["promoted"]
+    assert roll_back(MODEL, "complaints", gateway).promoted
     assert gateway.alias(MODEL, "champion").version == "1"
     assert gateway.alias(MODEL, "previous_champion").version == "2"
     last, before, _ = history(MODEL, gateway)

@@ -19,9 +19,9 @@ class Killed(BaseException):
 def champions(gateway, store, tmp_path):
     """Two champions, the second deployed."""
     first = judged_version(gateway, store, tmp_path / "first")
-    assert promote_one([first[1]], first[0], gateway)["promoted"]
+    assert promote_one([first[1]], first[0], gateway).promoted
     second = judged_version(gateway, store, tmp_path / "second", champion=first, seed=1)
-    assert promote_one([second[1]], second[0], gateway)["promoted"]
+    assert promote_one([second[1]], second[0], gateway).promoted
     return first, second
 
 
@@ -63,7 +63,7 @@ def test_a_champion_that_is_judged_again_verifies_wherever_that_is_killed(
     said = sentences(gateway, store)
     assert ("Run `biasgate evaluate` again to complete the tags" in said) == (nth > 1)
     assert require_champion(MODEL, gateway, store).version == "2"
-    assert roll_back(MODEL, "try", gateway)["promoted"]
+    assert roll_back(MODEL, "try", gateway).promoted
 
 
 def test_the_next_evaluation_completes_the_tags(gateway, store, champions, tmp_path, monkeypatch):
@@ -76,7 +76,7 @@ def test_the_next_evaluation_completes_the_tags(gateway, store, champions, tmp_p
     verdict = judge_version(gateway, store, tmp_path / "later", version, scores, rival)
     tags = gateway.resolve(version.uri).tags
     assert WRITING not in tags
-    assert tags["biasgate.comments.run_id"] == verdict["run_id"]
+    assert tags["biasgate.comments.run_id"] == verdict.run_id
     sentences(gateway, store)
 
 
@@ -85,7 +85,7 @@ def test_a_champion_whose_tags_are_half_written_is_attested_by_the_verdicts_that
 ):
     signing_key(monkeypatch, tmp_path / "secret")
     version, verdict, scores = judged_version(gateway, store, tmp_path / "first")
-    assert promote_one([verdict], version, gateway)["promoted"]
+    assert promote_one([verdict], version, gateway).promoted
     with monkeypatch.context() as patch:
         killed_before(2, patch, gateway)
         with pytest.raises(Killed):
@@ -95,7 +95,7 @@ def test_a_champion_whose_tags_are_half_written_is_attested_by_the_verdicts_that
     write_attestation(MODEL, None, tmp_path / "attested.jsonl", gateway)
     attested = json.loads((tmp_path / "attested.jsonl").read_text("utf-8"))
     assert attested == gateway.read_json(run_id, FILE)
-    assert attested != gateway.read_json(verdict["run_id"], FILE)
+    assert attested != gateway.read_json(verdict.run_id, FILE)
 
 
 def test_verdicts_that_do_not_pass_count_as_soon_as_they_are_being_written(

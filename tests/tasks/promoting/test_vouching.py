@@ -50,7 +50,7 @@ def forge(gateway, store, promoted, attacker, tmp_path):
     def forged():
         last = promoted.made[-1] if promoted.made else None
         found = judged_version(gateway, store, tmp_path / "forged", champion=last, seed=9)
-        assert promote_one([found[1]], found[0], gateway)["promoted"]
+        assert promote_one([found[1]], found[0], gateway).promoted
         return found
 
     return lambda: attacker(forged)

@@ -1,61 +1,78 @@
 """What changed since earlier nights, in words and in rows."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.reading_evaluation import read_evaluation
-from biasgate.tasks.remembering.night import causes_of
+from biasgate.tasks.records.trend import (
+    Alarm,
+    Digests,
+    Drifted,
+    Night,
+    Remembered,
+    Trend,
+)
+from biasgate.tasks.remembering.night import CAUSES, causes_of
 from biasgate.tasks.remembering.rows import lines_of
 from biasgate.tasks.remembering.trend import alarm_in_words, changes_of, sentences_of
 from biasgate.tasks.reporting.page.trend import describe_trend, result_in_words
 
-DIGESTS = {"model": "m", "data": "d", "options": "o", "policy": "p", "code": "c"}
-ALARM = {"metric": "bpsn_auc", "group": "gay", "before": 0.91, "now": 0.84, "change": -0.07}
-ALARM |= {"low": -0.09, "high": -0.05, "p_value": 0.001}
+DIGESTS = Digests(model="m", data="d", options="o", policy="p", code="c")
+ALARM = Alarm(
+    metric="bpsn_auc",
+    group="gay",
+    before=0.91,
+    now=0.84,
+    change=-0.07,
+    low=-0.09,
+    high=-0.05,
+    p_value=0.001,
+)
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 
 def model(name="champion", uri="models:/toxicity/2", value=0.9, **digests):
-    return {
-        "candidate": name,
-        "model": uri,
-        "evaluation_set": "news",
-        "run_id": "r",
-        "outcome": "pass",
-        "digests": DIGESTS | digests,
-        "rows": "news-1",
-        "numbers": {
+    return Remembered(
+        candidate=name,
+        model=uri,
+        evaluation_set="news",
+        run_id="r",
+        outcome="pass",
+        digests=replace(DIGESTS, **digests),
+        rows="news-1",
+        numbers={
             "auc/overall": [value, value - 0.01, value + 0.01],
             "bpsn_auc/gay": [None, None, None],
             "share/gay": [0.1, None, None],
         },
-    }
+    )
 
 
 def night(number, *models):
-    return {
-        "schema_version": 1,
-        "evaluation": "e",
-        "number": number,
-        "at": "2026-11-22T02:00:00+00:00",
-        "run_id": f"run-{number}",
-        "models": list(models) or [model()],
-        "news": [],
-    }
+    return Night(
+        schema_version=1,
+        evaluation="e",
+        number=number,
+        at="2026-11-22T02:00:00+00:00",
+        run_id=f"run-{number}",
+        models=list(models) or [model()],
+        news=[],
+    )
 
 
 def drift(*alarms, candidate="champion", why_not=None):
-    return {
-        "candidate": candidate,
-        "evaluation_set": "news",
-        "n_before": 1000,
-        "n_now": 200,
-        "n_shared": 0,
-        "alarms": list(alarms),
-        "why_not": why_not,
-    }
+    return Drifted(
+        candidate=candidate,
+        evaluation_set="news",
+        n_before=1000,
+        n_now=200,
+        n_shared=0,
+        alarms=list(alarms),
+        why_not=why_not,
+    )
 
 
 def news(tonight, before, *drifted):
@@ -66,9 +83,9 @@ def test_a_night_like_the_last_is_no_news():
     assert news(night(2), [night(1)], drift()) == []
 
 
-@pytest.mark.parametrize("cause", DIGESTS)
+@pytest.mark.parametrize("cause", CAUSES)
 def test_each_cause_is_named_by_its_digest(cause):
-    assert causes_of(DIGESTS | {cause: "other"}, DIGESTS) == [cause]
+    assert causes_of(replace(DIGESTS, **{cause: "other"}), DIGESTS) == [cause]
     assert news(night(5, model(**{cause: "other"})), [night(4)]) == [
         f"champion on news: new {cause} since night 4."
     ]
@@ -77,11 +94,11 @@ def test_each_cause_is_named_by_its_digest(cause):
 def test_a_model_is_compared_with_the_night_that_had_it_last():
     before = [night(1, model(data="x")), night(2, model("other", "models:/toxicity/9"))]
     [changed] = changes_of(night(3), before)
-    assert (changed["since"], changed["causes"]) == (1, ["data"])
+    assert (changed.since, changed.causes) == (1, ["data"])
 
 
 def test_another_outcome_is_news():
-    blocked = model() | {"outcome": "fail"}
+    blocked = replace(model(), outcome="fail")
     assert news(night(2, blocked), [night(1)]) == [
         "champion on news: blocked; in night 1 it was passed."
     ]
@@ -99,7 +116,7 @@ def test_an_alarm_says_the_number_before_and_now():
     assert news(night(2), [night(1)], drift(ALARM)) == [
         "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840 (-0.070 [-0.090, -0.050])."
     ]
-    length = ALARM | {"metric": "length", "group": "overall", "before": 99.6, "now": 80.4}
+    length = replace(ALARM, metric="length", group="overall", before=99.6, now=80.4)
     assert alarm_in_words(length).startswith("length 99.6 -> 80.4 ")
 
 
@@ -125,14 +142,19 @@ def test_a_test_that_was_not_made_says_why():
         "champion on news: not tested for drift (the same rows)."
     )
     assert result_in_words(drift(ALARM)).endswith("200 comments against 1,000; 1 changed.")
-    both = drift() | {"n_shared": 150}
+    both = replace(drift(), n_shared=150)
     assert "1,000, 150 of them in both; no number changed" in result_in_words(both)
 
 
 def test_the_section_of_the_page_holds_news_tests_and_numbers():
-    tonight = night(2)
-    tonight["news"] = ["x"]
-    trend = {"nights": [night(1), tonight], "drift": [drift()], "changed": [], "alpha": 0.01}
+    trend = Trend(
+        schema_version=1,
+        evaluation="e",
+        nights=[night(1), replace(night(2), news=["x"])],
+        drift=[drift()],
+        changed=[],
+        alpha=0.01,
+    )
     view = describe_trend(trend)
     assert (view.number, view.n_before, view.news) == (2, 1, ("x",))
     assert len(view.tests) == len(view.lines) == 1

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from support.judging import NOTHING_SAID
+from support.made import result, verdict_of
 
 from biasgate.tasks.common.markdown import as_text
 from biasgate.tasks.reporting import report
@@ -46,15 +46,6 @@ def test_ids_in_a_submission_are_no_formulas(tmp_path):
 
 def test_names_in_a_verdict_make_no_html_link_or_picture():
     sentence = "bpsn_auc of <script>alert(1)</script> ![a](http://host) is 0.5"
-    result = {"outcome": "fail", "sentence": sentence, "action": "block", "waived_by": None}
-    result["rule"] = "bpsn_auc/each"
-    shown = verdict_markdown(
-        {
-            **NOTHING_SAID,
-            "policy": {"name": "own", "report_only": False},
-            "results": [result],
-            "outcome": "fail",
-        }
-    )
+    shown = verdict_markdown(verdict_of(result("fail", sentence=sentence)))
     assert r"\<script>alert(1)\</script> !\[a](http\://host) is 0.5" in shown
     assert as_text("a `b` \\<c") == r"a \`b\` \\\<c"

@@ -1,6 +1,7 @@
 """The comment on a pull request: what it says, and that no name of others does anything in it."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -68,9 +69,9 @@ def hostile(tmp_path_factory):
     rules = ({"metric": "bpsn_auc", "scope": "each", "floor": 0.999},)
     publish(folder, names=HOSTILE, candidates={"one": {}}, rules=rules)
     found = read_results(folder)
-    found.summary["decisions"][0]["sentence"] = " ".join(HOSTILE)
-    found.summary["evaluation"] = HOSTILE[0]
-    return rendered(markdown_for_github(found, "https://example.org/1"))
+    decision = replace(found.summary.decisions[0], sentence=" ".join(HOSTILE))
+    summary = replace(found.summary, decisions=[decision], evaluation=HOSTILE[0])
+    return rendered(markdown_for_github(replace(found, summary=summary), "https://example.org/1"))
 
 
 def test_names_of_others_make_no_html_link_or_picture(hostile):

@@ -1,17 +1,17 @@
 """The outcome of a candidate in a few words, as Prefect and a morning's message show it."""
 
 import pytest
+from support.made import decision_of, result, verdict_of
 
 from biasgate.tasks.reporting.headline import told
 
 
-def check(sentence, outcome, *, action="block", waived_by=None):
-    return {"sentence": sentence, "outcome": outcome, "action": action, "waived_by": waived_by}
+def check(sentence, outcome, **parts):
+    return result(outcome, sentence=sentence, **parts)
 
 
 def verdict(candidate, *checks, required=True):
-    of_set = {"name": "s", "required": required}
-    return {"candidate": {"name": candidate}, "evaluation_set": of_set, "results": list(checks)}
+    return verdict_of(*checks, name=candidate, required=required)
 
 
 FAILED = check("bpsn_auc of gay 0.5 is below 0.8.", "fail")
@@ -33,5 +33,4 @@ VERDICTS = [
     ],
 )
 def test_the_outcome_is_told_with_the_first_check_behind_it(candidate, outcome, said):
-    decision = {"candidate": candidate, "outcome": outcome, "sentence": "X."}
-    assert told(decision, VERDICTS) == said
+    assert told(decision_of(candidate, outcome, "X."), VERDICTS) == said

@@ -1,10 +1,13 @@
 """JUnit XML of a summary, parsed as CI systems do."""
 
+from dataclasses import replace
 from itertools import product
 from xml.etree import ElementTree as ET
 
 import junitparser
 import pytest
+from support import made
+from support.made import decision_of, result, verdict_of
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.reporting.junit import junit_xml, write_junit
@@ -13,30 +16,13 @@ NOT_COUNTED = "its outcome does not count: "
 OUTCOMES = ("pass", "fail", "insufficient", "error")
 
 
-def result(outcome, **changes):
-    known = {"rule": "bpsn_auc/each", "kind": "floor", "group": "gay", "slice": None}
-    known |= {"action": "block", "waived_by": None, "sentence": f"It is {outcome}."}
-    return known | {"outcome": outcome} | changes
-
-
 def summary_of(*results, required=True, report_only=False, decided=None):
-    outcome = worst([one["outcome"] for one in results])
+    outcome = worst([one.outcome for one in results])
     decided = decided or outcome
-    verdict = {
-        "evaluation_set": {"name": "comments", "required": required},
-        "candidate": {"name": "words"},
-        "policy": {"name": "p", "report_only": report_only},
-        "outcome": outcome,
-        "results": list(results),
-    }
-    decision = {"candidate": "words", "outcome": decided, "sentence": "What became of it."}
-    return {
-        "evaluation": "small",
-        "outcome": decided,
-        "outcome_of": ["words"],
-        "verdicts": [verdict],
-        "decisions": [decision],
-    }
+    known = {"name": "words", "of_set": "comments", "outcome": outcome}
+    verdict = verdict_of(*results, required=required, report_only=report_only, **known)
+    decision = decision_of("words", decided, "What became of it.")
+    return made.summary_of([verdict], [decision], outcome=decided)
 
 
 def read(summary):
@@ -95,7 +81,7 @@ def test_what_does_not_count_is_skipped_with_the_reason(changes, options, messag
 
 
 def test_a_candidate_whose_outcome_does_not_count_is_skipped_with_the_reason():
-    found = children(summary_of(result("fail")) | {"outcome_of": ["another"]})
+    found = children(replace(summary_of(result("fail")), outcome_of=["another"]))
     assert found == {
         "bpsn_auc/each floor gay": [("skipped", *2 * (NOT_COUNTED + "It is fail.",))],
         "words": [("skipped", *2 * (NOT_COUNTED + "What became of it.",))],

@@ -1,16 +1,8 @@
 """The words for what is shown to be worse, and for whose comments it comes from."""
 
+from support.made import loss as cell
+
 from biasgate.tasks.reporting.losses import in_words, shared_with, summary
-
-
-def cell(group, *without, metric="bpsn_auc", at_least=0.0764):
-    known = {"first": 0.7, "second": 0.8, "worse_by": 0.1, "low": -0.12, "high": -at_least}
-    return known | {
-        "metric": metric,
-        "group": group,
-        "worse_by_at_least": at_least,
-        "without": list(without),
-    }
 
 
 def test_a_cause_is_named_with_its_largest_loss_and_others_with_the_cause():

@@ -1,67 +1,49 @@
 """A model card from hand-made numbers: what it says, and what it leaves to the owner."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from support.judging import report_of
+from support.made import bias_of, number, result, rival_of, verdict_of
+
+from bias_metrics.gate.objective import Objective
+from biasgate.tasks.records import PolicyRecord
 from biasgate.tasks.reporting.model_card import MISSING, About, model_card, shortened
 
-
-def cell(value, low=None, high=None):
-    return {"value": value, "low": low, "high": high}
-
-
 CELLS = {
-    "subgroup_auc": cell(None),
-    "bpsn_auc": cell(0.75, 0.7, 0.8),
-    "bnsp_auc": cell(0.9),
-    "positive_aeg": cell(0.0, -0.1, 0.1),
-    "negative_aeg": cell(0.25),
+    "bpsn_auc": number(0.75, 0.7, 0.8),
+    "bnsp_auc": number(0.9),
+    "positive_aeg": number(0.0, -0.1, 0.1),
+    "negative_aeg": number(0.25),
 }
-REPORT = {
-    "candidate": {"name": "words", "kind": "tfidf", "model": "models:/toxicity/3", "digest": "d1"},
-    "evaluation_set": {
-        "name": "comments",
-        "digest": "d2",
-        "choices": {"n_rows": 240, "background": "outside_subgroup", "source": {"path": "/secret"}},
-    },
-    "bias": {
-        "background": "outside_subgroup",
-        "overall": {"auc": cell(0.875, 0.85, 0.9)},
-        "final_score": cell(None),
-        "power_mean": {"groups": ["a|b<script>"]},
-        "subgroups": {"a|b<script>": {"n": 10, "n_positive": 4} | CELLS},
-    },
-    "warnings": ["Every AUC is near one half."],
-}
-VERDICT = {
-    "outcome": "insufficient",
-    "policy": {"name": "fair", "report_only": False},
-    "holds_for": {"identities": [], "of": 2},
-    "exceptions": [],
-    "bounds": {"sentence": "3 bounds of rules were looked at."},
-    "decided_on": "2026-11-21",
-    "champion": {"name": "old", "model": "models:/toxicity/2"},
-    "objective": {
-        "metric": "final_score",
-        "confidence": 0.95,
-        "value": 0.91,
-        "rival": 0.9,
-        "change": 0.01,
-        "low": 0.004,
-        "high": 0.016,
-        "reason": None,
-    },
-    "results": [
-        {
-            "rule": "bpsn_auc/each",
-            "kind": "floor",
-            "group": "a|b<script>",
-            "outcome": "insufficient",
-            "action": "block",
-            "waived_by": "Ada until 2100-01-01: few",
-            "sentence": "Too few rows.",
-        }
-    ],
-}
+REPORT = report_of(
+    bias_of({"a|b<script>": CELLS}, auc=number(0.875, 0.85, 0.9), n_positive=4, n_negative=6),
+    on="comments",
+    digest="d2",
+    source={"path": "/secret"},
+    candidate={"name": "words", "kind": "tfidf", "model": "models:/toxicity/3"},
+    warnings=["Every AUC is near one half."],
+)
+VERDICT = verdict_of(
+    result(
+        "insufficient",
+        group="a|b<script>",
+        waived_by="Ada until 2100-01-01: few",
+        sentence="Too few rows.",
+    ),
+    outcome="insufficient",
+    policy=PolicyRecord(name="fair", digest="d3", report_only=False),
+    champion=rival_of("old", model="models:/toxicity/2"),
+    objective=Objective(
+        metric="final_score",
+        confidence=0.95,
+        value=0.91,
+        rival=0.9,
+        change=0.01,
+        low=0.004,
+        high=0.016,
+    ),
+)
 
 
 def sections(about=None):
@@ -106,10 +88,10 @@ def test_the_verdict_says_what_replaces_a_champion_and_how_the_objective_compare
         "Objective: compared with the champion's, final_score is higher by 0.0100 (one-sided 95 %"
         in found
     )
-    first = VERDICT | {"champion": None}
-    alone = VERDICT["objective"] | dict.fromkeys(("rival", "change", "low", "high"))
+    first = replace(VERDICT, champion=None)
     for value, word in ((0.91, "0.9100"), (None, "undefined")):
-        card = model_card(REPORT, first | {"objective": alone | {"value": value}}, About())
+        alone = Objective(metric="final_score", confidence=0.95, value=value)
+        card = model_card(REPORT, replace(first, objective=alone), About())
         assert f"Objective: final_score is {word}; there was no champion to compare with." in card
 
 
@@ -123,8 +105,15 @@ def test_data_are_told_by_digest_and_choices_but_not_by_path():
     assert sections()["Evaluation data"].splitlines() == [
         "- set: comments",
         "- digest: `d2`",
-        "- n_rows: 240",
+        "- label_threshold: 0.5",
+        "- identity_threshold: 0.5",
+        "- identity_rows: rated",
         "- background: outside_subgroup",
+        "- n_rows: 600",
+        "- n_rows_rated: 600",
+        "- n_rows_measured: 600",
+        "- confidence: 0.95",
+        "- split: all",
     ]
 
 

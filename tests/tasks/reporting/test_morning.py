@@ -1,11 +1,14 @@
 """The message of a night: by Apprise to a real receiver, silent without news, a heartbeat."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
+from support.made import decision_of, summary_of
 from support.receiver import receiving
 
+from biasgate.tasks.records.trend import Night, Trend
 from biasgate.tasks.reporting.morning import harmless, send_by_apprise
 from biasgate.tasks.reporting.notifications import (
     Notification,
@@ -16,25 +19,15 @@ from biasgate.tasks.reporting.notifications import (
 )
 
 NEWS = "Drift of champion on news: bpsn_auc of gay 0.910 -> 0.840."
-SUMMARY = {
-    "evaluation": "production",
-    "outcome": "pass",
-    "run_id": "r1",
-    "verdicts": [],
-    "decisions": [
-        {
-            "candidate": "toxicity-7",
-            "outcome": "pass",
-            "promoted": True,
-            "sentence": "models:/toxicity/7 is champion now.",
-        }
-    ],
-}
+DECISION = decision_of("toxicity-7", "pass", "models:/toxicity/7 is champion now.", promoted=True)
+SUMMARY = summary_of([], [DECISION], evaluation="production", outcome="pass", run_id="r1")
 REPORT = "https://mlflow.example.org/#/experiments/1/runs/r1/artifacts/report.html"
 
 
 def trend(*news):
-    return {"nights": [{"number": 12, "news": list(news)}]}
+    known = {"schema_version": 1, "evaluation": "production"}
+    night = Night(**known, number=12, at="", run_id="r1", models=[], news=list(news))
+    return Trend(**known, nights=[night], changed=[], drift=[], alpha=0.01)
 
 
 def told(*news):
@@ -84,7 +77,7 @@ def test_a_heartbeat_follows_every_verdict_and_no_crash(monkeypatch):
     with receiving() as (address, arrived):
         monkeypatch.setenv("HOOK", address)
         notify([kind("heartbeat")], told())
-        notify([kind("heartbeat")], message_of(SUMMARY | {"outcome": "fail"}))
+        notify([kind("heartbeat")], message_of(replace(SUMMARY, outcome="fail")))
         notify([kind("heartbeat")], message_of_crash("production", "OSError"))
     assert arrived == [{}, {}]
 

@@ -2,9 +2,11 @@
 
 import logging
 import threading
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
+from support.made import decision_of, result, summary_of, verdict_of
 from support.receiver import TOKEN, receiving
 
 from biasgate.tasks.common.errors import InputError
@@ -18,32 +20,11 @@ from biasgate.tasks.reporting.notifications import (
     notify,
 )
 
-SUMMARY = {
-    "evaluation": "small",
-    "outcome": "fail",
-    "run_id": "r1",
-    "verdicts": [
-        {
-            "candidate": {"name": "words"},
-            "evaluation_set": {"name": "comments"},
-            "results": [
-                {"outcome": "fail", "sentence": "0.6 < 0.8 & far."},
-                {"outcome": "pass", "sentence": "Fine."},
-            ],
-        }
-    ],
-    "decisions": [
-        {
-            "candidate": "words",
-            "outcome": "fail",
-            "promoted": False,
-            "sentence": "champion stays.",
-            "word": "Blocked",
-            "exceptions": [],
-            "champion_moved": False,
-        }
-    ],
-}
+VERDICT = verdict_of(
+    result("fail", sentence="0.6 < 0.8 & far."), result(), name="words", of_set="comments"
+)
+DECISION = decision_of("words", "fail", "champion stays.", word="Blocked", exceptions=[])
+SUMMARY = summary_of([VERDICT], [DECISION], run_id="r1")
 WEBHOOK = Notification(kind="webhook", url="${HOOK}")
 SLACK = Notification(kind="slack", url="${HOOK}")
 
@@ -86,9 +67,8 @@ def test_slack_gets_one_text_with_its_markup_escaped(monkeypatch):
 
 
 def test_of_many_unmet_demands_the_first_are_told_and_the_rest_counted():
-    one = SUMMARY["verdicts"][0]
-    many = [{"outcome": "fail", "sentence": f"n{at}."} for at in range(25)]
-    message = message_of(SUMMARY | {"verdicts": [one | {"results": many}]})
+    many = [result("fail", sentence=f"n{at}.") for at in range(25)]
+    message = message_of(replace(SUMMARY, verdicts=[replace(VERDICT, results=many)]))
     assert len(message["unmet"]) == 20
     assert notifying.plain_text(message).endswith("- and 5 more")
 

@@ -1,12 +1,13 @@
 """Whose results are in an output folder, and what is left of an earlier evaluation."""
 
-import json
+from dataclasses import replace
 
 import pytest
 from support.published import publish
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.records import Decided
+from biasgate.tasks.common.files import write_json
+from biasgate.tasks.records import Decided, Summary
 from biasgate.tasks.reporting.publish import require_own_output, summarise_evaluation
 
 
@@ -17,7 +18,7 @@ def output(tmp_path):
 
 
 def summary_of(output):
-    return json.loads((output / "summary.json").read_text())
+    return Summary.read((output / "summary.json").read_bytes())
 
 
 def summarise(output, verdicts, decisions):
@@ -49,9 +50,9 @@ def test_a_summary_of_another_program_is_not_replaced_unasked(output):
 
 def test_folders_of_candidates_and_sets_that_are_no_longer_there_are_removed(output):
     summary = summary_of(output)
-    kept = [one for one in summary["verdicts"] if one["candidate"]["name"] == "fair"]
-    kept = [one for one in kept if one["evaluation_set"]["name"] == "s"]
-    summarise(output, kept, [summary["decisions"][1]])
+    kept = [one for one in summary.verdicts if one.candidate.name == "fair"]
+    kept = [one for one in kept if one.evaluation_set.name == "s"]
+    summarise(output, kept, [summary.decisions[1]])
     assert sorted(str(one.relative_to(output)) for one in output.glob("*/*")) == ["s/fair"]
     assert not (output / "t").exists()
 
@@ -60,7 +61,7 @@ def test_files_of_others_stay(output):
     summary = summary_of(output)
     (output / "s/notes.txt").write_text("mine")
     (output / "s/biased/report.json").unlink()
-    summarise(output, [], [summary["decisions"][1]])
+    summarise(output, [], [summary.decisions[1]])
     left = {str(one.relative_to(output)) for one in output.glob("*/*")}
     assert left == {"s/notes.txt", "s/biased"}
 
@@ -70,9 +71,12 @@ def test_a_summary_cannot_name_folders_outside(output, tmp_path):
     outside.mkdir()
     (outside / "report.json").write_text("{}")
     summary = summary_of(output)
-    decision = summary["decisions"][0]
-    summary["verdicts"][0]["evaluation_set"]["name"] = ".."
-    summary["verdicts"][0]["candidate"]["name"] = "precious"
-    (output / "summary.json").write_text(json.dumps(summary))
-    summarise(output, [], [decision])
+    first, *others = summary.verdicts
+    named = replace(
+        first,
+        evaluation_set=replace(first.evaluation_set, name=".."),
+        candidate=replace(first.candidate, name="precious"),
+    )
+    write_json(output / "summary.json", replace(summary, verdicts=[named, *others]))
+    summarise(output, [], summary.decisions[:1])
     assert (outside / "report.json").exists()

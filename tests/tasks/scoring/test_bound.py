@@ -10,6 +10,7 @@ import pytest
 from support.comments import batch
 
 from biasgate.tasks.common.errors import CandidateError, InputError
+from biasgate.tasks.common.plain import plain
 from biasgate.tasks.data import reading
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -74,7 +75,7 @@ def test_kept_scores_say_which_files_decided_them(rows, tmp_path):
     (tmp_path / "weights").write_text("1")
     kept = score_rows(FromFile(tmp_path / "weights"), rows, SETTINGS, str(tmp_path / "scores"))
     manifest = Manifest.of(tmp_path / "weights")
-    assert ScoredSet.record_of(kept.url)["bound"] == {
+    assert plain(ScoredSet.record_of(kept.url).bound) == {
         "what": "files",
         "digest": manifest.digest,
         "files": manifest.to_dict(),
@@ -90,7 +91,7 @@ def test_a_record_that_lacks_a_key_is_written_again_and_no_score_is_made_again(r
     before = {name: value for name, value in whole.items() if name != "bound"}
     record.write_text(json.dumps(before))
     again = FromFile(tmp_path / "weights")
-    assert score_rows(again, rows, SETTINGS, str(tmp_path / "scores")).record["bound"]
+    assert score_rows(again, rows, SETTINGS, str(tmp_path / "scores")).record.bound
     now = json.loads(record.read_text())
     # It is written anew, and says when.
     assert (again.calls, now | {"made": None}) == (0, whole | {"made": None})
@@ -109,10 +110,10 @@ def test_a_file_of_scores_binds_the_file_and_a_function_what_there_is(tmp_path):
     for one in options:
         with CANDIDATES.validate_python(one | {"name": "c"}).open(Workplace(tmp_path)) as scorer:
             found.append(scorer.bound)
-    assert [one["what"] for one in found] == ["scores", "files", "nothing", "nothing"]
-    named = [[file["path"] for file in one["files"]] for one in found]
+    assert [one.what for one in found] == ["scores", "files", "nothing", "nothing"]
+    named = [[file.path for file in one.files] for one in found]
     assert named == [["s.csv"], ["f.py"], [], []]
-    assert all(one["not_bound"].endswith(".") for one in found)
+    assert all(one.not_bound.endswith(".") for one in found)
 
 
 def test_a_file_of_scores_that_changes_while_it_is_read_is_found(tmp_path, monkeypatch):
@@ -158,8 +159,8 @@ def test_a_version_is_scored_from_a_copy_that_is_removed_afterwards(store, kind)
     version = gateway.resolve("models:/words/1")
     settings = {"name": "words", "kind": kind, "model": version.uri}
     with CANDIDATES.validate_python(settings).open(Workplace(store)) as scorer:
-        assert scorer.bound["digest"] == gateway.manifest(version).digest
-        assert scorer.bound["not_bound"] is None
+        assert scorer.bound.digest == gateway.manifest(version).digest
+        assert scorer.bound.not_bound is None
         weights = Path(gateway.place_of(version).removeprefix("file://")) / "model.skops"
         weights.write_bytes(b"exchanged")
         low, high = scorer.score(batch(["kind words", "vile insult"]))
@@ -190,7 +191,7 @@ def test_a_kind_that_says_nothing_binds_nothing():
         def score(self, rows):
             return np.zeros(rows.num_rows)
 
-    assert Silent().bound == {
+    assert plain(Silent().bound) == {
         "what": "nothing",
         "digest": None,
         "files": [],

@@ -17,7 +17,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from support.comments import batch
+from support.judging import report_of, verdict_of
 
+from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.mlflow_server.model_folders import save_classifier
@@ -214,7 +216,7 @@ def test_a_safe_model_needs_no_mlflow_to_be_loaded(model, monkeypatch):
     with opened(model) as scorer:
         low, high = scorer.score(batch(["kind words", "vile insult"]))
         assert low < 0.5 < high
-        assert scorer.bound["not_bound"] is None
+        assert scorer.bound.not_bound is None
 
 
 # ------------------------------------------------------------------ transformers
@@ -251,12 +253,14 @@ def registry_of(options, files=None, uri=MODEL):
     """Return a registry with one version, and a verdict that says how it was opened."""
     name, _, number = uri.removeprefix("models:/").rpartition("/")
     version = ModelVersion(name, number, "run", {"biasgate.s.run_id": "r"})
-    verdict = {"candidate": {"model": uri, "opened_as": options}}
+    bias = evaluate_bias([0, 1], [0.1, 0.9], {})
+    report = report_of(bias, candidate={"model": uri, "opened_as": options})
+    files_of_run = {"report.json": report.to_dict(), "verdict.json": verdict_of(report).to_dict()}
     return SimpleNamespace(
         alias=lambda *_: version,
         resolve=lambda _: version,
         versions=lambda _: [],
-        read_json=lambda *_: verdict,
+        read_json=lambda _, name: files_of_run[name],
         downloaded=lambda _: nullcontext(files),
     )
 
@@ -326,4 +330,4 @@ def test_the_verdict_on_a_file_of_scores_cannot_name_another_file(tmp_path):
             rival.open(SimpleNamespace(gateway=gateway))
     rival, gateway = rival_of(options | {"file": "scores.csv"}, tmp_path / "version")
     with rival.open(SimpleNamespace(gateway=gateway)) as scorer:
-        assert scorer.bound["what"] == "scores"
+        assert scorer.bound.what == "scores"

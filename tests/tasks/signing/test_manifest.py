@@ -7,6 +7,7 @@ import pytest
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import folder_digest
+from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.manifest import Manifest
 
 WEIGHTS = {
@@ -28,14 +29,14 @@ def model(tmp_path):
 
 def test_every_file_is_listed_with_its_size_and_digest(model):
     files = Manifest.of(model).files
-    assert [one["path"] for one in files] == ["MLmodel", "weights/model.skops", "weights.txt"]
-    assert files[1] == WEIGHTS
+    assert [one.path for one in files] == ["MLmodel", "weights/model.skops", "weights.txt"]
+    assert files[1] == FileRecord(**WEIGHTS)
     assert Manifest.of(model).size == 12 + 7 + 0
 
 
 def test_the_manifest_of_one_file_has_its_name_only(model):
     assert Manifest.of(model / "weights" / "model.skops").files == (
-        WEIGHTS | {"path": "model.skops"},
+        FileRecord(**WEIGHTS | {"path": "model.skops"}),
     )
 
 
@@ -111,7 +112,7 @@ def test_links_to_files_are_followed_on_request_and_keep_their_names(model, tmp_
     (tmp_path / "link").symlink_to(model)
     assert Manifest.of(tmp_path / "link", follow_links=True) == before
     (tmp_path / "named").symlink_to(tmp_path / "blob")
-    assert Manifest.of(tmp_path / "named", follow_links=True).files[0]["path"] == "named"
+    assert Manifest.of(tmp_path / "named", follow_links=True).files[0].path == "named"
 
 
 def test_a_named_pipe_is_refused_without_waiting_for_it(model):

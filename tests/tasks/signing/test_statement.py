@@ -2,12 +2,14 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 from support.promoted import artifact, frozen_set, judged_version, local, signing_key
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
+from biasgate.tasks.records import FileRecord
 from biasgate.tasks.signing.envelope import Envelope
 from biasgate.tasks.signing.keys import PrivateKey
 from biasgate.tasks.signing.statement import (
@@ -69,15 +71,16 @@ def test_a_waived_rule_warns_and_a_passed_one_passes(statement):
 @pytest.mark.parametrize("outcome", ["fail", "insufficient", "error"])
 def test_everything_but_a_pass_is_failed(signed, outcome):
     digests = dict.fromkeys(RESTS_ON, "0" * 64)
-    made = statement_of({**signed[2], "outcome": outcome}, digests, "now")
+    made = statement_of(replace(signed[2], outcome=outcome), digests, "now")
     assert made["predicate"]["result"] == "FAILED"
 
 
 def test_its_subject_is_the_files_of_the_model(signed):
-    files = [{"path": "a/b", "size": 1, "sha256": "1" * 64}]
-    candidate = {**signed[2]["candidate"], "bound": {"what": "files", "files": files}}
+    files = [FileRecord(path="a/b", size=1, sha256="1" * 64)]
+    known = signed[2].candidate
+    candidate = replace(known, bound=replace(known.bound, what="files", files=files))
     digests = dict.fromkeys(RESTS_ON, "0" * 64)
-    made = statement_of({**signed[2], "candidate": candidate}, digests, "now")
+    made = statement_of(replace(signed[2], candidate=candidate), digests, "now")
     assert made["subject"] == [{"name": "a/b", "digest": {"sha256": "1" * 64}}]
 
 

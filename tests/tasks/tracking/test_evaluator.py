@@ -13,6 +13,7 @@ from mlflow.models.evaluation.evaluator_registry import _model_evaluation_regist
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.records import Numbers
 from biasgate.tasks.tracking.log_runs import count_keys, metric_keys
 from biasgate.tasks.tracking.mlflow_plugin import TABLE, BiasEvaluator
 
@@ -53,7 +54,7 @@ def tracked(tmp_path):
 
 def expected(rows, **options):
     groups = {name: (rows[name] >= 0.5).to_numpy() for name in SUBGROUPS}
-    return evaluate_bias(rows["toxic"] >= 0.5, rows["score"], groups, **options).to_dict()
+    return evaluate_bias(rows["toxic"] >= 0.5, rows["score"], groups, **options)
 
 
 CHOICES = {"background": "no_identity", "power_mean_groups": ["gay"]}
@@ -86,7 +87,7 @@ def test_metrics_equal_those_of_the_library_under_the_keys_of_our_runs(
         options = options | {"clusters": rows["thread"].to_numpy()}
     bias = expected(rows, **options)
     found, run = evaluate(tracked, rows, config, model_type="bias")
-    keys = metric_keys({"bias": bias, "thresholds": {}}) | count_keys(bias)
+    keys = metric_keys(Numbers(bias=bias, thresholds={})) | count_keys(bias)
     assert {"auc/overall", "bpsn_auc/muslim", "negative_aeg/gay", "n_rows/gay"} <= set(keys)
     assert found.metrics == pytest.approx(keys, abs=1e-12, rel=0)
     assert run.data.metrics == pytest.approx(keys, abs=1e-12, rel=0)
@@ -96,9 +97,9 @@ def test_the_table_has_a_row_per_subgroup_with_intervals(tracked, rows):
     found, run = evaluate(tracked, rows, {})
     kept = tracked.read_json(run.info.run_id, TABLE)
     assert [row[0] for row in kept["data"]] == SUBGROUPS
-    bias = expected(rows)["subgroups"]
+    bias = expected(rows).subgroups
     lows = found.artifacts[TABLE].content["bpsn_auc_low"]
-    assert lows == pytest.approx([bias[name]["bpsn_auc"]["low"] for name in SUBGROUPS], abs=1e-12)
+    assert lows == pytest.approx([bias[name].bpsn_auc.low for name in SUBGROUPS], abs=1e-12)
 
 
 def test_a_model_gets_the_rows_without_the_columns_of_subgroups(tracked, rows):
@@ -118,7 +119,7 @@ def test_a_model_gets_the_rows_without_the_columns_of_subgroups(tracked, rows):
         predictions=None,
     )
     bias = expected(rows.assign(score=rows["length"]))
-    assert found.metrics["auc/overall"] == bias["overall"]["auc"]["value"]
+    assert found.metrics["auc/overall"] == bias.overall.auc.value
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Notes on MLflow's pages: of a long one, whole lines are kept, and it says where the rest is."""
 
+from dataclasses import replace
+
 import pytest
 from support.judged import judge, rows, summary_of
 
@@ -9,8 +11,9 @@ from biasgate.tasks.tracking.notes import LONGEST, MOST_COMPARED, evaluation_not
 @pytest.mark.parametrize(("n", "linked"), [(MOST_COMPARED, True), (MOST_COMPARED + 1, False)])
 def test_one_link_compares_only_as_many_runs_as_leave_room_for_the_verdicts(n, linked, tmp_path):
     summary = summary_of([judge(tmp_path / "one", rows(["gay"]), name="one")])
-    verdict = {**summary["verdicts"][0], "run_id": "0" * 32}
-    note = evaluation_note({**summary, "run_id": "1" * 32, "verdicts": [verdict] * n}, "1", "")
+    verdict = replace(summary.verdicts[0], run_id="0" * 32)
+    told = replace(summary, run_id="1" * 32, verdicts=[verdict] * n)
+    note = evaluation_note(told, "1", "")
     assert ("/compare-runs?" in note) == linked
     assert "| one | " in note
     assert len(note) <= LONGEST

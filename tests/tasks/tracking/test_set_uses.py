@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from support.made import candidate_of, verdict_of
 
+from bias_metrics.gate.objective import Objective
+from biasgate.tasks.records import JudgedSet
 from biasgate.tasks.tracking.set_uses import count_set_uses
 
 
@@ -32,17 +35,17 @@ def gateway():
 
 
 def verdict(candidate, rows="a", name="comments"):
-    return {
-        "evaluation_set": {"name": name, "digest": rows * 64},
-        "candidate": {"digest": candidate * 64},
-        "objective": {"metric": "auc", "confidence": 0.95, "low": -0.01, "high": 0.01},
-        "decided_on": "2026-11-22",
-    }
+    return verdict_of(
+        evaluation_set=JudgedSet(name=name, digest=rows * 64, required=True),
+        candidate=candidate_of(digest=candidate * 64),
+        objective=Objective(metric="auc", confidence=0.95, value=0.9, low=-0.01, high=0.01),
+        decided_on="2026-11-22",
+    )
 
 
 def counted(gateway, *verdicts):
     run = SimpleNamespace(run_id="run", workplace=SimpleNamespace(gateway=gateway))
-    return [(one["name"], one["n_candidates"]) for one in count_set_uses.fn(verdicts, run)]
+    return [(one.name, one.n_candidates) for one in count_set_uses.fn(verdicts, run)]
 
 
 def test_each_candidate_counts_once_on_each_set(gateway):

@@ -1,29 +1,29 @@
 """The keys under which numbers are logged to MLflow."""
 
-import pytest
+from dataclasses import replace
 
-from bias_metrics.metrics import FINAL_SCORE_PARTS, SUBGROUP_METRICS
+import pytest
+from support.judging import given
+from support.made import bias_of, number
+
+from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.data.identity_names import metric_name
+from biasgate.tasks.records import Numbers, Value
 from biasgate.tasks.tracking.log_runs import metric_keys
 
 
 def report(*names):
-    cells = {metric: {"value": 0.5} for metric in SUBGROUP_METRICS}
-    means = {metric: {"value": None, "reason": "r"} for metric in FINAL_SCORE_PARTS}
-    measured = {
-        "overall": {"n": 2, "n_positive": 1, "auc": {"value": 0.9}},
-        "subgroups": dict.fromkeys(names, cells),
-        "power_mean": means,
-        "final_score": {"value": None, "reason": "r"},
-    }
-    sums = {
-        "equal_error_rate": {"value": 0.2},
-        "fped": {"value": 0.7},
-        "fned": {"value": None, "reason": "r"},
-        "worst_group_accuracy": {"value": 0.4},
-    }
-    thresholds = {"equal_errors": {"threshold": 0.3} | sums}
-    return {"bias": measured, "thresholds": thresholds}
+    cells = {metric: number(0.5) for metric in SUBGROUP_METRICS}
+    at = given(0.3)["given"]
+    at = replace(
+        at,
+        equal_error_rate=Value(value=0.2),
+        fped=replace(at.fped, value=0.7),
+        worst_group_accuracy=replace(at.worst_group_accuracy, value=0.4),
+    )
+    return Numbers(
+        bias=bias_of(dict.fromkeys(names, cells), auc=number(0.9)), thresholds={"equal_errors": at}
+    )
 
 
 def test_metric_keys_group_by_metric_and_leave_undefined_numbers_out():

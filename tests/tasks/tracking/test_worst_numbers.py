@@ -6,6 +6,16 @@ import subprocess
 import zlib
 
 import pytest
+from support.made import (
+    candidate_of,
+    loss,
+    number,
+    report_with,
+    result,
+    rival_of,
+    summary_of,
+    verdict_of,
+)
 
 from bias_metrics.metrics import AUCS
 from biasgate.tasks.mlflow_server.source import source_tags
@@ -14,34 +24,24 @@ from biasgate.tasks.tracking.log_runs import best_run
 from biasgate.tasks.tracking.view import saved_views
 from biasgate.tasks.tracking.worst_numbers import headline_metrics, headline_tags
 
-BPSN = {"value": 0.5, "low": 0.4, "subgroup": "\u202egay"}
-AEG = {"value": -0.3, "low": None, "size_low": 0.2, "size_high": 0.4, "subgroup": "old"}
-UNDEFINED = {"value": None, "low": None, "subgroup": None}
-REPORT = {
-    "bias": {"worst": {"bpsn_auc": BPSN, "negative_aeg": AEG, "subgroup_auc": UNDEFINED}},
-}
+REPORT = report_with(
+    {
+        "\u202egay": {
+            "bpsn_auc": number(0.5, 0.4, 0.6),
+            "negative_aeg": number(0.05, -0.05, 0.15),
+        },
+        "old": {"bpsn_auc": number(0.9, 0.8, 0.95), "negative_aeg": number(-0.3, -0.4, -0.2)},
+    }
+)
 THROUGH_B = " (not without comments that mention b)"
 
 
 def worse(group, first, by, without=()):
-    return {
-        "metric": "bpsn_auc",
-        "group": group,
-        "first": first,
-        "second": first + by,
-        "worse_by": by,
-        "worse_by_at_least": by / 2,
-        "without": list(without),
-    }
+    return loss(group, *without, first=first, worse_by=by, at_least=by / 2)
 
 
-def verdict(*outcomes, worsened=(), champion=None, **others):
-    results = [
-        {"outcome": one, "metric": "auc", "kind": "floor", "group": None, "limit": 0.5}
-        for one in outcomes
-    ]
-    known = {"outcome": "fail", "results": results, "worsened": list(worsened)}
-    return known | {"champion": champion, "candidate": {"name": "c"}} | others
+def verdict(*outcomes, **others):
+    return verdict_of(*map(result, outcomes), **others)
 
 
 def test_the_worst_values_and_their_bounds_are_metrics_unless_undefined():
@@ -67,14 +67,14 @@ def test_the_worst_identities_are_tags_in_which_nothing_reorders_the_line():
     ("champion", "worsened", "words"),
     [
         (None, [], "no champion"),
-        ({"name": "old"}, [], "nothing shown"),
+        (rival_of(), [], "nothing shown"),
         (
-            {"name": "old"},
+            rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b"), worse("a", 0.8, 0.1)],
             "b: bpsn_auc 0.500, was 0.800; a: bpsn_auc 0.800, was 0.900; 1 more",
         ),
         (
-            {"name": "old"},
+            rival_of(),
             [worse("b", 0.5, 0.3), worse("c", 0.7, 0.2, "b")],
             "b: bpsn_auc 0.500, was 0.800; c: bpsn_auc 0.700, was 0.900" + THROUGH_B,
         ),
@@ -94,21 +94,18 @@ def test_what_got_worse_is_the_column_after_the_verdict():
 
 
 def test_differences_are_from_the_champion_if_it_is_a_candidate_else_from_the_best():
-    champion = {"name": "c", "model": "models:/m/1"}
-    old = {"candidate": {"name": "a", "model": "models:/m/1"}, "champion": champion}
-    new = {"candidate": {"name": "b"}, "champion": champion}
+    champion = rival_of("c", model="models:/m/1")
+    old = {"candidate": candidate_of("a", model="models:/m/1"), "champion": champion}
     first = verdict(run_id="old", **old)
-    second = verdict(run_id="new", **new) | {"outcome": "pass"}
-    assert best_run({"verdicts": [second, first]}) == "old"
-    assert best_run({"verdicts": [verdict(run_id="blocked"), second]}) == "new"
+    second = verdict(run_id="new", name="b", champion=champion, outcome="pass")
+    assert best_run(summary_of([second, first])) == "old"
+    assert best_run(summary_of([verdict(run_id="blocked"), second])) == "new"
 
 
 def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
     def checked(*limits):
-        results = [
-            {"metric": "bpsn_auc", "kind": "floor", "group": "gay", "limit": one} for one in limits
-        ]
-        return {"results": [*results, results[0] | {"group": None, "limit": 0.1}]}
+        of_all = result(group=None, limit=0.1)
+        return verdict_of(*(result(limit=one) for one in limits), of_all)
 
     assert floor_of(checked(0.7, 0.7), "bpsn_auc") == 0.7
     assert floor_of(checked(0.7, 0.8), "bpsn_auc") is None
@@ -124,16 +121,9 @@ def test_the_floor_of_a_picture_is_the_one_that_all_identities_have():
     ],
 )
 def test_intervals_are_drawn_of_the_metrics_that_the_policy_checks(rules, drawn):
-    cell = {"value": 0.9, "low": 0.8, "high": 0.95}
-    report = {
-        "bias": {"subgroups": {"gay": dict.fromkeys(AUCS, cell)}},
-        "candidate": {"name": "c"},
-        "evaluation_set": {"name": "s"},
-    }
-    results = [
-        {"metric": metric, "group": group, "kind": "floor", "limit": 0.7} for metric, group in rules
-    ]
-    figure = interval_panels(report, {"results": results})
+    report = report_with({"gay": dict.fromkeys(AUCS, number(0.9, 0.8, 0.95))})
+    results = [result(metric=metric, group=group, limit=0.7) for metric, group in rules]
+    figure = interval_panels(report, verdict_of(*results))
     assert [axes.get_xlabel() for axes in figure.axes] == drawn
 
 

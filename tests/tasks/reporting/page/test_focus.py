@@ -20,8 +20,8 @@ def focus_of(judged):
 
 
 def shown(report, name, metric):
-    cell = report["bias"]["subgroups"][name][metric]
-    return f"{cell['value']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
+    cell = getattr(report.bias.subgroups[name], metric)
+    return f"{cell.value:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
 
 
 def test_a_failed_limit_is_shown_with_the_limit(tmp_path):
@@ -36,7 +36,7 @@ def test_worse_than_the_champion_is_shown_as_the_difference(tmp_path):
     rule = {"metric": "bpsn_auc", "scope": "each", "margin": 0.02}
     judged = judge(tmp_path, rows(NAMES, champion=True), rules=[rule])
     [(lines, classes)] = focus_of(judged)
-    difference = judged[2]["champion"]["subgroups"]["gay"]["bpsn_auc"]["value"]
+    difference = judged[2].champion["subgroups"]["gay"]["bpsn_auc"]["value"]
     assert lines[1] == "gay"
     assert lines[2].startswith(f"{difference:+.3f} [".replace("-", "\N{MINUS SIGN}"))
     assert lines[3] == "BPSN AUC minus the champion's; margin 0.02"
@@ -46,9 +46,9 @@ def test_worse_than_the_champion_is_shown_as_the_difference(tmp_path):
 def test_without_a_failed_check_it_is_the_lowest_auc_of_the_identity_to_look_at_first(tmp_path):
     judged = judge(tmp_path, rows(NAMES), rules=[FLOOR | {"floor": 0.3}])
     report = judged[0]
-    name = report["look_first"]["subgroup"]
-    cells = report["bias"]["subgroups"][name]
-    metric = min(FINAL_SCORE_PARTS, key=lambda one: cells[one]["value"])
+    name = report.look_first.subgroup
+    cells = report.bias.subgroups[name]
+    metric = min(FINAL_SCORE_PARTS, key=lambda one: getattr(cells, one).value)
     [(lines, classes)] = focus_of(judged)
     assert lines[:3] == ["Lowest AUC", name, shown(report, name, metric)]
     assert "fail" not in classes

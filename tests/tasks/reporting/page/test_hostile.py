@@ -4,11 +4,14 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from support.html_page import read_page
 from support.judged import by_place, judge, rows, summary_of
 
+from biasgate.tasks.common.plain import plain
+from biasgate.tasks.records import Details, Report, Verdict
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
 
@@ -29,11 +32,14 @@ def judged(tmp_path_factory):
     names = NAMES[:-2]  # a set cannot even be written with half a character
     columns = rows(names, champion=True)
     report, verdict, details = judge(tmp_path_factory.mktemp("hostile"), columns)
-    text = json.dumps([report, verdict, details])
+    text = json.dumps(plain([report, verdict, details]))
     for known, hostile in (('"c"', IMAGE), ('"s"', SCRIPT), ('"p"', HEBREW), ('"old"', OVERRIDE)):
         text = text.replace(known, json.dumps(hostile))
-    report, verdict, details = json.loads(text)
-    return {**report, "warnings": [f"No comment mentions {IMAGE}."]}, verdict, details
+    kinds = (Report, Verdict, Details)
+    report, verdict, details = (
+        kind.from_dict(one) for kind, one in zip(kinds, json.loads(text), strict=True)
+    )
+    return replace(report, warnings=[f"No comment mentions {IMAGE}."]), verdict, details
 
 
 @pytest.fixture(scope="module", params=["candidate", "evaluation"])
@@ -71,7 +77,7 @@ def test_names_in_another_script_are_isolated_in_sentences_too(html):
 
 def test_half_a_character_is_written_as_an_escape(tmp_path):
     report, verdict, details = judge(tmp_path, rows(["a", "b"]))
-    page = render(candidate_page({**report, "warnings": ["\ud800 is half"]}, verdict, details))
+    page = render(candidate_page(replace(report, warnings=["\ud800 is half"]), verdict, details))
     assert b"\\ud800 is half" in page
 
 

@@ -1,14 +1,18 @@
 """Pages: what is in them and in which order, that their numbers are the report's."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 from support.html_page import grid_of, read_page
 from support.judged import RULES, by_place, judge, rows, summary_of
+from support.made import number
 
 from bias_metrics.metrics import METRICS, SUBGROUP_METRICS
+from bias_metrics.report.report import Assistance
+from biasgate.tasks.records import AnalysisRecord, JudgedNights
 from biasgate.tasks.reporting.headline import headline
 from biasgate.tasks.reporting.page import checks, grids
 from biasgate.tasks.reporting.page.page import candidate_page, evaluation_page
@@ -71,7 +75,7 @@ def five(tmp_path_factory):
 def shown(cell, *, signed):
     """A number and its interval as text."""
     form = "{:+.3f}" if signed else "{:.3f}"
-    texts = [form.format(cell[key]) for key in ("value", "low", "high")]
+    texts = [form.format(getattr(cell, key)) for key in ("value", "low", "high")]
     return "{} [{}, {}]".format(*texts).replace("-", "\N{MINUS SIGN}")
 
 
@@ -85,11 +89,11 @@ def test_sections_come_in_the_order_of_the_questions(judged, of):
 
 def test_every_number_of_the_grid_is_the_reports(judged, page):
     grid = grid_of(page.one("section", id="metrics").one("table", class_="grid"))
-    subgroups = judged[0]["bias"]["subgroups"]
+    subgroups = judged[0].bias.subgroups
     assert set(grid) == set(subgroups)
     for name in ("gay", "muslim"):
         for metric, cell in zip(SUBGROUP_METRICS, grid[name].values(), strict=True):
-            known = subgroups[name][metric]
+            known = getattr(subgroups[name], metric)
             assert re.sub("^[✕?!○~] ", "", cell.text) == shown(known, signed=METRICS[metric].is_gap)
 
 
@@ -97,8 +101,9 @@ def test_every_difference_from_the_champion_is_the_librarys(judged, page):
     grid = grid_of(page.one("section", id="champion").one("table", class_="grid"))
     for name in ("gay", "muslim"):
         for metric, cell in zip(SUBGROUP_METRICS, grid[name].values(), strict=True):
-            known = judged[2]["champion"]["subgroups"][name][metric]
-            assert re.sub("^([✕?●] )*", "", cell.text) == shown(known, signed=True)
+            known = judged[2].champion["subgroups"][name][metric]
+            difference = number(*(known[key] for key in ("value", "low", "high")))
+            assert re.sub("^([✕?●] )*", "", cell.text) == shown(difference, signed=True)
             is_shown = known["p_holm"] <= 0.05 and not known["low"] <= 0 <= known["high"]
             assert ("●" in cell.text) == is_shown
     assert "●" in grid["gay"]["BPSN AUC"].text
@@ -106,20 +111,20 @@ def test_every_difference_from_the_champion_is_the_librarys(judged, page):
 
 def test_a_difference_that_holms_adjustment_does_not_show_has_no_dot(judged):
     report, verdict, details = judged
-    cells = details["champion"]["subgroups"]["gay"]
+    cells = details.champion["subgroups"]["gay"]
     doubtful = {**cells, "bpsn_auc": {**cells["bpsn_auc"], "p_holm": 0.06}}
-    subgroups = {**details["champion"]["subgroups"], "gay": doubtful}
-    champion = {**details["champion"], "subgroups": subgroups}
-    found = page_of((report, verdict, {**details, "champion": champion}))
+    subgroups = {**details.champion["subgroups"], "gay": doubtful}
+    champion = {**details.champion, "subgroups": subgroups}
+    found = page_of((report, verdict, replace(details, champion=champion)))
     grid = grid_of(found.one("section", id="champion").one("table", class_="grid"))
     assert "●" not in grid["gay"]["BPSN AUC"].text
 
 
 def test_a_number_that_is_worse_through_comments_of_another_says_so(judged):
     report, verdict, details = judged
-    first = verdict["worsened"][0] | {"group": "gay", "without": []}
-    worsened = [first, {**first, "group": "muslim", "without": ["gay"]}]
-    found = page_of((report, {**verdict, "worsened": worsened}, details))
+    first = replace(verdict.worsened[0], group="gay", without=())
+    worsened = [first, replace(first, group="muslim", without=("gay",))]
+    found = page_of((report, replace(verdict, worsened=worsened), details))
     section = found.one("section", id="champion")
     shared = "not without comments that mention gay"
     assert f"Also muslim, but {shared}." in section.text
@@ -129,44 +134,48 @@ def test_a_number_that_is_worse_through_comments_of_another_says_so(judged):
 
 def test_what_got_worse_is_listed_with_its_bound(judged, page):
     [table, _] = page.one("section", id="champion").find("table")
-    worsened = judged[1]["worsened"]
+    worsened = judged[1].worsened
     assert worsened
     assert [row[-3:-1] for row in table.rows()] == [
-        [f"{one['worse_by']:.3f}", f"{one['worse_by_at_least']:.3f}"]
-        for one in sorted(worsened, key=lambda one: -one["worse_by_at_least"])
+        [f"{one.worse_by:.3f}", f"{one.worse_by_at_least:.3f}"]
+        for one in sorted(worsened, key=lambda one: -one.worse_by_at_least)
     ]
 
 
 def test_the_largest_shown_loss_leads_both_tables_beside_the_champion(judged):
     report, verdict, details = judged
-    names = list(reversed(report["bias"]["subgroups"]))
+    names = list(reversed(report.bias.subgroups))
     losses = {name: 0.1 + at / 10 for at, name in enumerate(reversed(names))}
     worsened = [
-        verdict["worsened"][0]
-        | {"group": name, "worse_by": 0.9 - losses[name], "worse_by_at_least": losses[name]}
+        replace(
+            verdict.worsened[0],
+            group=name,
+            worse_by=0.9 - losses[name],
+            worse_by_at_least=losses[name],
+        )
         for name in names
     ]
-    page = page_of((report, {**verdict, "worsened": worsened}, details))
+    page = page_of((report, replace(verdict, worsened=worsened), details))
     [table, grid] = page.one("section", id="champion").find("table")
     assert [row[0] for row in table.rows()] == names
     assert list(grid_of(grid)) == names
 
 
 def test_the_verdict_says_how_many_checks_did_not_pass_and_quotes_the_worst(judged, page):
-    results = [one for one in judged[1]["results"] if one["outcome"] != "skipped"]
-    unmet = [one for one in results if one["outcome"] != "pass"]
-    failed = [one for one in unmet if one["outcome"] == "fail"]
+    results = [one for one in judged[1].results if one.outcome != "skipped"]
+    unmet = [one for one in results if one.outcome != "pass"]
+    failed = [one for one in unmet if one.outcome == "fail"]
     text = page.one("ul", class_="verdicts").text
     assert f"{len(results)} checks: {len(failed)} failed, " in text
     for one in failed:
-        assert one["sentence"] in text
+        assert one.sentence in text
     told = [row[1] for row in page.one("table", class_="checks").rows()]
-    assert sorted(told) == sorted(one["sentence"] for one in unmet)
+    assert sorted(told) == sorted(one.sentence for one in unmet)
 
 
 def test_more_than_five_checks_that_did_not_pass_are_counted(five):
-    results = five[4][1]["results"]
-    unmet = [one["sentence"] for one in results if one["outcome"] not in {"pass", "skipped"}]
+    results = five[4][1].results
+    unmet = [one.sentence for one in results if one.outcome not in {"pass", "skipped"}]
     text = page_of(five[4]).one("ul", class_="verdicts").text
     assert sum(one in text for one in unmet) == 5
     assert f"And {len(unmet) - 5} more, listed below." in text
@@ -180,42 +189,42 @@ def test_who_is_treated_worst_starts_with_the_check_that_failed(judged, page):
 
 def test_the_worst_identity_is_named_with_its_number_and_what_it_means(judged, page):
     section = page.one("section", id="worst")
-    assert judged[0]["look_first"]["sentence"] in section.text
+    assert judged[0].look_first.sentence in section.text
     rows_ = {row[0]: row[1:] for row in section.one("table").rows()}
-    worst = judged[0]["bias"]["worst"]["bpsn_auc"]
-    known = judged[0]["bias"]["subgroups"][worst["subgroup"]]["bpsn_auc"]
-    assert rows_["BPSN AUC"][:2] == [worst["subgroup"], shown(known, signed=False)]
+    worst = judged[0].bias.worst["bpsn_auc"]
+    known = judged[0].bias.subgroups[worst.subgroup].bpsn_auc
+    assert rows_["BPSN AUC"][:2] == [worst.subgroup, shown(known, signed=False)]
     assert "score like toxic ones" in rows_["BPSN AUC"][2]
 
 
 def test_errors_at_the_given_threshold_are_the_reports(judged, page):
     table = page.one("div", class_="explorer").one("table")
-    at = judged[0]["thresholds"]["given"]
+    at = judged[0].thresholds["given"]
     for row in table.rows():
         name, flagged, gap = row[:3]
-        rate = at["subgroups"][name]["false_positive_rate"]["value"]
+        rate = at.subgroups[name].false_positive_rate.value
         if rate is None:
             assert (flagged, gap) == ("\N{EN DASH}", "no evidence")
             continue
-        cell = at["gaps"][name]["fpr_gap"]
-        ends = [f"{100 * cell[key]:+.1f}" for key in ("value", "low", "high")]
-        n = judged[0]["bias"]["subgroups"][name]["n_negative"]
+        cell = at.gaps[name]["fpr_gap"]
+        ends = [f"{100 * getattr(cell, key):+.1f}" for key in ("value", "low", "high")]
+        n = judged[0].bias.subgroups[name].n_negative
         known = binomtest(round(rate * n), n).proportion_ci(0.95, "wilson")
         assert flagged == f"{rate:.1%} [{known.low:.1%}, {known.high:.1%}]"
         assert gap == "{} [{}, {}]".format(*ends).replace("-", "\N{MINUS SIGN}")
-    overall = at["overall"]
+    overall = at.overall
     for kind in ("false_positive_rate", "false_negative_rate"):
-        assert f"{overall[kind]['value']:.1%}" in page.one("p", class_="at").text
+        assert f"{getattr(overall, kind).value:.1%}" in page.one("p", class_="at").text
 
 
 def test_counts_of_comments_are_the_reports(judged, page):
-    bias = judged[0]["bias"]
+    bias = judged[0].bias
     first, *others = page.one("section", id="data").one("table").rows()
-    n, n_toxic = bias["overall"]["n"], bias["overall"]["n_positive"]
+    n, n_toxic = bias.overall.n, bias.overall.n_positive
     assert first == ["all comments", str(n), str(n_toxic), str(n - n_toxic)]
     assert {name: numbers for name, *numbers in others} == {
-        name: [str(one[key]) for key in ("n", "n_positive", "n_negative")]
-        for name, one in bias["subgroups"].items()
+        name: [str(getattr(one, key)) for key in ("n", "n_positive", "n_negative")]
+        for name, one in bias.subgroups.items()
     }
 
 
@@ -231,7 +240,7 @@ def test_an_identity_without_comments_is_one_grey_cell_with_the_reason(page):
 
 def test_the_threshold_is_drawn_where_its_score_is(judged, page):
     [line] = page.one("ul", class_="panels").one("svg").find("path", class_="limit")
-    edges = np.array(judged[2]["scores"]["edges"])
+    edges = np.array(judged[2].scores.edges)
     place = float(re.match(r"M([\d.]+) 0V60", line.attributes["d"])[1])
     below = int(place // 5)  # 40 bins of width 5
     assert edges[below] <= 0.9 <= edges[below + 1]
@@ -288,8 +297,10 @@ def test_rows_with_weights_have_no_errors_at_thresholds(tmp_path):
 
 def test_analyses_are_told_in_their_own_words(judged):
     report, verdict, details = judged
-    told = {"intersections": {"options": {}, "sentences": ["Gay and deaf: few."], "result": {}}}
-    found = page_of(({**report, "analyses": told}, verdict, details))
+    told = {
+        "intersections": AnalysisRecord(options={}, sentences=["Gay and deaf: few."], result={})
+    }
+    found = page_of((replace(report, analyses=told), verdict, details))
     assert "Analysis: intersections Gay and deaf: few." in found.one("section", id="diagnosis").text
 
 
@@ -317,8 +328,8 @@ def test_candidates_stand_side_by_side_by_metric_and_identity(five):
     for judged_ in five:
         report = judged_[0]
         for name in ("identity_0", "identity_9"):
-            cell = grid[name][report["candidate"]["name"]]
-            known = report["bias"]["subgroups"][name]["subgroup_auc"]
+            cell = grid[name][report.candidate.name]
+            known = report.bias.subgroups[name].subgroup_auc
             assert cell.text == shown(known, signed=False)
     [lack] = grid["identity_20"].values()
     assert lack.attributes["colspan"] == "5"
@@ -326,10 +337,10 @@ def test_candidates_stand_side_by_side_by_metric_and_identity(five):
 
 def test_every_candidate_has_a_line_with_its_verdict_and_what_became_of_it(five):
     lines = list(page_of_all(five).one("ul", class_="verdicts").find("li"))
-    assert [one.one("bdi").text for one in lines] == [one[0]["candidate"]["name"] for one in five]
+    assert [one.one("bdi").text for one in lines] == [one[0].candidate.name for one in five]
     words = {"pass": "✓ Passed", "fail": "✕ Blocked", "insufficient": "? Not enough evidence"}
     for line, (_, verdict, _) in zip(lines, five, strict=True):
-        assert line.one("span", class_="badge").text == words[verdict["outcome"]]
+        assert line.one("span", class_="badge").text == words[verdict.outcome]
         assert "Not a registered version: nothing to promote." in line.text
 
 
@@ -362,35 +373,29 @@ def test_every_table_has_headings_for_its_rows_and_columns(page):
 def test_the_digests_of_a_verdict_are_there_to_reproduce_it(judged, page):
     text = page.one("section", id="reproduce").text
     for key in ("report_digest", "evidence_digest"):
-        assert judged[1][key] in text
-    assert judged[1]["policy"]["digest"] in text
-    assert judged[1]["code"]["version"] in text
+        assert getattr(judged[1], key) in text
+    assert judged[1].policy.digest in text
+    assert judged[1].code.version in text
 
 
 def test_a_verdict_on_the_comments_of_several_nights_says_so(judged):
     report, verdict, details = judged
-    nights = {
-        "number": 3,
-        "n_rows": 2700,
-        "planned_rows": 5000,
-        "bound": "b",
-        "began": "",
-        "each": [],
-    }
-    found = page_of((report, {**verdict, "nights": nights}, details))
+    nights = JudgedNights(number=3, n_rows=2700, planned_rows=5000, bound="b", began="", each=[])
+    found = page_of((report, replace(verdict, nights=nights), details))
     assert "all 2,700 comments of 3 nights" in found.one("section", id="verdict").text
 
 
 def test_what_terms_add_is_told_by_identity_and_metric(judged):
     report, verdict, details = judged
-    subgroups = dict(report["bias"]["subgroups"])
-    helped = {one: {"weight": 1.0, "gain": 2.345} for one in SUBGROUP_METRICS}
-    subgroups["gay"] = subgroups["gay"] | {"assisted": helped}
+    subgroups = dict(report.bias.subgroups)
+    helped = {one: Assistance(weight=1.0, gain=2.345) for one in SUBGROUP_METRICS}
+    subgroups["gay"] = replace(subgroups["gay"], assisted=helped)
     agreement = {"gay": {"recall": {"value": 0.851}, "precision": {"value": None}}}
-    report = report | {
-        "bias": report["bias"] | {"subgroups": subgroups},
-        "label_agreement": {"n": 300, "identities": agreement},
-    }
+    report = replace(
+        report,
+        bias=replace(report.bias, subgroups=subgroups),
+        label_agreement={"n": 300, "identities": agreement},
+    )
     page = read_page(render(candidate_page(report, verdict, details)))
     table = page.one("section", id="diagnosis").one("table")
     assert table.one("caption").text.startswith("What terms add to human labels")

@@ -1,0 +1,56 @@
+"""What all records have in common: how they are written and read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Self
+
+from pydantic import TypeAdapter
+
+from biasgate.tasks.common.plain import plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A document that biasgate writes, or a part of one.
+
+    A field whose default is None is left out of the file where it is None.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            field.name: plain(value)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None or field.default is not None
+        }
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Return the record of plain values that `to_dict` or a result of the library returned.
+
+        Raises
+        ------
+        ValueError
+            If they are of another form.
+        """
+        return cls.read(json.dumps(plain(content)))
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """Return the record of a file that biasgate wrote; `untrusted.check` reads others.
+
+        Raises
+        ------
+        ValueError
+            If it is of another form.
+        """
+        adapter: TypeAdapter[Self] = _adapter(cls)  # type: ignore[arg-type]
+        return adapter.validate_json(text, strict=True)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
