@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.evidence.writing import gather_evidence
 from biasgate.tasks.gating.deciding import decide_candidate
-from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.counting import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.promoting.decisions import promote_best
@@ -141,7 +141,14 @@ def judge_on_set(
     - step 6: log all of it as one MLflow run
     """
     policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
-    evidence = gather_evidence(measured, scores)
+    evidence = gather_evidence(
+        measured.layout,
+        measured.rows,
+        measured.scores,
+        scores,
+        measured.source,
+        measured.folder,
+    )
     if measured.source.pool_nights is not None:
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)

@@ -16,9 +16,9 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.judging import measured
 from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
 from bias_metrics.metrics import METRICS
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict

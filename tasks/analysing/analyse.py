@@ -13,7 +13,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.records import AnalysisRecord
 
 FOLDER = "analyses"

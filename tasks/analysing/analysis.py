@@ -20,7 +20,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 
 Row = dict[str, Any]
 

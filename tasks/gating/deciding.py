@@ -7,7 +7,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.registered import with_scores
 from biasgate.tasks.gating.verdict import build_verdict

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from bias_metrics import calibration_report
 from bias_metrics.gate.rules import LEAST_ROWS
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.records import Calibration, Cell
 from biasgate.tasks.records.numbers import CONFIDENCE
 

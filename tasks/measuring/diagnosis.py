@@ -22,7 +22,7 @@ from bias_metrics import (
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,

@@ -21,7 +21,7 @@ from bias_metrics.report.evaluation import (
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout, lay_out
+from biasgate.tasks.evidence.join import Layout, lay_out
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bias_metrics import missing_scores
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.records import Missing
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet

@@ -12,8 +12,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import FILE, RIVALS, EvidenceFile
-from biasgate.tasks.gating.nights import (
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE, RIVALS, EvidenceFile
+from biasgate.tasks.evidence.nights import (
     ids_before,
     judged_nights,
     new_because,
@@ -22,7 +23,6 @@ from biasgate.tasks.gating.nights import (
     refuse_known_ids,
 )
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion

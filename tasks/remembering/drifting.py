@@ -16,8 +16,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout, lay_out
-from biasgate.tasks.measuring.chosen import CLUSTER
+from biasgate.tasks.evidence.choose import CLUSTER
+from biasgate.tasks.evidence.join import Layout, lay_out
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records.trend import Drifted, Night, Remembered
 from biasgate.tasks.scoring.scored_set import ScoredSet

@@ -11,7 +11,7 @@ from typing import Any
 from bias_metrics.gate.losses import ALPHA
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
+from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import Cell, Worsened, metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.verdict import champion_of

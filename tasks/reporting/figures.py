@@ -14,7 +14,7 @@ from bias_metrics import plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.records import Report, Subgroup, Verdict
 
 # Most identities in a figure: if there are more, the worst.

@@ -24,7 +24,7 @@ from biasgate.tasks.common.markdown import as_text, table_row
 from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.join import Layout
 from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
 from biasgate.tasks.records import (
     AnalysisRecord,

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, read_json
-from biasgate.tasks.gating.evidence import FILE as EVIDENCE
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Bias, Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import Headline, headline
 

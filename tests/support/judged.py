@@ -8,7 +8,7 @@ import pyarrow as pa
 from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring import diagnosis
 from biasgate.tasks.reporting.page.details import measure_details

@@ -4,8 +4,8 @@ from datetime import date
 
 import pyarrow.parquet as pq
 
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.evidence.writing import evidence_table
 from biasgate.tasks.gating.policy import Policy
 
 TODAY = date(2026, 11, 21)

@@ -20,10 +20,10 @@ from bias_metrics.report.worst import worst_first
 from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_rows import RateRows
 from biasgate.tasks.common.files import json_digest, whole_file
-from biasgate.tasks.gating.evidence import FILE as EVIDENCE
-from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.measure import CANDIDATE
+from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     ClassScores,

@@ -19,8 +19,8 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.measure import CANDIDATE
 from biasgate.tasks.reporting.page.numbers import plus_minus
 
 # Comments of each identity and class, and characters of each.

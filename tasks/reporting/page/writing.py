@@ -10,7 +10,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend

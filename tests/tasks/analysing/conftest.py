@@ -6,7 +6,7 @@ import pytest
 
 from biasgate.tasks.analysing.analysis import MeasuredRows
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.join import lay_out
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 

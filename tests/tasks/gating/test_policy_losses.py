@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from bias_metrics import compare_bias
 from bias_metrics.gate.power import visible_loss
 from biasgate.cli import app
-from biasgate.tasks.gating.evidence import FILE
+from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_explained import bounds_in_words
 from biasgate.tasks.gating.policy_losses import (

@@ -10,7 +10,7 @@ import pytest
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.join import lay_out
 from biasgate.tasks.measuring.cautions import warn_of_misjoin
 from biasgate.tasks.measuring.diagnosis import explain
 from biasgate.tasks.measuring.identities import (

@@ -11,11 +11,11 @@ from biasgate.tasks.analysing.agreement import AgreementAnalysis
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE
-from biasgate.tasks.gating.evidence_writing import write_evidence
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import lay_out
+from biasgate.tasks.evidence.writing import write_evidence
 from biasgate.tasks.gating.policy_check import refuse_unpowered
-from biasgate.tasks.measuring.arrays import lay_out
-from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.identities import measure_some, summarise
 from biasgate.tasks.reporting.report import bias_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES

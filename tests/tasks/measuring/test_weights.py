@@ -7,11 +7,11 @@ import pytest
 from bias_metrics import evaluate_bias, evaluate_slices
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE
-from biasgate.tasks.gating.evidence_writing import write_evidence
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import lay_out
+from biasgate.tasks.evidence.writing import write_evidence
 from biasgate.tasks.measuring.cautions import warn_of_weights
-from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.diagnosis import explain
 from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES

@@ -9,7 +9,7 @@ from support.judged import judge, rows
 from support.judging import evidence_of
 
 from bias_metrics import compare_bias, rate_gaps
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.reporting.page import details as module
 from biasgate.tasks.reporting.page.details import (
     measure_details,

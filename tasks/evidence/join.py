@@ -25,14 +25,14 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_folder, write_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.chosen import (
+from biasgate.tasks.evidence.choose import (
     choose_rows,
     cluster_codes,
     counted_of,
     leave_out_missing,
 )
-from biasgate.tasks.measuring.every_row import EveryRow
-from biasgate.tasks.measuring.powered import PoweredArrays, read_matched
+from biasgate.tasks.evidence.every_row import EveryRow
+from biasgate.tasks.evidence.powered import PoweredArrays, read_matched
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 

@@ -34,11 +34,11 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import parse_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
-from biasgate.tasks.gating.evidence_missing import count_missing_rows, scored_rows
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.evidence_size import require_short, require_size
-from biasgate.tasks.gating.measured_categories import with_categories
-from biasgate.tasks.gating.measured_rows import Measuring
+from biasgate.tasks.evidence.bounds import require_short, require_size
+from biasgate.tasks.evidence.categories import with_categories
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.missing import count_missing_rows, scored_rows
+from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord
 
 FILE = "evidence.parquet"

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import whole_file
-from biasgate.tasks.gating.evidence import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
+from biasgate.tasks.evidence.file import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
 from biasgate.tasks.records import JudgedNights, NightRecord, NightsRecord
 
 BOUND = "normal mixture"

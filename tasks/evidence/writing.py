@@ -17,7 +17,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT, EvaluationSet
-from biasgate.tasks.gating.evidence import (
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evidence.file import (
     FILE,
     LABELLED,
     RECORD,
@@ -25,8 +26,7 @@ from biasgate.tasks.gating.evidence import (
     EvidenceFile,
     EvidenceRecord,
 )
-from biasgate.tasks.measuring.arrays import Layout, joined_scores
-from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.evidence.join import Layout, joined_scores
 from biasgate.tasks.records import Choices
 from biasgate.tasks.scoring.scored_set import ScoredSet
 
@@ -156,19 +156,25 @@ def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Tab
     return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record)})
 
 
-@task(name="gather evidence", task_run_name="gather evidence of {measured.folder!m}")
-def gather_evidence(measured: Measured, rivals: dict[str, str]) -> str:
+@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
+def gather_evidence(
+    layout: Layout,
+    set_folder: str,
+    scores_folder: str,
+    rivals: dict[str, str],
+    source: SourceSettings,
+    folder: str,
+) -> str:
     """Write `evidence.parquet` and return its path. Safe to retry.
 
     `rivals` has the score folders of champion and reference.
     """
-    scored_rivals = {name: ScoredSet.open(one) for name, one in rivals.items()}
     evidence = write_evidence(
-        measured.layout,
-        EvaluationSet.load(Path(measured.rows)),
-        ScoredSet.open(measured.scores),
-        scored_rivals,
-        Path(measured.folder) / FILE,
-        lasting_clusters=measured.source.pool_nights is not None,
+        layout,
+        EvaluationSet.load(Path(set_folder)),
+        ScoredSet.open(scores_folder),
+        {name: ScoredSet.open(one) for name, one in rivals.items()},
+        Path(folder) / FILE,
+        lasting_clusters=source.pool_nights is not None,
     )
     return str(evidence.path)

@@ -32,8 +32,8 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.report.jointly import bonferroni_level, joint_level
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
+from biasgate.tasks.evidence.calibration import add_calibration, add_calibration_change
+from biasgate.tasks.evidence.rows import Rows
 
 CANDIDATE = "candidate"
 Span = tuple[float, float] | None

@@ -9,10 +9,10 @@ import pytest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating import evidence_size
-from biasgate.tasks.gating.evidence import FILE, RECORD, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import write_evidence
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence import bounds
+from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
+from biasgate.tasks.evidence.join import lay_out
+from biasgate.tasks.evidence.writing import write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -90,7 +90,7 @@ def read_nothing(monkeypatch):
 def test_evidence_of_too_many_values_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
     evidence = bomb(tmp_path / FILE, 1_000_000)
     assert evidence.path.stat().st_size < 100_000
-    monkeypatch.setattr(evidence_size, "MOST_VALUES", 1_999_999)
+    monkeypatch.setattr(bounds, "MOST_VALUES", 1_999_999)
     read_nothing(monkeypatch)
     with pytest.raises(InputError, match="1,999,999 values; it has 1,000,000 rows and 2 columns"):
         evidence.column("label")
@@ -98,7 +98,7 @@ def test_evidence_of_too_many_values_is_refused_before_a_row_is_read(tmp_path, m
 
 def test_evidence_of_too_many_bytes_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
     evidence = bomb(tmp_path / FILE, 10)
-    monkeypatch.setattr(evidence_size, "MOST_BYTES", 10)
+    monkeypatch.setattr(bounds, "MOST_BYTES", 10)
     read_nothing(monkeypatch)
     with pytest.raises(InputError, match="must have at most 10 bytes unpacked"):
         evidence.column("label")

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.counted import counted
-from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+from biasgate.tasks.evidence.file import NIGHT, EvidenceFile
+from biasgate.tasks.evidence.measure import CANDIDATE, Measuring
+from biasgate.tasks.evidence.rows import Rows
 
 RIVAL = "champion"
 
