@@ -12,7 +12,9 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
+    calibration_report,
     compare_bias,
+    compare_calibration,
     compare_prediction_powered,
     compare_rate_gaps,
     evaluate_bias,
@@ -32,45 +34,28 @@ from bias_metrics.metrics import (
     threshold_metrics,
 )
 from bias_metrics.report.jointly import bonferroni_level, joint_level
-from biasgate.tasks.evidence.calibration import add_calibration, add_calibration_change
-from biasgate.tasks.evidence.rows import Rows
+from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
-CANDIDATE = "candidate"
 Span = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """Rows, and how they are measured.
-
-    Attributes
-    ----------
-    rows : Rows
-        The rows.
-    power_mean_groups : list of str or None
-        The identities in the power means; None for all.
-    background : str
-        What identities are compared with.
-    is_sample : bool
-        Whether verdicts are about more rows than these.
-    thresholds : mapping of str to mapping of str to float
-        By name and role: thresholds for rules on error rates.
-    span : callable
-        From a threshold's name, role and confidence to its uncertainty.
-    calibrated : bool
-        Whether to measure calibration too.
-    nights : int
-        How many nights' rows are pooled; 0 if the set is judged alone.
-    """
+    """Rows, and how they are measured."""
 
     rows: Rows
     power_mean_groups: Sequence[str] | None
+    """The identities in the power means; None for all."""
     background: str
     is_sample: bool
+    """Whether verdicts are about more rows than these."""
     thresholds: Mapping[str, Mapping[str, float]]
+    """By name and role, for rules on error rates."""
     span: Callable[[str, str, float], Span]
+    """From a threshold's name, role and confidence to its uncertainty."""
     calibrated: bool = False
     nights: int = 0
+    """How many nights' rows are pooled; 0 if the set is judged alone."""
 
     @property
     def rivals(self) -> list[str]:
@@ -85,14 +70,8 @@ class Measuring:
     ) -> Evidence:
         """Measure everything with two-sided intervals of a confidence.
 
-        Parameters
-        ----------
-        confidence : float
-            Of each interval.
-        categories : mapping of str to sequence of str, optional
-            Identities that are measured together as well.
-        groups : sequence of str, optional
-            What the power means cover; default `power_mean_groups`.
+        `categories` are identities that are measured together as well, `groups` what the power
+        means cover in place of `power_mean_groups`.
         """
         members, matched = self._with(categories or {})
         covered = groups or self.power_mean_groups or list(self.rows.members)
@@ -109,13 +88,19 @@ class Measuring:
         for name in self.thresholds:
             self._add_errors(name, members, report, differences, options)
         if self.calibrated:
-            weighed = options | {"sample_weight": rows.weights}
-            add_calibration(rows.labels, rows.scores[CANDIDATE], members, report, weighed)
+            report["calibration"] = calibration_report(
+                rows.labels, rows.y_score, members, sample_weight=rows.weights, **options
+            ).to_dict()
             for role, content in differences.items():
                 among, of_both, how = self._both(role, members, options)
-                how = {**how, "sample_weight": among.weights}
-                scores = among.scores[CANDIDATE], among.scores[role]
-                add_calibration_change(among.labels, scores, of_both, content, how)
+                content["calibration"] = compare_calibration(
+                    among.labels,
+                    among.y_score,
+                    among.scores[role],
+                    of_both,
+                    sample_weight=among.weights,
+                    **how,
+                ).to_dict()
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
@@ -144,14 +129,8 @@ class Measuring:
         models have a threshold of their own. A cell needs `LEAST_COMPARED` rows of each class that
         it takes from its identity, and `LEAST_ROWS` where nights are pooled. Where several
         identities are worse, each cell says whose comments it comes from. On a list of phrases
-        every loss is exact, needs no rows, and is its own.
-
-        Parameters
-        ----------
-        rival : str
-            `champion` or `reference`.
-        alpha : float
-            Chance that any of the bounds is wrong.
+        every loss is exact, needs no rows, and is its own. `alpha` is the chance that any of the
+        bounds is wrong.
         """
         given = self.thresholds.get(GIVEN, {})
         own = {role: given[role] for role in (CANDIDATE, rival) if role in given}
@@ -261,7 +240,7 @@ class Measuring:
         self, members: PackedMasks, matched: PackedMasks | None, options: Mapping[str, Any]
     ) -> BiasReport:
         rows = self.rows
-        given = rows.labels, rows.scores[CANDIDATE], members
+        given = rows.labels, rows.y_score, members
         if matched is None or rows.labelled is None:
             return evaluate_bias(*given, sample_weight=rows.weights, **options)
         return prediction_powered_bias(*given, matched, rows.labelled, **options)
@@ -289,7 +268,7 @@ class Measuring:
         options: Mapping[str, Any],
     ) -> BiasComparison:
         rows, members, options = self._both(rival, members, options)
-        given = rows.labels, rows.scores[CANDIDATE], rows.scores[rival], members
+        given = rows.labels, rows.y_score, rows.scores[rival], members
         if matched is None or rows.labelled is None:
             return compare_bias(*given, sample_weight=rows.weights, **options)
         return compare_prediction_powered(*given, matched, rows.labelled, **options)
@@ -308,7 +287,7 @@ class Measuring:
         spans = {role: self.span(name, role, options["confidence"]) for role in of_role}
         gaps = rate_gaps(
             rows.labels,
-            rows.scores[CANDIDATE],
+            rows.y_score,
             members,
             threshold=at,
             threshold_range=spans[CANDIDATE],
@@ -319,7 +298,7 @@ class Measuring:
             among, of_both, how = self._both(role, members, options)
             change = compare_rate_gaps(
                 among.labels,
-                among.scores[CANDIDATE],
+                among.y_score,
                 among.scores[role],
                 of_both,
                 threshold_a=at,
@@ -352,9 +331,9 @@ def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> Pack
 
 def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:
     """Count the rows of a background that all identities share; None if each has its own."""
-    if background != "no_identity":
+    outside = rows.shared_background(background)
+    if outside is None:
         return None
-    outside = ~rows.members.any()
     if rows.labelled is not None:
         outside &= rows.labelled
     return {

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from bias_metrics._core.packed import PackedMasks
 
+CANDIDATE = "candidate"
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -38,6 +40,21 @@ class Rows:
             matched=None if self.matched is None else self.matched.within(kept),
             labelled=None if self.labelled is None else self.labelled[kept],
         )
+
+    @property
+    def y_score(self) -> npt.NDArray[np.floating]:
+        """The candidate's scores."""
+        return self.scores[CANDIDATE]
+
+    def of_people(self) -> Rows:
+        """Return the rows whose identities people labelled: all, unless terms help them."""
+        if self.labelled is None:
+            return self
+        return replace(self.within(self.labelled), matched=None, labelled=None)
+
+    def shared_background(self, background: str) -> npt.NDArray[np.bool_] | None:
+        """Return the rows that all identities are compared with; None if each has its own."""
+        return ~self.members.any() if background == "no_identity" else None
 
     def without(self, identities: Iterable[str]) -> Rows:
         """Return the rows that mention none of some identities, by a label or a match."""

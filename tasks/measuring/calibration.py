@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from bias_metrics import calibration_report
 from bias_metrics.gate.rules import LEAST_ROWS
-from biasgate.tasks.evidence.join import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Calibration, Cell
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -14,12 +14,12 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 MOST = 64
 
 
-def calibrate(layout: Layout) -> Calibration:
+def calibrate(evidence: EvidenceFile) -> Calibration:
     """Measure the calibration of a candidate on a set.
 
     Parameters
     ----------
-    layout : Layout
+    evidence : EvidenceFile
         The measured rows.
 
     Returns
@@ -27,15 +27,15 @@ def calibrate(layout: Layout) -> Calibration:
     dict
         As `bias_metrics.calibration_report(...).to_dict()`, with a sentence.
     """
-    groups = layout.masks()
+    rows = evidence.measured
     found: dict[str, Any] = calibration_report(
-        layout.array("y_true"),
-        layout.array("y_score"),
-        groups if len(groups) <= MOST else {},
-        sample_weight=layout.array("weight") if layout.has_weights else None,
+        rows.labels,
+        rows.y_score,
+        rows.members if len(rows.members) <= MOST else {},
+        sample_weight=rows.weights,
         confidence=CONFIDENCE,
-        clusters=layout.clusters(),
-        background=layout.record["choices"]["background"],
+        clusters=rows.clusters,
+        background=evidence.background,
     ).to_dict()
     known = cast("Calibration", found | {"sentence": ""})
     return {**known, "sentence": calibration_sentence(known)}

@@ -22,7 +22,7 @@ from bias_metrics import (
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.evidence.join import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,
@@ -48,12 +48,12 @@ _TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
 
 
-def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> Explained:
+def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = None) -> Explained:
     """Diagnose every identity, and count the errors at one or two thresholds.
 
     Parameters
     ----------
-    layout : Layout
+    evidence : EvidenceFile
         The measured rows.
     bias : BiasReport
         The numbers measured on them.
@@ -70,11 +70,10 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         rates and its background's, with intervals. `look_first`: the identity to look at
         first, in words. Rows with sampling weights have neither diagnoses nor thresholds.
     """
-    if layout.has_weights:
+    rows, record = evidence.measured, evidence.record
+    if rows.weights is not None:
         return _of_weighted(bias)
-    record = layout.record
-    y_true, y_score = layout.array("y_true"), layout.array("y_score")
-    groups = layout.masks()
+    y_true, y_score, groups = rows.labels, rows.y_score, rows.members
     diagnoses = diagnose_bias(
         y_true,
         y_score,
@@ -83,7 +82,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         background=record["choices"]["background"],
     )
     equal = equal_error_rate(y_true, y_score)
-    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
+    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
         kind: cast(
@@ -106,7 +105,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
                     threshold=number,
                     threshold_range=span if kind == EQUAL_ERRORS else None,
                     confidence=CONFIDENCE,
-                    clusters=layout.clusters(),
+                    clusters=rows.clusters,
                     background=record["choices"]["background"],
                 ).to_dict()["subgroups"],
             },
@@ -128,7 +127,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         "look_first": look_first(
             bias_record(bias),
             subgroups,
-            clustered=layout.clusters() is not None,
+            clustered=rows.clusters is not None,
             labelled_alone=bool(record["choices"].get("prediction_powered")),
         ),
     }
@@ -240,10 +239,10 @@ def _defined(cells: Subgroup) -> Iterator[tuple[float, str]]:
             yield value, metric
 
 
-@task(name="explain bias", task_run_name="explain {layout.folder!m}")
-def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
+@task(name="explain bias", task_run_name="explain {evidence.folder!m}")
+def explain_bias(bias: BiasReport, threshold: float | None, evidence: EvidenceFile) -> Explained:
     """Diagnose identities, count errors at thresholds, measure calibration.
 
     Only reads, safe to retry.
     """
-    return {**explain(layout, bias, threshold), "calibration": calibrate(layout)}
+    return {**explain(evidence, bias, threshold), "calibration": calibrate(evidence)}

@@ -12,7 +12,8 @@ from bias_metrics import error_rates
 from bias_metrics.metrics import AEGS, AUCS
 from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
 from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
-from biasgate.tasks.evidence.measure import CANDIDATE, Measuring
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.mitigating.page import Row
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE

@@ -1,6 +1,5 @@
 """Candidates judged on a few hundred rows: what the page of an evaluation is made from."""
 
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -61,15 +60,8 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         background=background,
         sample_weight=columns.get("weight"),
     )
-    laid_out = SimpleNamespace(
-        record={"power_mean_groups": groups, "choices": choices},
-        array={"y_true": columns["label"], "y_score": columns["score/candidate"]}.__getitem__,
-        masks=lambda: members,
-        clusters=lambda: columns.get("cluster"),
-        has_weights="weight" in columns,
-    )
     with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
-        explained = diagnosis.explain(laid_out, bias, threshold)
+        explained = diagnosis.explain(evidence, bias, threshold)
     report = report_of(
         bias.to_dict(),
         on=of_set,

@@ -5,7 +5,7 @@ from datetime import date
 import pyarrow.parquet as pq
 
 from biasgate.tasks.evidence.file import FILE, EvidenceFile
-from biasgate.tasks.evidence.writing import evidence_table
+from biasgate.tasks.evidence.join import evidence_table
 from biasgate.tasks.gating.policy import Policy
 
 TODAY = date(2026, 11, 21)

@@ -37,10 +37,10 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
-def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) -> None:
+def write_candidate_page(measured: Measured, verdict: Verdict, evidence: EvidenceFile) -> None:
     """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
     folder, report = Path(measured.folder), measured.report
-    details = measure_details(report, EvidenceFile(Path(evidence)))
+    details = measure_details(report, evidence)
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
     draw_judged(report, verdict, details.get("champion"), folder)

@@ -1,4 +1,4 @@
-"""The file that a verdict is based on, written from a frozen set, its scores and its layout."""
+"""The file that a verdict is based on, written from a frozen set and its scores."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,7 @@ from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence import bounds
 from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
-from biasgate.tasks.evidence.join import lay_out
-from biasgate.tasks.evidence.writing import write_evidence
+from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -46,8 +45,7 @@ def written(table, tmp_path):
     rows: EvaluationSet = freeze(source, tmp_path / "store")
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
     scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-    layout = lay_out(rows, scored, source, tmp_path / "layout")
-    return write_evidence(layout, rows, scored, {"champion": scored}, tmp_path / FILE)
+    return write_evidence(rows, scored, {"champion": scored}, source, tmp_path / FILE)
 
 
 def test_slices_of_the_measured_rows_are_kept(table, written):
@@ -60,7 +58,7 @@ def test_slices_of_the_measured_rows_are_kept(table, written):
 def test_all_columns_are_of_the_measured_rows(table, written):
     measured = table[table["gay"].notna()]
     evidence = EvidenceFile(written.path)
-    assert evidence.column("id").tolist() == measured["id"].astype(str).tolist()
+    assert evidence.ids().to_pylist() == measured["id"].astype(str).tolist()
     assert evidence.column("label").tolist() == (measured["label"] == 1).tolist()
     assert evidence.column("identity/gay").tolist() == (measured["gay"] == 1).tolist()
     assert evidence.column("score/candidate").tolist() == measured["prediction"].tolist()

@@ -11,8 +11,8 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.evidence.file import RECORD, EvidenceFile
+from biasgate.tasks.evidence.join import evidence_table
 from biasgate.tasks.evidence.nights import judged_nights, new_because, pool
-from biasgate.tasks.evidence.writing import evidence_table
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.reporting.report import verdict_markdown
 
