@@ -7,11 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
 from biasgate.tasks.evidence import bounds
 from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
-from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.evidence.join import gather_evidence, write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -36,16 +35,33 @@ def table():
 
 
 @pytest.fixture
-def written(table, tmp_path):
-    """Evidence of these rows, with a slice and clusters."""
+def frozen(table, tmp_path):
+    """The set of these rows, with a slice and clusters, and how it is measured."""
     path = tmp_path / "rows.csv"
-    table.to_csv(path, index=False)
+    table.assign(other=table["prediction"] / 2).to_csv(path, index=False)
     options = {"name": "rows", "source": "table", "path": path, "identities": ["gay"]}
     source = SOURCES.validate_python(options | {"slices": ["short"], "cluster": "thread"})
-    rows: EvaluationSet = freeze(source, tmp_path / "store")
-    candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
-    scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-    return write_evidence(rows, scored, {"champion": scored}, source, tmp_path / FILE)
+    return source, freeze(source, tmp_path / "store")
+
+
+@pytest.fixture
+def scored(frozen, tmp_path):
+    """Score the set with a column of its table."""
+
+    def scored(column):
+        options = {"kind": "scores", "path": tmp_path / "rows.csv", "score": column}
+        candidate = CANDIDATES.validate_python({"name": column} | options)
+        return score_rows(candidate.open(None), frozen[1], candidate, str(tmp_path / "scores"))
+
+    return scored
+
+
+@pytest.fixture
+def written(frozen, scored, tmp_path):
+    """Evidence of these rows."""
+    source, rows = frozen
+    rivals = {"champion": scored("prediction")}
+    return write_evidence(rows, scored("prediction"), rivals, source, tmp_path / FILE)
 
 
 def test_slices_of_the_measured_rows_are_kept(table, written):
@@ -65,6 +81,24 @@ def test_all_columns_are_of_the_measured_rows(table, written):
     assert evidence.column("score/champion").tolist() == measured["prediction"].tolist()
     codes = evidence.column("cluster")
     assert codes.tolist() == pd.factorize(measured["thread"])[0].tolist()
+
+
+def test_evidence_is_written_again_only_where_a_rival_is_another_one(frozen, scored, tmp_path):
+    source, rows = frozen
+    first, other = scored("prediction"), scored("other")
+
+    def gathered(**rivals):
+        places = {role: one.url for role, one in rivals.items()}
+        folder = str(tmp_path)
+        return gather_evidence.fn(str(rows.folder), first.url, places, source, folder)
+
+    kept = gathered(champion=first).path.stat().st_ino
+    assert gathered(champion=first).path.stat().st_ino == kept
+    again = gathered(champion=other)
+    assert again.path.stat().st_ino != kept
+    assert again.record["scores"]["champion"] == other.candidate_digest
+    assert again.scores("champion").tolist() == (again.scores("candidate") / 2).tolist()
+    assert gathered(reference=first).roles == ["candidate", "reference"]
 
 
 def bomb(path, n_rows, *, text=None):
