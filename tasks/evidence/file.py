@@ -335,7 +335,9 @@ class EvidenceFile:
         return self._masks(IDENTITY)
 
     def _masks(self, prefix: str) -> PackedMasks:
-        return PackedMasks.of(self.columns(prefix).items(), self._table.num_rows)
+        names = [one for one in self._table.column_names if one.startswith(prefix)]
+        masks = ((one.removeprefix(prefix), self.column(one)) for one in names)  # one at a time
+        return PackedMasks.of(masks, self._table.num_rows)
 
     def _chosen(self, rows: slice | npt.NDArray[np.bool_]) -> Rows:
         def within(masks: PackedMasks) -> PackedMasks:

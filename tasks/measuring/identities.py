@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bias_metrics import BiasReport, SubgroupBias
+from bias_metrics._core.cluster_codes import check_clusters
 from bias_metrics.report.evaluation import measure_members, summarise_bias, with_intervals
 from bias_metrics.report.request import ranked_members
 from biasgate.tasks.common.prefect_task import say, task
@@ -60,7 +61,8 @@ def summarise(evidence: EvidenceFile, measured: Mapping[str, SubgroupBias]) -> B
         background=background,
     )
     members = ranked_members(ranked, rows.members, background)
-    return with_intervals(report, ranked, members, confidence=CONFIDENCE, clusters=rows.clusters)
+    codes = check_clusters(rows.clusters, rows.labels.size)
+    return with_intervals(report, ranked, members, confidence=CONFIDENCE, clusters=codes)
 
 
 def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:

@@ -52,9 +52,11 @@ def measure(tmp_path):
         path = tmp_path / "rows.csv"
         table.to_csv(path, index=False)
         settings = {"name": "rows", "source": "table", "path": path}
+        missing = {key: options.pop(key) for key in ["allow_missing"] if key in options}
         source = SOURCES.validate_python(settings | {"identities": ["gay", "muslim"]} | options)
         rows = freeze(source, tmp_path / "store")
-        candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
+        file = {"name": "file", "kind": "scores", "path": path} | missing
+        candidate = CANDIDATES.validate_python(file)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
         evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
         measured = [measure_some(evidence, part) for part in list_identities(evidence).values()]
@@ -129,6 +131,24 @@ def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
     assert bias.to_dict() == one_call.to_dict()
     assert bias.overall.auc.row_std_error is not None
     assert evidence.record["choices"]["n_clusters"] == 30
+
+
+@pytest.mark.parametrize("options", [{"pool_nights": {"rows": N}}, {"allow_missing": True}])
+def test_clusters_are_those_of_one_call_whatever_number_the_evidence_gives_them(
+    frame, measure, options
+):
+    table = frame.assign(article=lambda t: "article " + (t["id"] % 80).astype(str))
+    if "allow_missing" in options:  # every second article has no scores
+        table.loc[table["id"] % 2 == 0, "prediction"] = np.nan
+    _, _, evidence, bias = measure(table, cluster="article", **options)
+    rows = table[table["gay"].notna() & table["prediction"].notna()]
+    groups = {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
+    one_call = evaluate_bias(
+        rows["label"] >= 0.5, rows["prediction"], groups, clusters=rows["article"]
+    )
+    assert bias.overall.auc.std_error == pytest.approx(one_call.overall.auc.std_error, rel=1e-12)
+    assert bias.final_score.low == pytest.approx(one_call.final_score.low, rel=1e-12)
+    assert evidence.record["choices"]["n_clusters"] == rows["article"].nunique()
 
 
 @pytest.mark.parametrize("identity_rows", ["rated", "all"])
