@@ -23,8 +23,8 @@ from benchmarks.gate_sizes.populations import GAY, real_rows
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.losses import ALPHA, Losses
 from bias_metrics.metrics import AUCS
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_rows import Measuring
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import Rows
 
 BACKGROUNDS = "outside_subgroup", "no_identity"
 # Noise of each model beside scores of variance 1, so that the two have a correlation of .9.

@@ -20,7 +20,7 @@ from biasgate.tasks.data.civil_comments_release import IDENTITIES
 # Prefect's keys of the tasks. One that is in none of these still has a line of its own.
 SUMS = {
     "measuring": (
-        "lay out scores",
+        "gather evidence",
         "list identities",
         "measure identity",
         "summarise identities",
@@ -28,7 +28,7 @@ SUMS = {
         "explain bias",
         "analyse rows",
     ),
-    "deciding": ("gather evidence", "decide candidate"),
+    "deciding": ("decide candidate",),
     "pages": ("write report", "draw figures", "write candidate page", "write evaluation page"),
 }
 

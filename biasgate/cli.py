@@ -36,7 +36,7 @@ from biasgate.options import (
 from biasgate.printing import print_error, print_json, print_next_steps
 from biasgate.running import check_input, run_flow
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.outcomes import word_of
 from biasgate.telling import CRASH, errors_told, say
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def nightly(
             summary = state.result()
         except NotPassedError as error:
             summary = error.summary
-        _conclude(summary, Path(summary["output"]), store, as_json=as_json)
+        _conclude(summary, Path(summary.output), store, as_json=as_json)
 
 
 @app.command()

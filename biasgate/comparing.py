@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
+from bias_metrics import MetricValue
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.first_screen import print_lines
 from biasgate.printing import console, shown
@@ -40,8 +42,8 @@ def _print(out: Console, one: Compared) -> None:
     overall = one.comparison["overall"]
     title = (
         f"Differences on {printable(one.evaluation_set)}: {overall['n']:,} rows, "
-        f"AUC {shown_number(overall['auc'], signed=True)}, "
-        f"final score {shown_number(one.comparison['final_score'], signed=True)}"
+        f"AUC {shown_number(_value(overall['auc']), signed=True)}, "
+        f"final score {shown_number(_value(one.comparison['final_score']), signed=True)}"
     )
     rows = _rows(one)
     intervals = print_rows(out, title, rows[:ROWS])
@@ -83,10 +85,18 @@ def _rows(one: Compared) -> list[Row]:
             printable(name),
             "",
             "",
-            [(subgroups[name][metric], True, mark(name, metric)) for metric in SUBGROUP_METRICS],
+            [
+                (_value(subgroups[name][metric]), True, mark(name, metric))
+                for metric in SUBGROUP_METRICS
+            ],
         )
         for name in sorted(subgroups, key=lambda name: name not in changed)
     ]
+
+
+def _value(cell: Mapping[str, Any]) -> MetricValue:
+    """Return a difference as a number with an interval."""
+    return MetricValue(cell["value"], cell.get("reason"), low=cell["low"], high=cell["high"])
 
 
 def _listed(names: Sequence[str]) -> str:

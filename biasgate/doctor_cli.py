@@ -9,7 +9,7 @@ import typer
 
 from biasgate.options import DEFAULT_STORE, AsJson, Store
 from biasgate.printing import console, print_json, shown
-from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.outcomes import WORDS
 from biasgate.telling import errors_told, waiting
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from biasgate.printing import command, console, explained, shown
-from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.secrets import masked
+from biasgate.tasks.outcomes import word_of
 
 if TYPE_CHECKING:
     from biasgate.tasks.records import CandidateDecision, SetUse, Verdict

@@ -20,7 +20,7 @@ from biasgate.printing import (
     print_sentence,
 )
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.outcomes import WORDS, word_of
+from biasgate.tasks.outcomes import WORDS, word_of
 from biasgate.telling import errors_told, say, waiting
 
 if TYPE_CHECKING:

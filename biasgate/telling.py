@@ -12,7 +12,7 @@ import typer
 
 from biasgate.printing import print_error, print_step
 
-# The exit codes of results are in `biasgate.tasks.common.outcomes`.
+# The exit codes of results are in `biasgate.tasks.outcomes`.
 CRASH, USAGE = 1, 2
 STEPS = "biasgate.steps"  # the logger with which `biasgate.tasks.common.prefect_task` reports steps
 

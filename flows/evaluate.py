@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import flow, runtime, unmapped
 
-from biasgate.flows.judge import judge_candidates, look_up_rivals
+from biasgate.flows.judge import judge_candidates, look_up_rivals, score_rivals
 from biasgate.flows.own_runs import own_run
 from biasgate.flows.score import score_candidates
 from biasgate.flows.states import conclude
@@ -19,17 +19,18 @@ from biasgate.tasks.common.own_folders import own_folder, temporary_files
 from biasgate.tasks.common.prefect_task import task_runner
 from biasgate.tasks.data.freezing import freeze_evaluation_set
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.finding_candidates import find_candidates
 from biasgate.tasks.gating.policy_check import check_policy
 from biasgate.tasks.measuring.diagnosis import explain_bias
 from biasgate.tasks.measuring.identities import (
-    lay_out_scores,
     list_identities,
     measure_identity,
     summarise_identities,
 )
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.measuring.missing import count_missing
+from biasgate.tasks.promoting.counting import RivalScores
 from biasgate.tasks.promoting.earlier_nights import check_nights
 from biasgate.tasks.promoting.watched import champion_to_watch
 from biasgate.tasks.reading_evaluation import notify_of_crash, read_evaluation_file
@@ -164,6 +165,7 @@ def evaluate(
             yes=yes,
         )
         candidates = scored.candidates
+        against = [score_rivals(rivals, rows, workplace) for rows in frozen]
         key = f"evaluate-{runtime.flow_run.id}"
         with (
             own_folder(workplace.store / "work") as folder,
@@ -176,12 +178,13 @@ def evaluate(
                         source,
                         candidate,
                         rows,
+                        scores,
                         workplace,
                         work,
                         evaluation.analyses_of(source.name),
                         submission=submission,
                     )
-                    for source, rows in zip(sources, frozen, strict=True)
+                    for source, rows, scores in zip(sources, frozen, against, strict=True)
                 ]
                 for candidate in (*candidates, *watched)
             ]
@@ -229,6 +232,7 @@ def measure_candidate(
     source: SourceSettings,
     candidate: CandidateSettings,
     rows: str,
+    rivals: RivalScores,
     workplace: Workplace,
     work: str,
     analyses: list[Analysis],
@@ -239,7 +243,8 @@ def measure_candidate(
 
     Step 3 of the pipeline:
 
-    - join the kept scores to rows, rank them once
+    - gather the rows, the candidate's scores and those of its rivals in one file, from which
+      anyone can recompute the verdict; all that follows reads it
     - measure each identity in its own task; more than 32 identities share 32 tasks
     - compute overall and aggregate numbers
     - count the comments that have no score
@@ -250,26 +255,22 @@ def measure_candidate(
     """
     scores = score_candidate(candidate, rows, workplace)
     folder = make_folder(work, RESULTS, source.name, candidate.name)
-    arrays = make_folder(work, "arrays", source.name, candidate.name)
-    layout = lay_out_scores(rows, scores, source, arrays)
-    shares = list_identities(layout)
+    evidence = gather_evidence(rows, scores, rivals, source, folder)
+    shares = list_identities(evidence)
     measured = measure_identity.map(
-        list(shares), list(shares.values()), layout=unmapped(layout)
+        list(shares), list(shares.values()), evidence=unmapped(evidence)
     ).result()
-    bias = summarise_identities(measured, layout)
-    missing = count_missing(layout, scores)
-    explained = explain_bias(bias, candidate.threshold, layout)
+    bias = summarise_identities(measured, evidence)
+    missing = count_missing(evidence, scores)
+    explained = explain_bias(bias, candidate.threshold, evidence)
     analysed = analyse_rows.map(
         analyses,
-        layout=unmapped(layout),
+        evidence=unmapped(evidence),
         set_folder=unmapped(rows),
         source=unmapped(source),
-        folder=unmapped(folder),
     ).result()
-    report = write_report(
-        bias, explained, analysed, candidate, rows, scores, layout, folder, missing
-    )
-    draw_figures(report, layout, folder)
+    report = write_report(bias, explained, analysed, candidate, rows, scores, evidence, missing)
+    draw_figures(report, evidence)
     if submission:
         write_submission_file(scores, folder)
-    return Measured(source, candidate, rows, scores, layout, folder, report)
+    return Measured(source, candidate, rows, scores, folder, report)

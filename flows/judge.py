@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from biasgate.tasks.evaluation_file import Evaluation
+from biasgate.tasks.evidence.join import gather_evidence
 from biasgate.tasks.gating.deciding import decide_candidate
-from biasgate.tasks.gating.evidence_writing import gather_evidence
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.counting import RivalScores, Shares, count_decisions, with_share
 from biasgate.tasks.promoting.decisions import promote_best
@@ -56,7 +56,9 @@ def judge_candidates(
             publish_results(measured, output)
             return promoted
         rivals = look_up_rivals(evaluation, candidates, run.workplace)
-        against = [score_rivals(rivals, one, run) for one in (*measured, *watched)[0]]
+        against = [
+            score_rivals(rivals, one.rows, run.workplace) for one in (*measured, *watched)[0]
+        ]
         shares = {}
         if measured and policy.spending is not None and model is not None:
             shares = count_decisions(measured, rivals, against, model, policy, run.workplace)
@@ -94,11 +96,9 @@ def look_up_rivals(
     )
 
 
-def score_rivals(rivals: Rivals, measured: Measured, run: EvaluationRun) -> RivalScores:
+def score_rivals(rivals: Rivals, rows: str, workplace: Workplace) -> RivalScores:
     """Return the kept scores of champion and reference on a set."""
-    return {
-        role: score_candidate(one, measured.rows, run.workplace) for role, one in rivals.items()
-    }
+    return {role: score_candidate(one, rows, workplace) for role, one in rivals.items()}
 
 
 def judge_candidate(
@@ -135,13 +135,15 @@ def judge_on_set(
 ) -> LoggedVerdict:
     """Return the verdict on one set, logged.
 
+    - if a rival is another one by now, gather its scores too
     - if the set pools nights, add the rows of earlier nights
-    - step 5: gather rows and scores in one file, from which anyone can recompute the verdict;
-      decide, write the model card and the page
+    - step 5: decide, write the model card and the page
     - step 6: log all of it as one MLflow run
     """
     policy, n_candidates = evaluation.policy, max(1, len(evaluation.candidates))
-    evidence = gather_evidence(measured, scores)
+    evidence = gather_evidence(
+        measured.rows, measured.scores, scores, measured.source, measured.folder
+    )
     if measured.source.pool_nights is not None:
         evidence = pool_nights_of(measured, evidence, policy, n_candidates, run.workplace)
     verdict = decide_candidate(measured, evidence, rivals, policy, n_candidates, context)

@@ -7,7 +7,7 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import Summary
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.evaluations import run
 from support.judged import rows
+from support.partial import partial
 from support.published import NAMES, publish
 from typer.testing import CliRunner
 
@@ -77,7 +78,7 @@ def judged_against(champion, model=None):
         "candidate": {"name": "worse one", "model": model},
         "champion": champion,
     }
-    return [Published(Path("out/s/worse one"), {}, verdict)]
+    return [Published(Path("out/s/worse one"), partial({}), partial(verdict))]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def deploy(tmp_path):
 
 def promoted(store, folder):
     version, verdict, _ = judged_version(local(store), store, folder)
-    assert promote_one([verdict], version, local(store))["promoted"]
+    assert promote_one([verdict], version, local(store)).promoted
     return version
 
 
@@ -98,7 +98,7 @@ def test_a_blocked_version_under_the_alias_is_refused(store, tmp_path, deploy):
     gateway = local(store)
     promoted(store, tmp_path / "a")
     blocked, verdict, _ = judged_version(gateway, store, tmp_path / "b", noise=40)
-    assert verdict["outcome"] == "fail"
+    assert verdict.outcome == "fail"
     gateway.set_alias(MODEL, CHAMPION, blocked.version)
     done = deploy(store=store)
     assert done.returncode == 1

@@ -1,12 +1,12 @@
 """Plausible mistakes with `diagnose-data` and `mitigate`: refused before Prefect."""
 
-import json
-
 import pytest
 import yaml
 from support.evaluations import frame, run
+from support.made import summary_of, verdict_of
 
 from biasgate import mitigation_cli
+from biasgate.tasks.common.files import write_json
 from biasgate.tasks.scoring.kinds import transformer_options
 
 ROWS = {"source": "table", "path": "rows.csv", "text": "text", "identities": ["gay"]}
@@ -110,11 +110,10 @@ def blocked(home):
     def results(outcome="fail", candidate="mine", evaluation_set="rows"):
         folder = home / "out" / evaluation_set / candidate
         folder.mkdir(parents=True)
-        verdict = {"candidate": {"name": candidate}, "evaluation_set": {"name": evaluation_set}}
-        verdict |= {"outcome": outcome, "results": []}
-        (folder / "verdict.json").write_text(json.dumps(verdict), "utf-8")
-        summary = {"config": str(home / "file.yaml")}
-        (home / "out" / "summary.json").write_text(json.dumps(summary), "utf-8")
+        verdict = verdict_of(name=candidate, of_set=evaluation_set, outcome=outcome)
+        write_json(folder / "verdict.json", verdict)
+        summary = summary_of([verdict], config=str(home / "file.yaml"))
+        write_json(home / "out" / "summary.json", summary)
         return folder
 
     write()

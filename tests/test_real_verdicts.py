@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from biasgate.cli import app
 from biasgate.deployments import __file__ as deployments_file
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.verdict import build_verdict
 

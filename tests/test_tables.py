@@ -1,10 +1,15 @@
 """The table of metrics shows every name in full, whatever the width of the terminal."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from support.judging import CHOICES, report_of
+from support.made import UNDEFINED
+from support.partial import partial
 
+from bias_metrics import BiasReport, MetricValue, Overall, PowerMeans, SubgroupBias
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tables import print_table, title_of
 
@@ -18,28 +23,21 @@ NAMES = [
 
 
 def cell(value):
-    return {"value": value, "low": None if value is None else value - 0.0165, "high": value}
+    return MetricValue(value, low=None if value is None else value - 0.0165, high=value)
 
 
-def report():
+def report(**changes):
     cells = {one: cell(-0.123 if one.endswith("_aeg") else 0.783) for one in SUBGROUP_METRICS}
-    subgroups = {name: {"n": 12_345, "n_positive": 2_345} | cells for name in NAMES}
-    subgroups["white"] = subgroups["white"] | {"bnsp_auc": {"value": None}}
-    bias = {
-        "overall": {"n": 397_283, "n_positive": 45_000, "auc": cell(0.9)},
-        "final_score": cell(0.87),
-        "subgroups": subgroups,
-        "power_mean": {"power": -5.0, "groups": NAMES}
-        | {one: cells[one] for one in SUBGROUP_METRICS[:3]},
-    }
-    return {
-        "candidate": {"name": "a"},
-        "evaluation_set": {
-            "name": "comments",
-            "choices": {"n_rows": 42870, "n_rows_measured": 42870},
-        },
-        "bias": bias,
-    }
+    one = SubgroupBias(n_positive=2_345, n_negative=10_000, **cells)
+    bias = BiasReport(
+        overall=Overall(n=397_283, n_positive=45_000, auc=cell(0.9)),
+        subgroups=dict.fromkeys(NAMES, one) | {"white": replace(one, bnsp_auc=UNDEFINED)},
+        power_mean=PowerMeans(-5.0, tuple(NAMES), **{x: cells[x] for x in SUBGROUP_METRICS[:3]}),
+        final_score=cell(0.87),
+    )
+    choices = CHOICES | {"n_rows": 42870, "n_rows_measured": 42870}
+    named = {"on": "comments", "candidate": {"name": "a"}}
+    return report_of(replace(bias, **changes), choices=choices, **named)
 
 
 def printed(width, *, unmet=True):
@@ -48,7 +46,7 @@ def printed(width, *, unmet=True):
         for name in NAMES[: 20 * unmet]
     ]
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    print_table(out, report(), {"results": results}, {"fail": "red"})
+    print_table(out, report(), partial({"results": results}), {"fail": "red"})
     return out.file.getvalue()
 
 
@@ -72,13 +70,14 @@ def test_intervals_are_shown_from_80_columns_on(width):
 
 
 def test_the_final_score_is_named_by_what_it_is_over_and_by_why_it_is_undefined():
-    found = report()
-    assert "final score over 24 identities 0.870 ±.008" in title_of(found, {})
-    found["bias"]["power_mean"]["groups"] = NAMES[:1]
-    found["bias"]["final_score"] = {"value": None, "reason": "undefined: asian has [no] positives"}
-    assert title_of(found, {}).endswith("final score over 1 identity undefined")
+    assert "final score over 24 identities 0.870 ±.008" in title_of(report(), partial({}))
+    undefined = MetricValue(None, "undefined: asian has [no] positives")
+    known = report().bias
+    one = replace(known.power_mean, groups=("asian",))
+    found = report(power_mean=one, final_score=undefined)
+    assert title_of(found, partial({})).endswith("final score over 1 identity undefined")
     out = Console(file=io.StringIO(), width=118, highlight=False)
-    print_table(out, found, {"results": []}, {})
+    print_table(out, found, partial({"results": []}), {})
     said = " ".join(out.file.getvalue().split())
     assert "The final score is undefined: asian has [no] positives." in said
     assert "checks use one-sided bounds" in said
@@ -103,20 +102,19 @@ def test_a_wide_terminal_gets_a_table_and_a_narrow_one_two_lines_for_each_identi
 
 
 def test_the_first_line_says_how_many_rows_have_identity_labels():
-    found = report()
-    found["bias"]["overall"]["labelled"] = {"positive": 300, "negative": 700}
+    overall = replace(report().bias.overall, labelled={"positive": 300, "negative": 700})
+    found = report(overall=overall)
     said = "397,283 rows, 45,000 positive; identities are known of and counted on 1,000 rows, 300 "
-    assert said in title_of(found, {"results": []})
+    assert said in title_of(found, partial({"results": []}))
 
 
 def test_the_first_line_says_that_rows_are_of_several_nights():
-    verdict = {"results": [], "nights": {"number": 3}}
+    verdict = partial({"results": [], "nights": {"number": 3}})
     assert "397,283 rows of 3 nights, 45,000 positive" in title_of(report(), verdict)
 
 
 def test_names_of_identities_are_no_markup():
-    found = report()
-    found["bias"]["subgroups"] = {"[red]a[/red]": found["bias"]["subgroups"]["asian"]}
+    found = report(subgroups={"[red]a[/red]": report().bias.subgroups["asian"]})
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    print_table(out, found, {"results": []}, {})
+    print_table(out, found, partial({"results": []}), {})
     assert "│ [red]a[/red] " in out.file.getvalue()

@@ -17,9 +17,9 @@ from bias_metrics.gate.judging import measured
 from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import METRICS
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.evidence.join import evidence_table
+from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_rules import NotMeasuredSettings
 from biasgate.tasks.gating.verdict import build_verdict

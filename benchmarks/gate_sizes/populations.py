@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bias_metrics._core.packed import PackedMasks
-from biasgate.tasks.gating.evidence_rows import Rows
+from biasgate.tasks.evidence.rows import Rows
 
 # Share of all rated rows, and of toxic ones among them: rounded.
 MORE = {

@@ -13,7 +13,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import AnalysisRecord
 
 FOLDER = "analyses"
@@ -30,9 +30,9 @@ def check_analyses(analyses: list[Analysis], source: SourceSettings, set_folder:
         without_quotes(partial(analysis.check, frozen, source), of, AnalysisError)
 
 
-@task(name="analyse", task_run_name="{analysis.kind} of {layout.folder!m}")
+@task(name="analyse", task_run_name="{analysis.kind} of {evidence.folder!m}")
 def analyse_rows(
-    analysis: Analysis, layout: Layout, set_folder: str, source: SourceSettings, folder: str
+    analysis: Analysis, evidence: EvidenceFile, set_folder: str, source: SourceSettings
 ) -> tuple[str, AnalysisRecord]:
     """Run one analysis of one candidate on one set; write its table, return its findings.
 
@@ -44,10 +44,10 @@ def analyse_rows(
         Its kind, and its findings as JSON-ready values.
     """
     frozen = EvaluationSet.load(Path(set_folder))
-    rows = MeasuredRows(layout, frozen, source)
+    rows = MeasuredRows(evidence, frozen, source)
     of = f"analysis {analysis.kind!r} of evaluation set {source.name!r}"
     findings = without_quotes(partial(analysis.analyse, rows), of, AnalysisError)
-    write_rows(findings.table, Path(folder) / FOLDER / f"{analysis.kind}.csv")
+    write_rows(findings.table, evidence.folder / FOLDER / f"{analysis.kind}.csv")
     return analysis.kind, AnalysisRecord(
         options=analysis.model_dump(mode="json", exclude={"kind", "sets"}),
         sentences=list(findings.sentences),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pydantic import Field
 
 from bias_metrics._core.packed import PackedMasks
@@ -20,7 +21,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.join import places, recoded
 
 Row = dict[str, Any]
 
@@ -33,53 +35,56 @@ class MeasuredRows:
 
     Attributes
     ----------
-    layout : Layout
-        The joined arrays on disk.
+    evidence : EvidenceFile
+        The rows and scores.
     frozen : EvaluationSet
         All rows of the set.
     source : SourceSettings
         The measuring choices.
     """
 
-    layout: Layout
+    evidence: EvidenceFile
     frozen: EvaluationSet
     source: SourceSettings
 
     @cached_property
     def y_true(self) -> npt.NDArray[np.bool_]:
         """Whether each comment is toxic."""
-        return self.layout.array("y_true")
+        return self.evidence.measured.labels
 
     @cached_property
     def y_score(self) -> npt.NDArray[np.floating]:
         """Score of each comment."""
-        return self.layout.array("y_score")
+        return self.evidence.measured.y_score
 
     @cached_property
     def clusters(self) -> npt.NDArray[np.intp] | None:
         """Cluster of each comment as a number; None without clusters."""
-        return self.layout.clusters()
+        found = self.evidence.measured.clusters
+        return None if found is None else recoded(found)
 
     @cached_property
     def masks(self) -> PackedMasks:
         """Which comments mention each identity."""
-        return self.layout.masks()
+        return self.evidence.measured.members
 
     @cached_property
-    def measured(self) -> npt.NDArray[Any]:
-        """Which rows of the set are measured; by number if some stand for several rows."""
-        return self.layout.array("measured")
+    def measured(self) -> npt.NDArray[np.intp]:
+        """Which rows of the set are measured, by number; one that stands for several repeatedly."""
+        ids, labelled = self.evidence.ids(), self.evidence.rows().labelled
+        ids = ids if labelled is None else ids.filter(pa.array(labelled))
+        return places(ids, self.frozen.column("id"))
 
     @cached_property
     def groups(self) -> list[str]:
         """The identities that the power means include."""
-        chosen = self.layout.record.power_mean_groups
+        chosen = self.evidence.record.power_mean_groups
         return list(self.masks) if chosen is None else list(chosen)
 
     @property
     def background(self) -> Background:
         """What an identity's rows are compared with."""
-        return self.layout.record.choices.background
+        return self.evidence.background
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return the measured rows of one column of the frozen set; null becomes NaN."""

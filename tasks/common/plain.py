@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from bias_metrics import MetricValue
-
 
 def plain(content: Any) -> Any:
     """Return plain values: those of a record are what its `to_dict` returns, if it has one."""
-    if isinstance(content, MetricValue):
-        return content.to_dict(interval=True)
     if isinstance(content, Mapping):
         return {key: plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [plain(value) for value in content]
     if hasattr(content, "to_dict"):
-        return plain(content.to_dict())
+        from bias_metrics import MetricValue  # noqa: PLC0415 - what has no record needs no numpy
+
+        is_number = isinstance(content, MetricValue)
+        return plain(content.to_dict(interval=True) if is_number else content.to_dict())
     if is_dataclass(content) and not isinstance(content, type):
         return {field.name: plain(getattr(content, field.name)) for field in fields(content)}
     return content

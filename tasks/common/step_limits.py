@@ -24,7 +24,7 @@ _TASKS = "biasgate.tasks."
 ROOMS: dict[str, tuple[str, ...]] = {
     "data": ("data",),
     "scoring": ("scoring",),
-    "measuring": ("measuring",),
+    "measuring": ("evidence", "measuring"),
     "analysing": ("analysing",),
     "reporting": ("reporting",),
     "gating": ("gating",),

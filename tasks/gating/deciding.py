@@ -7,7 +7,7 @@ from pathlib import Path
 
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.registered import with_scores
 from biasgate.tasks.gating.verdict import build_verdict
@@ -21,7 +21,7 @@ from biasgate.tasks.signing.statement import attest
 @task(name="decide", task_run_name="decide {measured.folder!m}")
 def decide_candidate(
     measured: Measured,
-    evidence: str,
+    evidence: EvidenceFile,
     rivals: dict[str, CandidateSettings],
     policy: Policy,
     n_candidates: int,
@@ -34,7 +34,7 @@ def decide_candidate(
     verdict = build_verdict(
         measured.report,
         policy,
-        EvidenceFile(Path(evidence)),
+        evidence,
         {role: _compared(one) for role, one in rivals.items()},
         n_candidates=n_candidates,
         today=datetime.now(UTC).date(),

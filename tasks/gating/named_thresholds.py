@@ -12,7 +12,7 @@ from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.gate.rules import Rule
 from bias_metrics.metrics import EQUAL_ERRORS, GIVEN
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 
 if TYPE_CHECKING:
     from biasgate.tasks.scoring.candidate import CandidateSettings

@@ -16,7 +16,7 @@ from bias_metrics.metrics import AUCS, SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.settings import Name, Settings
 from biasgate.tasks.common.yaml_files import read_settings
-from biasgate.tasks.gating.evidence import evidence_at
+from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments, Mentions
 from biasgate.tasks.gating.policy import Policy
 

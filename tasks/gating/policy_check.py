@@ -10,8 +10,8 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import SLICE, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evidence.choose import choose_rows
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.chosen import choose_rows
 
 
 @task(name="check policy", task_run_name="check policy for {source.name}")

@@ -11,7 +11,7 @@ from bias_metrics.gate.rolling import Hierarchy
 from bias_metrics.gate.rules import AGGREGATE, EACH, OVERALL, WORST, Rule
 from bias_metrics.metrics import CLASSES, METRICS, SUBGROUP_METRICS, THRESHOLDS, threshold_metrics
 from biasgate.tasks.common.printable import printable
-from biasgate.tasks.gating.evidence import evidence_at, given_threshold
+from biasgate.tasks.evidence.file import evidence_at, given_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_online import OnlineSettings
 

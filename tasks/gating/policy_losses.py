@@ -13,7 +13,7 @@ from bias_metrics.gate.open_losses import OpenLoss, open_loss
 from bias_metrics.gate.planning import Counts, Guess, expected_reaches, is_planned, paired_reach
 from bias_metrics.gate.rules import EACH, WORST, Rule
 from bias_metrics.metrics import METRICS, PAIRS, SUBGROUP_METRICS, Class
-from biasgate.tasks.gating.evidence import evidence_at
+from biasgate.tasks.evidence.file import evidence_at
 from biasgate.tasks.gating.plan import Comments
 from biasgate.tasks.gating.policy import Policy
 

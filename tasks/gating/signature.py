@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import LoggedVerdict
 from biasgate.tasks.signing.statement import verdict_digest
 

@@ -23,9 +23,9 @@ from bias_metrics.metrics import GIVEN, SUBGROUP_METRICS
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.nights import judged_nights
 from biasgate.tasks.gating.named_thresholds import find_thresholds
-from biasgate.tasks.gating.nights import judged_nights
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import (
     BoundsRecord,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bias_metrics import MetricValue, Rows, calibration_report
 from bias_metrics.gate.rules import LEAST_ROWS
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Calibration
 from biasgate.tasks.records.numbers import CONFIDENCE
 
@@ -15,12 +15,12 @@ from biasgate.tasks.records.numbers import CONFIDENCE
 MOST = 64
 
 
-def calibrate(layout: Layout) -> Calibration:
+def calibrate(evidence: EvidenceFile) -> Calibration:
     """Measure the calibration of a candidate on a set.
 
     Parameters
     ----------
-    layout : Layout
+    evidence : EvidenceFile
         The measured rows.
 
     Returns
@@ -28,16 +28,16 @@ def calibrate(layout: Layout) -> Calibration:
     dict
         As `bias_metrics.calibration_report(...).to_dict()`, with a sentence.
     """
-    groups = layout.masks()
+    rows = evidence.measured
     found: dict[str, Any] = calibration_report(
         Rows(
-            layout.array("y_true"),
-            groups if len(groups) <= MOST else {},
-            sample_weight=layout.array("weight") if layout.has_weights else None,
-            clusters=layout.clusters(),
-            background=layout.record.choices.background,
+            rows.labels,
+            rows.members if len(rows.members) <= MOST else {},
+            sample_weight=rows.weights,
+            clusters=rows.clusters,
+            background=evidence.background,
         ),
-        layout.array("y_score"),
+        rows.y_score,
         confidence=CONFIDENCE,
     ).to_dict()
     known = Calibration.from_dict(found | {"sentence": ""})

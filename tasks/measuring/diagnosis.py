@@ -25,7 +25,7 @@ from bias_metrics import (
 from bias_metrics.gate.rules import LEAST_ROWS
 from bias_metrics.metrics import EQUAL_ERRORS, FINAL_SCORE_PARTS, GIVEN
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.calibration import calibrate
 from biasgate.tasks.records import (
     AtThreshold,
@@ -47,12 +47,12 @@ _TOLD = 20
 NO_PATTERN = {"none", "no evidence"}
 
 
-def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) -> Explained:
+def explain(evidence: EvidenceFile, bias: BiasReport, threshold: float | None = None) -> Explained:
     """Diagnose every identity, and count the errors at one or two thresholds.
 
     Parameters
     ----------
-    layout : Layout
+    evidence : EvidenceFile
         The measured rows.
     bias : BiasReport
         The numbers measured on them.
@@ -69,18 +69,17 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         rates and its background's, with intervals. `look_first`: the identity to look at
         first, in words. Rows with sampling weights have neither diagnoses nor thresholds.
     """
-    if layout.has_weights:
+    rows, record = evidence.measured, evidence.record
+    if rows.weights is not None:
         return _of_weighted(bias)
-    record = layout.record
-    y_true, y_score = layout.array("y_true"), layout.array("y_score")
-    groups = layout.masks()
+    y_true, y_score, groups = rows.labels, rows.y_score, rows.members
     diagnoses = diagnose_bias(
         Rows(y_true, groups, background=record.choices.background),
         y_score,
         confidence=CONFIDENCE,
     )
     equal = equal_error_rate(y_true, y_score)
-    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=layout.clusters())
+    span = equal_error_range(y_true, y_score, confidence=CONFIDENCE, clusters=rows.clusters)
     chosen = {EQUAL_ERRORS: equal.threshold, GIVEN: threshold}
     thresholds = {
         kind: AtThreshold.from_dict(
@@ -99,7 +98,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
                     Rows(
                         y_true,
                         groups,
-                        clusters=layout.clusters(),
+                        clusters=rows.clusters,
                         background=record.choices.background,
                     ),
                     y_score,
@@ -126,7 +125,7 @@ def explain(layout: Layout, bias: BiasReport, threshold: float | None = None) ->
         look_first=look_first(
             bias,
             subgroups,
-            clustered=layout.clusters() is not None,
+            clustered=rows.clusters is not None,
             labelled_alone=bool(record.choices.prediction_powered),
         ),
     )
@@ -238,10 +237,10 @@ def _defined(cells: SubgroupBias) -> Iterator[tuple[float, str]]:
             yield value, metric
 
 
-@task(name="explain bias", task_run_name="explain {layout.folder!m}")
-def explain_bias(bias: BiasReport, threshold: float | None, layout: Layout) -> Explained:
+@task(name="explain bias", task_run_name="explain {evidence.folder!m}")
+def explain_bias(bias: BiasReport, threshold: float | None, evidence: EvidenceFile) -> Explained:
     """Diagnose identities, count errors at thresholds, measure calibration.
 
     Only reads, safe to retry.
     """
-    return replace(explain(layout, bias, threshold), calibration=calibrate(layout))
+    return replace(explain(evidence, bias, threshold), calibration=calibrate(evidence))

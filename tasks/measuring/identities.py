@@ -1,47 +1,29 @@
-"""Third step: bias metrics, one task per identity over arrays that are shared as files.
+"""Third step: bias metrics, one task per identity over the rows of the evidence.
 
-Many identities are divided among a limited number of tasks. Each task memory-maps the arrays of
-a layout and unpacks the memberships of its own identities, one after the other.
+Many identities are divided among a limited number of tasks, which share what one of them read and
+ranked. Each unpacks the memberships of its own identities, one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-import numpy as np
 
 from bias_metrics import BiasReport, SubgroupBias
-from bias_metrics.report.evaluation import (
-    measure_members,
-    members_of,
-    summarise_bias,
-    with_intervals,
-)
+from bias_metrics.report.steps import measure_members, ranked_members, summarise_bias
+from bias_metrics.report.uncertainty import with_intervals
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.data.evaluation_set import EvaluationSet
-from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout, lay_out
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.powered import measure_powered
 from biasgate.tasks.records.numbers import CONFIDENCE
-from biasgate.tasks.scoring.scored_set import ScoredSet
 
 # Tasks that measure identities: enough for the cores of a large machine.
 MAX_TASKS = 32
 
 
-def measure_one(layout: Layout, identity: str) -> SubgroupBias:
-    """Measure one identity."""
-    return measure_some(layout, [identity])[identity]
-
-
-def measure_some(layout: Layout, identities: Sequence[str]) -> dict[str, SubgroupBias]:
+def measure_some(evidence: EvidenceFile, identities: Sequence[str]) -> dict[str, SubgroupBias]:
     """Measure several identities, one after the other."""
-    ranked, masks = layout.ranked(), layout.masks()
-    others = layout.others(ranked)
-    return {
-        name: measure_members(ranked.members(np.flatnonzero(masks[name]), others), CONFIDENCE)
-        for name in identities
-    }
+    members = ranked_members(evidence.ranked, evidence.measured.checked(evidence.background))
+    return {name: measure_members(members[name], CONFIDENCE) for name in identities}
 
 
 def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
@@ -60,71 +42,55 @@ def share_out_identities(identities: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def summarise(layout: Layout, measured: Mapping[str, SubgroupBias]) -> BiasReport:
+def summarise(evidence: EvidenceFile, measured: Mapping[str, SubgroupBias]) -> BiasReport:
     """Compute overall numbers and aggregates; let all intervals account for clusters.
 
     A prediction-powered set is measured here as a whole.
     """
-    powered = layout.powered()
-    if powered is not None:
-        record = layout.record
-        return powered.measure(
-            layout.folder.parent.name,
-            record.power_mean_groups,
-            CONFIDENCE,
-            record.choices.background,
-        )
-    ranked = layout.ranked()
+    groups, background = evidence.record.power_mean_groups, evidence.background
+    if evidence.is_powered:
+        rows = evidence.rows()
+        return measure_powered(rows, evidence.folder.parent.name, groups, CONFIDENCE, background)
+    ranked, checked = evidence.ranked, evidence.measured.checked(background)
     report = summarise_bias(
         ranked.everyone,
-        measured,
-        power_mean_groups=layout.record.power_mean_groups,
+        {name: measured[name] for name in evidence.identities},
+        power_mean_groups=groups,
         confidence=CONFIDENCE,
-        background=layout.record.choices.background,
+        background=background,
     )
-    members = members_of(ranked, layout.masks(), layout.others(ranked))
-    return with_intervals(
-        report, ranked, members, confidence=CONFIDENCE, clusters=layout.clusters()
-    )
+    members = ranked_members(ranked, checked)
+    return with_intervals(report, ranked, members, confidence=CONFIDENCE, clusters=checked.clusters)
 
 
-@task(name="lay out scores", task_run_name="lay out {work!m}")
-def lay_out_scores(
-    set_folder: str, scores_folder: str, source: SourceSettings, work: str
-) -> Layout:
-    """Read rows and scores, write the ranked arrays. Safe to retry."""
-    scored = ScoredSet.open(scores_folder)
-    frozen = EvaluationSet.load(Path(set_folder))
-    return lay_out(frozen, scored, source, Path(work))
-
-
-def list_identities(layout: Layout) -> dict[str, list[str]]:
+def list_identities(evidence: EvidenceFile) -> dict[str, list[str]]:
     """Return the identities of each task, by name of the task."""
-    return share_out_identities(layout.record.identities)
+    return share_out_identities([] if evidence.is_powered else evidence.identities)
 
 
-@task(name="measure identity", task_run_name="measure {identity} of {layout.folder!m}")
+@task(name="measure identity", task_run_name="measure {identity} of {evidence.folder!m}")
 def measure_identity(
-    identity: str, identities: list[str], layout: Layout
+    identity: str, identities: list[str], evidence: EvidenceFile
 ) -> dict[str, SubgroupBias]:
-    """Memory-map the arrays and measure one identity, or a part of many.
+    """Measure one identity, or a part of many.
 
     Writes nothing, safe to retry.
     """
     del identity  # only names the task run
-    return measure_some(layout, identities)
+    return measure_some(evidence, identities)
 
 
-@task(name="summarise bias", task_run_name="summarise {layout.folder!m}")
-def summarise_identities(measured: list[dict[str, SubgroupBias]], layout: Layout) -> BiasReport:
+@task(name="summarise bias", task_run_name="summarise {evidence.folder!m}")
+def summarise_identities(
+    measured: list[dict[str, SubgroupBias]], evidence: EvidenceFile
+) -> BiasReport:
     """Compute overall and aggregate numbers from the identities' results."""
-    by_name = {name: bias for part in measured for name, bias in part.items()}
-    found = summarise(layout, {name: by_name[name] for name in layout.record.identities})
-    of = f"{layout.folder.name} on {layout.folder.parent.name}"
+    found = summarise(evidence, {name: bias for part in measured for name, bias in part.items()})
+    of = f"{evidence.folder.name} on {evidence.folder.parent.name}"
     auc, final = (one.value for one in (found.overall.auc, found.final_score))
     numbers = ", ".join(
         f"{name} {'undefined' if value is None else f'{value:.3f}'}"
         for name, value in (("AUC", auc), ("final score", final))
     )
-    say(f"measured {of}: {numbers}; identities: {len(by_name)}")
+    say(f"measured {of}: {numbers}; identities: {len(found.subgroups)}")
     return found

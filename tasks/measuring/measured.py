@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout
 from biasgate.tasks.records import Report
 from biasgate.tasks.scoring.candidate import CandidateSettings
 
@@ -22,10 +21,8 @@ class Measured:
         The candidate, pinned to its version.
     rows, scores : str
         Folders of the frozen rows and the scores.
-    layout : Layout
-        The ranked arrays.
     folder : str
-        Folder for the results.
+        Folder for the results, with the evidence.
     report : Report
         As in `report.json`.
     """
@@ -34,6 +31,5 @@ class Measured:
     candidate: CandidateSettings
     rows: str
     scores: str
-    layout: Layout
     folder: str
     report: Report

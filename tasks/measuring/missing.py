@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from bias_metrics import missing_scores
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Missing
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -24,19 +20,12 @@ _WORDS = {
 }
 
 
-@task(name="count missing scores", task_run_name="count missing scores of {layout.folder!m}")
-def count_missing(layout: Layout, scores: str) -> Missing | None:
+@task(name="count missing scores", task_run_name="count missing scores of {evidence.folder!m}")
+def count_missing(evidence: EvidenceFile, scores: str) -> Missing | None:
     """Return how many comments have no score, and why; None if all have one. Only reads."""
-    every = layout.every()
-    if every is None:
+    if evidence.is_complete:
         return None
-    found: dict[str, Any] = missing_scores(
-        np.isnan(every.y_score),
-        every.masks,
-        confidence=CONFIDENCE,
-        clusters=every.clusters,
-        background=layout.record.choices.background,
-    ).to_dict()
+    found = evidence.missing(CONFIDENCE)
     reasons = dict(sorted(ScoredSet.open(scores).reasons().items()))
     known = Missing.from_dict(found | {"reasons": reasons, "sentence": ""})
     return replace(known, sentence=missing_sentence(known))

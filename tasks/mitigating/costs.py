@@ -11,8 +11,9 @@ import numpy as np
 from bias_metrics import MetricValue, error_rates
 from bias_metrics.metrics import AEGS, AUCS
 from bias_metrics.mitigation.rate_changes import ALL, RATES, rate_changes
-from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.mitigating.page import Row
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE

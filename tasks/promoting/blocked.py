@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
-from biasgate.tasks.common.outcomes import word_of_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
+from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.promoting.champion import record
 from biasgate.tasks.promoting.entries import Move, RestsOn
 from biasgate.tasks.promoting.ledger import Ledger

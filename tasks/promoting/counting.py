@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from biasgate.tasks.common.files import json_digest
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.gating.evidence import RIVALS
-from biasgate.tasks.gating.nights import SAME_CHOICES
+from biasgate.tasks.evidence.file import RIVALS
+from biasgate.tasks.evidence.nights import SAME_CHOICES
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.promoting.decided_shares import Asked

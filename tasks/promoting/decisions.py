@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.promoting.blocked import record_blocked, rests_on
 from biasgate.tasks.promoting.chain import Chain
 from biasgate.tasks.promoting.champion import (

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, parse_json, read_bytes, require_regular
-from biasgate.tasks.gating.evidence import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.records import LoggedVerdict, Report, Verdict

@@ -12,8 +12,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import FILE, RIVALS, EvidenceFile
-from biasgate.tasks.gating.nights import (
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE, RIVALS, EvidenceFile
+from biasgate.tasks.evidence.nights import (
     ids_before,
     judged_nights,
     new_because,
@@ -23,7 +24,6 @@ from biasgate.tasks.gating.nights import (
     refuse_known_ids,
 )
 from biasgate.tasks.gating.policy import Policy
-from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
@@ -204,19 +204,23 @@ def check_nights(
 
 @task(name="pool nights", task_run_name="pool nights of {measured.folder!m}")
 def pool_nights_of(
-    measured: Measured, evidence: str, policy: Policy, n_candidates: int, workplace: Workplace
-) -> str:
-    """Add the rows of earlier nights to the evidence; return its path.
+    measured: Measured,
+    evidence: EvidenceFile,
+    policy: Policy,
+    n_candidates: int,
+    workplace: Workplace,
+) -> EvidenceFile:
+    """Add the rows of earlier nights to the evidence.
 
     Safe to retry: rows that are there already are replaced.
     """
     name, uri = measured.source.name, measured.candidate.uri
     assert uri is not None  # noqa: S101 - others are refused when the evaluation file is read
     gateway = workplace.gateway
-    tonight = EvidenceFile(Path(evidence))
-    pooled = pool_earlier_nights(gateway.resolve(uri), name, tonight, policy, n_candidates, gateway)
+    version = gateway.resolve(uri)
+    pooled = pool_earlier_nights(version, name, evidence, policy, n_candidates, gateway)
     nights = nights_of(pooled)
     number, n_rows = len(nights.each), sum(one.n_rows for one in nights.each)
     why = f" ({nights.began})" if number == 1 else ""
     say(f"{measured.candidate.name} on {name}: night {number}{why}, {n_rows:,} rows in all")
-    return str(pooled.path)
+    return pooled

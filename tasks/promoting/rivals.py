@@ -11,7 +11,7 @@ from bias_metrics.gate.decide import thresholds_needed
 from bias_metrics.metrics import GIVEN
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.prefect_task import task
-from biasgate.tasks.gating.evidence import RIVALS
+from biasgate.tasks.evidence.file import RIVALS
 from biasgate.tasks.gating.named_thresholds import missing_threshold
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.mlflow_server.runs import Gateway

@@ -15,8 +15,8 @@ from statistics import fmean
 
 from bias_metrics.gate.decide import worst
 from bias_metrics.gate.objective import Objective
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.promoting.entries import Entry
 from biasgate.tasks.records import CandidateDecision, Decision, LoggedVerdict
 

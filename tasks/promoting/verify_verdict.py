@@ -13,14 +13,14 @@ from typing import Any
 from biasgate.tasks.common.code import code_digest
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.common.outcomes import word_of_verdict
 from biasgate.tasks.common.printable import printable
 from biasgate.tasks.common.untrusted import read_json
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.signature import tags_of
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway
 from biasgate.tasks.mlflow_server.versions import ModelVersion
+from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.promoting.chain import VouchedVerdicts
 from biasgate.tasks.promoting.documents import Documents
 from biasgate.tasks.promoting.findings import Finding, described

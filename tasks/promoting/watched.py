@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bias_metrics.gate.decide import worst
-from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.promoting.champion import decision
 from biasgate.tasks.promoting.ledger import CHAMPION
 from biasgate.tasks.promoting.rivals import Rivals

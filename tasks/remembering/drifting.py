@@ -16,8 +16,9 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.folders import Folder
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.arrays import Layout, lay_out
-from biasgate.tasks.measuring.chosen import CLUSTER
+from biasgate.tasks.evidence.choose import CLUSTER
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
+from biasgate.tasks.evidence.join import places, write_evidence
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records.trend import Alarm, Drifted, Night, Remembered
 from biasgate.tasks.scoring.scored_set import ScoredSet
@@ -133,7 +134,7 @@ def _before_and_now(
     if before is None:
         return None
     rows = EvaluationSet.load(Path(one.measured.rows))
-    now = _night(rows, one.measured.layout)
+    now = _night(rows, EvidenceFile(Path(one.measured.folder) / FILE))
     shared = before["subgroups"].keys() & now["subgroups"].keys()
     for night in (before, now):
         night["subgroups"] = {key: night["subgroups"][key] for key in sorted(shared)}
@@ -181,28 +182,30 @@ def _load(earlier: Remembered, measured: Measured, workplace: Workplace) -> dict
     if rows.digest != digests.data or scored is None:
         return None
     with tempfile.TemporaryDirectory() as temporary:
-        return _night(rows, lay_out(rows, scored, measured.source, Path(temporary) / "rows"))
+        evidence = write_evidence(rows, scored, {}, measured.source, Path(temporary) / FILE)
+        return _night(rows, evidence)
 
 
-def _night(rows: EvaluationSet, layout: Layout) -> dict[str, Any]:
+def _night(rows: EvaluationSet, evidence: EvidenceFile) -> dict[str, Any]:
     """Return the measured rows as arrays in memory."""
-    measured = layout.array("measured")
+    known = evidence.measured
+    measured = places(evidence.ids(), rows.column("id"))
 
     def of(name: str) -> np.ndarray:
         return np.asarray(rows.column(name).to_numpy()[measured])
 
     night: dict[str, Any] = {
         "id": of("id").astype(str),
-        "y_true": np.array(layout.array("y_true")),
-        "y_score": np.array(layout.array("y_score")),
-        "subgroups": {name: np.array(mask) for name, mask in layout.masks().items()},
+        "y_true": known.labels,
+        "y_score": known.y_score,
+        "subgroups": dict(known.members),
     }
     if rows.has_text:
         lengths = pc.utf8_length(rows.column("text")).to_numpy()
         night["length"] = lengths[measured].astype(np.float64)
-    if layout.has_weights:
-        night["sample_weight"] = np.array(layout.array("weight"))
-    if layout.clusters() is not None:
+    if known.weights is not None:
+        night["sample_weight"] = known.weights
+    if known.clusters is not None:
         night["clusters"] = of(CLUSTER).astype(str)
     return night
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import json_digest, locked, write_json
-from biasgate.tasks.common.outcomes import WORDS
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.outcomes import WORDS
 from biasgate.tasks.records import Decided
 from biasgate.tasks.records.trend import Alarm, Changed, Drifted, Night, Trend
 from biasgate.tasks.remembering.drifting import Compared, find_drift

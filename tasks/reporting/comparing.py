@@ -12,7 +12,7 @@ from bias_metrics import MetricValue
 from bias_metrics.gate.losses import ALPHA, Loss
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.beside import RIVAL, NotSameRowsError, beside
+from biasgate.tasks.evidence.beside import RIVAL, NotSameRowsError, beside
 from biasgate.tasks.records import metric_cells
 from biasgate.tasks.records.numbers import CONFIDENCE
 from biasgate.tasks.records.verdict import champion_of

@@ -15,7 +15,7 @@ from bias_metrics import SubgroupBias, plot
 from bias_metrics.metrics import AUCS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.prefect_task import say, task
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Verdict
 
 # Most identities in a figure: if there are more, the worst.
@@ -39,15 +39,14 @@ def shown_identities(subgroups: Mapping[str, SubgroupBias], most: int) -> tuple[
     return worst_first(subgroups)[:most], f": the worst {most} of {len(subgroups):,} identities"
 
 
-def score_distributions(report: Report, layout: Layout) -> Figure:
+def score_distributions(report: Report, evidence: EvidenceFile) -> Figure:
     """Draw each identity's scores by class over the background's; only the worst of many."""
-    masks = layout.masks()
+    rows = evidence.measured
     shown, left_out = shown_identities(report.bias.subgroups, PANELS)
-    rows = layout.array("y_true"), layout.array("y_score")
     return plot.distribution_panels(
-        {name: (*rows, masks[name]) for name in shown},
+        {name: (rows.labels, rows.y_score, rows.members[name]) for name in shown},
         title=_title(report) + left_out,
-        background=layout.background(),
+        background=rows.shared_background(evidence.background),
     )
 
 
@@ -65,18 +64,19 @@ def reliability_panels(report: Report) -> Figure | None:
     )
 
 
-@task(name="draw figures", task_run_name="draw {folder!m}")
-def draw_figures(report: Report, layout: Layout, folder: str) -> None:
+@task(name="draw figures", task_run_name="draw {evidence.folder!m}")
+def draw_figures(report: Report, evidence: EvidenceFile) -> None:
     """Write `heatmap.png`, `distributions.png` and, of probabilities, `reliability.png`.
 
     Safe to retry.
     """
     say(f"drawing {_title(report)}", aside=True)
+    folder = evidence.folder
     with quiet_about_glyphs():
-        metric_heatmap(report).savefig(Path(folder) / "heatmap.png", dpi=120)
-        score_distributions(report, layout).savefig(Path(folder) / "distributions.png", dpi=110)
+        metric_heatmap(report).savefig(folder / "heatmap.png", dpi=120)
+        score_distributions(report, evidence).savefig(folder / "distributions.png", dpi=110)
         if figure := reliability_panels(report):
-            figure.savefig(Path(folder) / "reliability.png", dpi=110)
+            figure.savefig(folder / "reliability.png", dpi=110)
 
 
 def interval_panels(report: Report, verdict: Verdict) -> Figure:

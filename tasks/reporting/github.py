@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote, urlsplit
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.printable import printable
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.reporting.headline import checks_not_passed, counted
 from biasgate.tasks.reporting.results import Published, Results
 

@@ -18,8 +18,8 @@ from bias_metrics.gate.judging import RIVALS
 from bias_metrics.gate.rules import LEAST_FOR_A_BOUND
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS, SUBGROUP_METRICS
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of, word_of_verdict
 from biasgate.tasks.measuring.cautions import UPSIDE_DOWN
+from biasgate.tasks.outcomes import exceptions_in_words, word_of, word_of_verdict
 from biasgate.tasks.records import CandidateDecision, Report, Verdict, metric_cells
 from biasgate.tasks.records.numbers import has_enough_rows
 from biasgate.tasks.reporting.losses import summary

@@ -14,12 +14,12 @@ from bias_metrics.metrics import SUBGROUP_METRICS
 from bias_metrics.report.worst import worst_first
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.markdown import as_text, table_row, without_html
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.common.settings import Settings
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import takes_verdict
 from biasgate.tasks.measuring.measured import Measured
+from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import (
     EvaluationSetRecord,
     ModelRecord,

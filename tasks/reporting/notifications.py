@@ -20,9 +20,9 @@ from typing import Annotated, Literal, NotRequired, Self, TypedDict
 
 from pydantic import Field, SecretStr, model_validator
 
-from biasgate.tasks.common.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.common.prefect_task import notify_by_block, task
 from biasgate.tasks.common.settings import Settings
+from biasgate.tasks.outcomes import WORDS, Occasion, word_of
 from biasgate.tasks.records import Summary
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.morning import harmless, send_by_apprise

@@ -22,11 +22,12 @@ from bias_metrics.metrics import (
 )
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.common.markdown import as_text, table_row
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.common.prefect_task import task
 from biasgate.tasks.data.evaluation_set import RATERS, EvaluationSet
-from biasgate.tasks.measuring.arrays import Layout
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.measuring.cautions import cautions, warn_of_other_fractions
+from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import (
     AnalysisRecord,
     Choices,
@@ -260,7 +261,7 @@ def _listed(all_sentences: Iterable[str]) -> list[str]:
     return [*lines, f"- and {more} more in verdict.json"] if more > 0 else lines
 
 
-@task(name="write report", task_run_name="report {folder!m}")
+@task(name="write report", task_run_name="report {evidence.folder!m}")
 def write_report(
     bias: BiasReport,
     explained: Explained,
@@ -268,18 +269,17 @@ def write_report(
     candidate: CandidateSettings,
     set_folder: str,
     scores_folder: str,
-    layout: Layout,
-    folder: str,
+    evidence: EvidenceFile,
     missing: Missing | None = None,
 ) -> Report:
     """Write `report.json` and `bias_metrics.csv`, return the report. Safe to retry."""
     scores = ScoredSet.record_of(scores_folder)
-    choices = layout.record.choices
+    choices = evidence.record.choices
     frozen = EvaluationSet.load(Path(set_folder))
     report = build_report(bias, frozen, choices, candidate, scores, explained, analysed, missing)
-    powered = layout.powered()
-    if powered is not None:
-        report = replace(report, label_agreement=powered.agreement().to_dict())
-    write_json(Path(folder) / "report.json", report)
-    (Path(folder) / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
+    agreement = agreement_of(evidence.rows())
+    if agreement is not None:
+        report = replace(report, label_agreement=agreement.to_dict())
+    write_json(evidence.folder / "report.json", report)
+    (evidence.folder / "bias_metrics.csv").write_text(metric_csv(report), "utf-8")
     return report

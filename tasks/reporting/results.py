@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from bias_metrics import BiasReport
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.untrusted import check, read_json
-from biasgate.tasks.gating.evidence import FILE as EVIDENCE
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.reporting.headline import Headline, headline
 

@@ -18,8 +18,8 @@ from biasgate.tasks.common.files import whole_file, write_json
 from biasgate.tasks.common.prefect_task import say
 from biasgate.tasks.data.evaluation_set import IDENTITY, EvaluationSet
 from biasgate.tasks.data.freezing import freeze
-from biasgate.tasks.measuring.arrays import joined_scores
-from biasgate.tasks.measuring.chosen import cluster_codes
+from biasgate.tasks.evidence.choose import cluster_codes
+from biasgate.tasks.evidence.join import joined_scores
 from biasgate.tasks.reporting.report import as_cell
 from biasgate.tasks.scoring.candidate import CandidateSettings
 from biasgate.tasks.scoring.scored import check_set, score_rows

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from biasgate.tasks.common.markdown import as_text
-from biasgate.tasks.common.outcomes import word_of
 from biasgate.tasks.common.prefect_artifacts import (
     artifact_key,
     flow_run_page,
@@ -18,6 +17,7 @@ from biasgate.tasks.common.prefect_artifacts import (
     publish_table,
 )
 from biasgate.tasks.common.prefect_task import say, task
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import LoggedVerdict, Report, Summary
 from biasgate.tasks.reporting.page.grids import MARKS, GridCell, metric_grid
 from biasgate.tasks.reporting.report import summary_markdown

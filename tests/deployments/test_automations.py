@@ -17,7 +17,7 @@ from support.blocks import blocks_of
 from support.receiver import receiving
 
 from biasgate.flows.time_limits import TIMED_OUT
-from biasgate.tasks.common.outcomes import WORDS
+from biasgate.tasks.outcomes import WORDS
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = REPOSITORY / "deployments" / "automations.yaml"

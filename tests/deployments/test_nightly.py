@@ -17,6 +17,7 @@ from prefect.client.schemas.filters import (
     DeploymentFilterName,
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from support.partial import partial
 from support.served import PATIENCE_S, ask, wait_for_deployment
 from support.workers import SHIPPED, WORKER, deploy
 
@@ -197,7 +198,7 @@ def test_a_deployment_is_served_while_its_process_lives(paused, process, heard, 
 def test_a_blocked_night_is_failed_only_where_the_deployment_says_so(
     outcome, fail_when_blocked, state
 ):
-    summary = {"outcome": outcome, "sentences": ["So it was."]}
+    summary = partial({"outcome": outcome, "sentences": ["So it was."]})
     found = conclude(summary, fail_when_blocked=fail_when_blocked)
     assert (found.type.value, found.name) == state
     assert found.message == "So it was."

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support.evaluations import run
 
-from biasgate.tasks.common.outcomes import word_of_verdict
+from biasgate.tasks.outcomes import word_of_verdict
 from biasgate.tasks.records import Verdict
 
 N = 2_000

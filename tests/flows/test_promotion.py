@@ -256,7 +256,7 @@ def test_a_candidate_is_judged_again_where_the_champion_moved_meanwhile(
     real, calls = judge.promote_best, []
 
     def promote_late(candidates, verdicts, *options):
-        calls.append(verdicts[0][0]["champion"]["model"])
+        calls.append(verdicts[0][0].champion.model)
         if len(calls) == 1:  # somebody else is faster
             reset("toxicity", "1", "meanwhile", world.gateway)
         return real(candidates, verdicts, *options)

@@ -55,7 +55,7 @@ def test_task_runs_name_candidate_and_set(first):
         names = [one.name for one in client.read_task_runs(flow_run_filter=of_run, limit=200)]
     expected = {"freeze comments", "train words", "check policy for comments"}
     for one in ("words on comments", "shifted on comments"):
-        steps = ("score", "lay out", "summarise", "explain", "report", "draw", "decide", "log")
+        steps = ("score", "gather", "summarise", "explain", "report", "draw", "decide", "log")
         expected |= {f"{step} {one}" for step in steps} | {f"measure gay of {one}"}
     assert expected <= set(names)
 

@@ -22,13 +22,14 @@ from support.options import (
     SOURCES,
     named,
 )
+from support.partial import partial
 from support.records import KINDS as RECORDS
 from support.records import check_records
 from support.road_rows import expected_report, expected_rows
 from support.roads import analyses_of, possible_outcomes, write_road
 from support.scorers import score
 
-from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.scoring.kinds import catalogue
 
 SALTS = {"scores": "a", "python": "python", "http": "http"}
@@ -79,7 +80,7 @@ def test_a_road_ends_in_numbers_and_a_verdict_that_hold(
     done = biasgate("evaluate", config, "--output", folder / "out", "--submission")
     assert done.exit_code in {0, 3, 4}, done.output + done.stderr
     summary = read(folder / "out" / "summary.json")
-    assert done.exit_code == word_of(summary).exit_code
+    assert done.exit_code == word_of(partial(summary)).exit_code
     verdict = summary["verdicts"][0]
     of_candidate = folder / "out" / "comments" / road["kind"]
     assert read(of_candidate / "verdict.json")["outcome"] == verdict["outcome"]

@@ -1,6 +1,5 @@
 """Candidates judged on a few hundred rows: what the page of an evaluation is made from."""
 
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -8,10 +7,9 @@ import pyarrow as pa
 from support.judging import CHOICES, TODAY, evidence_of, policy_of, report_of
 
 from bias_metrics import evaluate_bias
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.measuring import diagnosis
-from biasgate.tasks.measuring.arrays import LayoutRecord
 from biasgate.tasks.records import CandidateDecision, Compared, LoggedVerdict, Summary
 from biasgate.tasks.reporting.page.details import measure_details
 
@@ -63,17 +61,8 @@ def judge(folder, columns, *, name="c", of_set="s", rules=RULES, threshold=0.9, 
         background=background,
         sample_weight=columns.get("weight"),
     )
-    laid_out = SimpleNamespace(
-        record=LayoutRecord.from_dict(
-            {"identities": list(members), "power_mean_groups": groups, "choices": choices}
-        ),
-        array={"y_true": columns["label"], "y_score": columns["score/candidate"]}.__getitem__,
-        masks=lambda: members,
-        clusters=lambda: columns.get("cluster"),
-        has_weights="weight" in columns,
-    )
     with mock.patch.object(diagnosis, "N_PERMUTATIONS", 100):
-        explained = diagnosis.explain(laid_out, bias, threshold)
+        explained = diagnosis.explain(evidence, bias, threshold)
     report = report_of(
         bias,
         on=of_set,

@@ -5,8 +5,8 @@ from datetime import date
 import pyarrow.parquet as pq
 
 from biasgate.tasks.common.files import json_digest
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile, EvidenceRecord
-from biasgate.tasks.gating.evidence_writing import evidence_table
+from biasgate.tasks.evidence.file import FILE, EvidenceFile, EvidenceRecord
+from biasgate.tasks.evidence.join import evidence_table
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.records import AtThreshold, Compared, Report, Verdict
 

@@ -11,7 +11,7 @@ from support.judging import CHOICES, report_of, write_evidence
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.files import json_digest, write_json
 from biasgate.tasks.data.evaluation_set import EvaluationSet, freeze_rows
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.mlflow_server.runs import Gateway

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bias_metrics.gate.verdict import RuleResult
 from bias_metrics.metrics import FINAL_SCORE_PARTS, METRICS
-from biasgate.tasks.common.outcomes import exceptions_in_words, word_of_verdict
+from biasgate.tasks.outcomes import exceptions_in_words, word_of_verdict
 from biasgate.tasks.records import Report, Verdict, metric_cells
 from biasgate.tasks.records.numbers import final_score_name
 from biasgate.tasks.reporting.headline import checks_not_passed, counted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -23,10 +22,9 @@ from bias_metrics.thresholds.errors import flagged
 from bias_metrics.thresholds.rate_cells import rate_cells
 from biasgate.tasks.common.files import json_digest, whole_file
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.gating.evidence import FILE as EVIDENCE
-from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.evidence.file import FILE as EVIDENCE
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import (
     RATE_OF_GAP,
     ClassScores,
@@ -74,7 +72,7 @@ def measure_details(report: Report, evidence: EvidenceFile) -> Details:
         As in `details.json`.
     """
     shown = worst_first(report.bias.subgroups)[:PANELS]
-    rows = _labelled(evidence.rows())
+    rows = evidence.measured
     compared = evidence.measure_set(CONFIDENCE).champion if "champion" in evidence.roles else None
     return Details(
         schema_version=SCHEMA_VERSION,
@@ -102,23 +100,9 @@ def read_details(folder: Path, report: Report) -> Details:
     return measure_details(report, EvidenceFile(folder / EVIDENCE))
 
 
-def _labelled(rows: Rows) -> Rows:
-    """Return the rows whose identities people labelled, which errors in the report are of too."""
-    kept = rows.labelled
-    if kept is None:
-        return rows
-    return replace(
-        rows,
-        labels=rows.labels[kept],
-        members=rows.members.within(kept),
-        clusters=None if rows.clusters is None else rows.clusters[kept],
-        scores={name: scores[kept] for name, scores in rows.scores.items()},
-    )
-
-
 def _scores(rows: Rows, among: str, shown: list[str]) -> Scores:
-    labels, scores, weights = rows.labels, rows.scores[CANDIDATE], rows.weights
-    background = ~rows.members.any() if among == "no_identity" else None
+    labels, scores, weights = rows.labels, rows.y_score, rows.weights
+    background = rows.shared_background(among)
     edges, scale = _bins(float(scores.min()), float(scores.max()))
 
     def describe(inside: Bools, others: Bools) -> GroupScores:
@@ -181,7 +165,7 @@ def _quartiles(scores: Floats, weight: Floats | None) -> list[float] | None:
 
 def _curves(report: Report, known: Rows, among: Background, shown: list[str]) -> Curves:
     """Count the errors at many thresholds; at those of the report, its numbers."""
-    labels, scores = known.labels, known.scores[CANDIDATE]
+    labels, scores = known.labels, known.y_score
     chosen = {kind: at.threshold for kind, at in report.thresholds.items()}
     thresholds = _grid(labels, scores, chosen)
     # Identities that are not shown are outside the common background too.

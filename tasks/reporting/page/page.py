@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from biasgate.tasks.common.outcomes import word_of
+from biasgate.tasks.outcomes import word_of
 from biasgate.tasks.records import Details, Report, SetUse, Summary, Verdict
 from biasgate.tasks.records.trend import Trend
 from biasgate.tasks.reporting.page.parts import Part, describe

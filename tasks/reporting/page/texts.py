@@ -19,8 +19,8 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import EvidenceFile
-from biasgate.tasks.gating.measured_rows import CANDIDATE
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.rows import CANDIDATE
 from biasgate.tasks.reporting.page.numbers import plus_minus
 
 # Comments of each identity and class, and characters of each.
@@ -88,7 +88,7 @@ def quote(
         )
         for name in shown
     }
-    ids = _ids(evidence)
+    ids = as_numpy(evidence.ids())
     wanted = {str(ids[at]) for both in places.values() for found in both for at in found}
     texts = _texts(frozen, wanted)
 
@@ -125,11 +125,6 @@ def _first(order: npt.NDArray[np.floating], among: npt.NDArray[np.bool_]) -> npt
     """Return the places of the lowest values among some rows; of equal ones the first."""
     rows = np.flatnonzero(among)
     return rows[np.argsort(order[rows], kind="stable")[:_LOOKED_AT]]
-
-
-def _ids(evidence: EvidenceFile) -> npt.NDArray[np.object_]:
-    ids = evidence.column("id")
-    return ids[evidence.column("night") == evidence.n_nights] if evidence.n_nights else ids
 
 
 def _texts(frozen: EvaluationSet, ids: set[str]) -> dict[str, str]:

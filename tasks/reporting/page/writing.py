@@ -9,7 +9,7 @@ from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.prefect_task import say, task
 from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.measuring.measured import Measured
 from biasgate.tasks.records import Report, Summary, Verdict
 from biasgate.tasks.remembering.reading import read_trend
@@ -36,10 +36,10 @@ def read_judged(output: Path, verdict: Verdict) -> Judged:
 
 
 @task(name="write page", task_run_name="write page of {measured.folder!m}")
-def write_candidate_page(measured: Measured, verdict: Verdict, evidence: str) -> None:
+def write_candidate_page(measured: Measured, verdict: Verdict, evidence: EvidenceFile) -> None:
     """Write `details.json`, `report.html`, and the figures of what was judged. Safe to retry."""
     folder, report = Path(measured.folder), measured.report
-    details = measure_details(report, EvidenceFile(Path(evidence)))
+    details = measure_details(report, evidence)
     write_details(details, folder)
     write_page(candidate_page(report, verdict, details), folder / FILE)
     draw_judged(report, verdict, details.champion, folder)

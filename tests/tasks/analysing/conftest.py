@@ -6,7 +6,8 @@ import pytest
 
 from biasgate.tasks.analysing.analysis import MeasuredRows
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -53,7 +54,7 @@ def frozen(tmp_path):
 
 @pytest.fixture
 def measured(frozen, tmp_path):
-    """Freeze a table with its scores, and lay both out."""
+    """Freeze a table with its scores, and join both."""
 
     def measured(table, **options):
         source, rows = frozen(table, **({"identities": IDENTITIES} | options))
@@ -61,7 +62,8 @@ def measured(frozen, tmp_path):
         settings = {"name": "file", "kind": "scores", "path": tmp_path / "scores.csv"}
         candidate = CANDIDATES.validate_python(settings)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-        return MeasuredRows(lay_out(rows, scored, source, tmp_path / "layout"), rows, source)
+        evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
+        return MeasuredRows(evidence, rows, source)
 
     return measured
 

@@ -213,14 +213,12 @@ class Failing(Analysis):
 
 
 @pytest.mark.parametrize("step", [check_analyses.fn, analyse_rows.fn], ids=["check", "analyse"])
-def test_an_analysis_that_fails_is_named_and_its_message_is_withheld(
-    frame, measured, tmp_path, step
-):
+def test_an_analysis_that_fails_is_named_and_its_message_is_withheld(frame, measured, step):
     rows = measured(frame)
     folder = str(rows.frozen.folder)
     arguments = {
         check_analyses.fn: ([Failing()], rows.source, folder),
-        analyse_rows.fn: (Failing(), rows.layout, folder, rows.source, str(tmp_path)),
+        analyse_rows.fn: (Failing(), rows.evidence, folder, rows.source),
     }
     with pytest.raises(AnalysisError, match=r"^analysis 'failing'.*'rows'.*KeyError at ") as told:
         step(*arguments[step])

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
+from support.partial import partial
 
 from bias_metrics.metrics import SUBGROUP_METRICS
 from biasgate.tasks.common.errors import InputError
@@ -15,7 +16,7 @@ KEYS = [
     *SUBGROUP_METRICS,
     *{
         key.partition("/")[0]
-        for key in count_keys({"overall": {"n": 1, "n_positive": 1}, "subgroups": {}})
+        for key in count_keys(partial({"overall": {"n": 1, "n_positive": 1}, "subgroups": {}}))
     },
 ]
 

@@ -10,7 +10,7 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of
 
 from bias_metrics import compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.policy_check import refuse_unknown_names
 from biasgate.tasks.gating.verdict import build_verdict

@@ -19,7 +19,7 @@ from bias_metrics.gate.verdict import Evidence
 from biasgate.cli import app
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import SHIPPED, Policy, policy_schema, read_policy
 from biasgate.tasks.gating.policy_explained import explain_policy, warn_of_policy
 from biasgate.tasks.gating.policy_suggested import advise, suggested_policy

@@ -12,7 +12,7 @@ from bias_metrics import compare_bias, evaluate_bias
 from bias_metrics.gate.power import visible_loss
 from biasgate.cli import app
 from biasgate.tasks.common.files import write_json
-from biasgate.tasks.gating.evidence import FILE
+from biasgate.tasks.evidence.file import FILE
 from biasgate.tasks.gating.policy import read_policy
 from biasgate.tasks.gating.policy_explained import bounds_in_words
 from biasgate.tasks.gating.policy_losses import (

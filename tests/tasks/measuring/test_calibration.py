@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import judging
-from support.partial import partial
 
 from bias_metrics import MetricValue, Rows, calibration_report, evaluate_bias
+from bias_metrics._core.packed import PackedMasks
+from biasgate.tasks.evidence.rows import Rows as EvidenceRows
 from biasgate.tasks.measuring import calibration
 from biasgate.tasks.measuring.calibration import calibrate, calibration_sentence
 from biasgate.tasks.reporting.figures import reliability_panels
@@ -22,21 +23,21 @@ GROUPS = {"gay": RNG.random(N) < 0.4, "deaf": np.zeros(N, dtype=bool)}
 WEIGHT = RNG.lognormal(0, 0.5, N)
 
 
-def laid_out(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
-    arrays = {"y_true": LABEL, "y_score": y_score, "weight": weights}
-    return SimpleNamespace(
-        record=partial({"choices": {"background": "outside_subgroup"}}),
-        array=arrays.__getitem__,
-        masks=lambda: groups,
-        clusters=lambda: clusters,
-        has_weights=weights is not None,
+def evidence(y_score=SCORE, *, weights=None, clusters=None, groups=GROUPS):
+    rows = EvidenceRows(
+        labels=LABEL,
+        members=PackedMasks.of(groups.items(), N),
+        clusters=clusters,
+        weights=weights,
+        scores={"candidate": y_score},
     )
+    return SimpleNamespace(measured=rows, background="outside_subgroup")
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHT], ids=["plain", "weighted"])
 def test_the_numbers_are_those_of_the_library(weights):
     clusters = np.arange(N) // 4
-    found = calibrate(laid_out(weights=weights, clusters=clusters))
+    found = calibrate(evidence(weights=weights, clusters=clusters))
     expected = calibration_report(
         Rows(LABEL, GROUPS, sample_weight=weights, clusters=clusters), SCORE
     )
@@ -44,7 +45,7 @@ def test_the_numbers_are_those_of_the_library(weights):
 
 
 def test_the_sentence_names_the_identity_that_is_farthest_off():
-    found = calibrate(laid_out())
+    found = calibrate(evidence())
     gap = found.subgroups["gay"].calibration_gap
     assert found.subgroups["deaf"].calibration_gap.value is None
     assert (
@@ -55,7 +56,7 @@ def test_the_sentence_names_the_identity_that_is_farthest_off():
 
 
 def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
-    found = calibrate(laid_out())
+    found = calibrate(evidence())
     gap = MetricValue(0.9, low=0.1, high=0.99)
     few = replace(found.subgroups["gay"], n=400, n_positive=19, calibration_gap=gap)
     found.subgroups["nearly empty"] = few
@@ -65,7 +66,7 @@ def test_the_sentence_passes_over_an_identity_with_few_comments_of_a_class():
 
 
 def test_a_gap_without_interval_and_a_slope_without_value_are_told_plainly():
-    found = calibrate(laid_out(clusters=np.arange(N) % 5))
+    found = calibrate(evidence(clusters=np.arange(N) % 5))
     found = replace(found, overall=replace(found.overall, slope=MetricValue(None, "flat")))
     told = calibration_sentence(found)
     assert "slope undefined" in told
@@ -73,12 +74,12 @@ def test_a_gap_without_interval_and_a_slope_without_value_are_told_plainly():
 
 
 def test_without_identities_only_all_rows_are_told():
-    assert "Compared with others" not in calibrate(laid_out(groups={})).sentence
+    assert "Compared with others" not in calibrate(evidence(groups={})).sentence
 
 
 def test_very_many_identities_are_left_out(monkeypatch):
     monkeypatch.setattr(calibration, "MOST", 1)
-    found = calibrate(laid_out())
+    found = calibrate(evidence())
     assert found.subgroups == {}
     assert found.overall.n == N
 
@@ -89,14 +90,14 @@ def report_of(found):
 
 
 def test_scores_that_are_no_probabilities_are_told_and_not_drawn():
-    found = calibrate(laid_out(SCORE * 3))
+    found = calibrate(evidence(SCORE * 3))
     assert found.sentence.startswith("Calibration is not measured: scores are not probabilities")
     assert reliability_panels(report_of(found)) is None
     assert not any(key.startswith("brier") for key in metric_keys(report_of(found)))
 
 
 def test_runs_have_the_numbers_of_all_rows_and_the_gaps_of_each_identity():
-    found = calibrate(laid_out())
+    found = calibrate(evidence())
     keys = metric_keys(report_of(found))
     assert keys["brier/overall"] == found.overall.brier.value
     assert keys["calibration_gap/gay"] == found.subgroups["gay"].calibration_gap.value
@@ -104,10 +105,10 @@ def test_runs_have_the_numbers_of_all_rows_and_the_gaps_of_each_identity():
 
 
 def test_the_figure_shows_the_identities_or_else_all_comments(monkeypatch):
-    figure = reliability_panels(report_of(calibrate(laid_out())))
+    figure = reliability_panels(report_of(calibrate(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["gay", "deaf"]
     monkeypatch.setattr(calibration, "MOST", 1)
-    figure = reliability_panels(report_of(calibrate(laid_out())))
+    figure = reliability_panels(report_of(calibrate(evidence())))
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes if axes.axison]
     assert titles == ["all comments"]

@@ -1,10 +1,8 @@
 """What the numbers mean: the library's diagnoses and errors, and which identity comes first."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from support.judging import report_of
+from support.judging import evidence_of, report_of
 from support.partial import partial
 
 from bias_metrics import (
@@ -47,35 +45,22 @@ def rows(n=4000):
 
 
 @pytest.fixture
-def laid_out():
-    """Lay out arrays in memory, as if read from a folder."""
+def written(tmp_path):
+    """Write rows as evidence."""
 
-    def laid_out(
-        y_true,
-        y_score,
-        groups,
-        *,
-        power_mean_groups=None,
-        clusters=None,
-        background="outside_subgroup",
-    ):
-        arrays = {"y_true": y_true, "y_score": y_score}
-        return SimpleNamespace(
-            record=partial(
-                {"power_mean_groups": power_mean_groups, "choices": {"background": background}}
-            ),
-            array=arrays.__getitem__,
-            masks=lambda: groups,
-            clusters=lambda: clusters,
-            has_weights=False,
-        )
+    def written(y_true, y_score, groups, *, power_mean_groups=None, background="outside_subgroup"):
+        columns = {"id": np.arange(y_true.size).astype(str), "label": y_true}
+        columns |= {"score/candidate": y_score}
+        columns |= {f"identity/{name}": mask for name, mask in groups.items()}
+        choices = {"background": background}
+        return evidence_of(tmp_path, columns, choices=choices, power_mean_groups=power_mean_groups)
 
-    return laid_out
+    return written
 
 
-def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
+def test_diagnoses_and_errors_are_those_of_the_library(written):
     y_true, y_score, groups = rows()
-    found = explain(laid_out(*rows()), evaluate_bias(*rows()), threshold=0.5)
+    found = explain(written(*rows()), evaluate_bias(*rows()), threshold=0.5)
     alone = diagnose_bias(Rows(y_true, groups), y_score)
     assert plain(found.diagnosis.subgroups) == plain(alone)
     assert alone["gay"].pattern == "B"
@@ -91,10 +76,10 @@ def test_diagnoses_and_errors_are_those_of_the_library(laid_out):
     assert found.thresholds["equal_errors"].equal_error_rate.to_dict() == equal.rate.to_dict()
 
 
-def test_diagnoses_have_the_background_of_the_set(laid_out):
-    layout = laid_out(*rows(), background="no_identity")
+def test_diagnoses_have_the_background_of_the_set(written):
+    evidence = written(*rows(), background="no_identity")
     y_true, y_score, groups = rows()
-    found = explain(layout, evaluate_bias(*rows(), background="no_identity"))
+    found = explain(evidence, evaluate_bias(*rows(), background="no_identity"))
     told = {
         background: {
             name: one.to_dict()
@@ -107,28 +92,28 @@ def test_diagnoses_have_the_background_of_the_set(laid_out):
     assert plain(found.diagnosis.subgroups) == told["no_identity"] != told["outside_subgroup"]
 
 
-def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(laid_out):
-    found = explain(laid_out(*rows()), evaluate_bias(*rows()))
+def test_without_a_threshold_of_its_own_errors_are_told_where_they_are_equal(written):
+    found = explain(written(*rows()), evaluate_bias(*rows()))
     assert list(found.thresholds) == ["equal_errors"]
 
 
-def test_the_sums_cover_the_groups_of_the_power_means(laid_out):
+def test_the_sums_cover_the_groups_of_the_power_means(written):
     y_true, y_score, groups = rows()
     groups["deaf"] &= y_true  # nothing harmless
-    layout = laid_out(y_true, y_score, groups)
+    evidence = written(y_true, y_score, groups)
     bias = evaluate_bias(y_true, y_score, groups)
-    at = explain(layout, bias).thresholds["equal_errors"]
+    at = explain(evidence, bias).thresholds["equal_errors"]
     assert "undefined for deaf (no negatives)" in at.fped.reason
-    layout = laid_out(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
-    at = explain(layout, bias).thresholds["equal_errors"]
+    evidence = written(y_true, y_score, groups, power_mean_groups=["gay", "muslim"])
+    at = explain(evidence, bias).thresholds["equal_errors"]
     assert at.groups == ["gay", "muslim"]
     assert at.fped.value > at.fped.quantiles["0.95"].value
 
 
-def test_what_is_printed_names_the_identity_its_harm_and_the_errors(laid_out):
+def test_what_is_printed_names_the_identity_its_harm_and_the_errors(written):
     y_true, y_score, _ = rows()
     bias = evaluate_bias(*rows())
-    report = explain(laid_out(*rows()), bias, threshold=0.5)
+    report = explain(written(*rows()), bias, threshold=0.5)
     look, at = explained(report_of(bias, **vars(report)))[::2]
     lowest = bias.subgroups["gay"].bpsn_auc
     number = f"{lowest.value:.3f} [95 % interval {lowest.low:.3f}, {lowest.high:.3f}]"

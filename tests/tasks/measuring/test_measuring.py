@@ -1,29 +1,35 @@
 """Measuring: which rows count, and the same numbers as one call of `evaluate_bias`."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from support.partial import partial
 
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.cautions import warn_of_misjoin
 from biasgate.tasks.measuring.diagnosis import explain
 from biasgate.tasks.measuring.identities import (
     list_identities,
-    measure_one,
     measure_some,
+    summarise,
     summarise_identities,
 )
+from biasgate.tasks.records import Bound
 from biasgate.tasks.reporting.report import build_report, metric_csv, metric_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
 N = 400
+BOUND = Bound(what="nothing", digest=None, files=[], not_bound="A test.")
+OF_FILE = {"url": "scores", "candidate_digest": "d", "record": partial({"bound": BOUND})}
 
 
 @pytest.fixture
@@ -49,14 +55,16 @@ def measure(tmp_path):
         path = tmp_path / "rows.csv"
         table.to_csv(path, index=False)
         settings = {"name": "rows", "source": "table", "path": path}
+        missing = {key: options.pop(key) for key in ["allow_missing"] if key in options}
         source = SOURCES.validate_python(settings | {"identities": ["gay", "muslim"]} | options)
         rows = freeze(source, tmp_path / "store")
-        candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
+        file = {"name": "file", "kind": "scores", "path": path} | missing
+        candidate = CANDIDATES.validate_python(file)
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-        layout = lay_out(rows, scored, source, tmp_path / "layout")
-        measured = [measure_some(layout, part) for part in list_identities(layout).values()]
-        bias = summarise_identities.fn(measured, layout)
-        return rows, scored, layout, bias
+        evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
+        measured = [measure_some(evidence, part) for part in list_identities(evidence).values()]
+        bias = summarise_identities.fn(measured, evidence)
+        return rows, scored, evidence, bias
 
     return measure
 
@@ -67,31 +75,39 @@ def expected(table, threshold=0.5):
 
 
 def test_rated_rows_are_measured_and_exactly_half_counts_as_positive(frame, measure):
-    _, _, layout, bias = measure(frame)
+    _, _, evidence, bias = measure(frame)
     assert bias.to_dict() == expected(frame[frame["gay"].notna()])
-    assert layout.record.choices.n_rows_measured == 300
+    assert evidence.record.choices.n_rows_measured == 300
     assert bias.to_dict() != expected(frame[frame["gay"].notna()], threshold=0.51)
 
 
 def test_all_rows_are_measured_when_asked_and_null_is_not_mentioned(frame, measure):
-    _, _, layout, bias = measure(frame, identity_rows="all")
+    _, _, evidence, bias = measure(frame, identity_rows="all")
     assert bias.to_dict() == expected(frame)
-    assert layout.record.choices.n_rows_measured == 400
+    assert evidence.record.choices.n_rows_measured == 400
     assert bias.to_dict()["subgroups"] != expected(frame[frame["gay"].notna()])["subgroups"]
 
 
-def test_the_record_of_a_layout_is_read_once(frame, measure):
-    layout = measure(frame)[2]
-    before = layout.record
-    (layout.folder / "layout.json").unlink()
-    assert layout.record == before
+def test_rows_are_read_and_ranked_once_in_a_process_and_again_in_another(frame, measure):
+    evidence = measure(frame)[2]
+    assert evidence.ranked is evidence.ranked
+    elsewhere = pickle.loads(pickle.dumps(evidence))  # noqa: S301 - made here
+    assert elsewhere == evidence
+    assert len(pickle.dumps(evidence)) < 1000
+    assert elsewhere.ranked.position.tolist() == evidence.ranked.position.tolist()
+
+
+def test_identities_stand_in_the_order_of_the_set_whichever_task_measured_them(frame, measure):
+    evidence = measure(frame)[2]
+    found = summarise(evidence, measure_some(evidence, ["muslim", "gay"]))
+    assert list(found.subgroups) == list(found.power_mean.groups) == ["gay", "muslim"]
 
 
 def test_the_choices_stand_in_the_report(frame, measure):
-    rows, scored, layout, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
+    rows, scored, evidence, bias = measure(frame, identity_rows="all", identity_threshold=0.4)
     candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": "x.csv"})
-    explained = explain(layout, bias)
-    report = build_report(bias, rows, layout.record.choices, candidate, scored.record, explained)
+    explained = explain(evidence, bias)
+    report = build_report(bias, rows, evidence.record.choices, candidate, scored.record, explained)
     assert all(getattr(report, key) == value for key, value in vars(explained).items())
     assert report.analyses is None
     choices = report.evaluation_set.choices
@@ -104,7 +120,7 @@ def test_the_choices_stand_in_the_report(frame, measure):
 
 def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
     table = frame.assign(article=lambda t: "article " + (t["id"] % 40).astype(str))
-    _, _, layout, bias = measure(table, cluster="article")
+    _, _, evidence, bias = measure(table, cluster="article")
     rated = table[table["gay"].notna()]
     groups = {name: rated[name] >= 0.5 for name in ("gay", "muslim")}
     one_call = evaluate_bias(
@@ -115,12 +131,30 @@ def test_a_cluster_column_widens_the_intervals_as_in_one_call(frame, measure):
     )
     assert bias.to_dict() == one_call.to_dict()
     assert bias.overall.auc.row_std_error is not None
-    assert layout.record.choices.n_clusters == 30
+    assert evidence.record.choices.n_clusters == 30
+
+
+@pytest.mark.parametrize("options", [{"pool_nights": {"rows": N}}, {"allow_missing": True}])
+def test_clusters_are_those_of_one_call_whatever_number_the_evidence_gives_them(
+    frame, measure, options
+):
+    table = frame.assign(article=lambda t: "article " + (t["id"] % 80).astype(str))
+    if "allow_missing" in options:  # every second article has no scores
+        table.loc[table["id"] % 2 == 0, "prediction"] = np.nan
+    _, _, evidence, bias = measure(table, cluster="article", **options)
+    rows = table[table["gay"].notna() & table["prediction"].notna()]
+    groups = {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
+    one_call = evaluate_bias(
+        rows["label"] >= 0.5, rows["prediction"], groups, clusters=rows["article"]
+    )
+    assert bias.overall.auc.std_error == pytest.approx(one_call.overall.auc.std_error, rel=1e-12)
+    assert bias.final_score.low == pytest.approx(one_call.final_score.low, rel=1e-12)
+    assert evidence.record.choices.n_clusters == rows["article"].nunique()
 
 
 @pytest.mark.parametrize("identity_rows", ["rated", "all"])
 def test_a_background_without_identities_is_that_of_one_call(frame, measure, identity_rows):
-    _, _, layout, bias = measure(frame, identity_rows=identity_rows, background="no_identity")
+    _, _, evidence, bias = measure(frame, identity_rows=identity_rows, background="no_identity")
     rows = frame if identity_rows == "all" else frame[frame["gay"].notna()]
     groups = {name: rows[name] >= 0.5 for name in ("gay", "muslim")}
     one_call = evaluate_bias(
@@ -128,37 +162,37 @@ def test_a_background_without_identities_is_that_of_one_call(frame, measure, ide
     )
     assert bias.to_dict() == one_call.to_dict()
     assert bias.to_dict()["subgroups"] != expected(rows)["subgroups"]
-    assert layout.record.choices.background == "no_identity"
+    assert evidence.record.choices.background == "no_identity"
 
 
 def test_membership_is_of_measured_rows(frame, measure):
-    _, _, layout, _ = measure(frame)
+    _, _, evidence, _ = measure(frame)
     rated = frame[frame["gay"].notna()]
-    assert layout.masks()["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
+    assert evidence.measured.members["gay"].tolist() == (rated["gay"] >= 0.5).tolist()
 
 
 def test_row_order_of_scores_changes_nothing(frame, measure, tmp_path):
-    _, scored, _, bias = measure(frame)
+    rows, scored, _, bias = measure(frame)
     table = scored.table().to_pandas().sample(frac=1, random_state=1)
-    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), **OF_FILE)
     source = SOURCES.validate_python(
         {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
         | {"identities": ["gay", "muslim"]}
     )
-    layout = lay_out(freeze(source, tmp_path / "store"), scored, source, tmp_path / "again")
-    assert measure_one(layout, "gay") == bias.subgroups["gay"]
+    evidence = write_evidence(rows, scored, {}, source, tmp_path / FILE)
+    assert measure_some(evidence, ["gay"])["gay"] == bias.subgroups["gay"]
 
 
 def test_scores_of_other_rows_are_refused(frame, measure, tmp_path):
     rows, scored, _, _ = measure(frame)
     table = scored.table().to_pandas().assign(id=lambda t: "x" + t["id"])
-    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), url=scored.url)
+    scored = SimpleNamespace(table=lambda: pa.Table.from_pandas(table), **OF_FILE)
     source = SOURCES.validate_python(
         {"name": "rows", "source": "table", "path": tmp_path / "rows.csv"}
         | {"identities": ["gay", "muslim"]}
     )
     with pytest.raises(InputError, match="must have the ids of evaluation set 'rows'"):
-        lay_out(rows, scored, source, tmp_path / "again")
+        write_evidence(rows, scored, {}, source, tmp_path / FILE)
 
 
 @pytest.mark.parametrize(
@@ -202,14 +236,14 @@ def test_guessed_scores_draw_a_warning_and_informed_ones_do_not():
 
 
 def test_the_metric_table_has_one_row_per_identity_and_empty_cells_where_undefined(frame, measure):
-    rows, scored, layout, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
+    rows, scored, evidence, bias = measure(frame.assign(muslim=lambda t: t["muslim"] * 0))
     report = build_report(
         bias,
         rows,
-        layout.record.choices,
+        evidence.record.choices,
         CANDIDATES.validate_python({"name": "f", "kind": "scores", "path": "x.csv"}),
         scored.record,
-        explain(layout, bias),
+        explain(evidence, bias),
     )
     table = metric_table(report)
     assert table["subgroup"] == ["gay", "muslim"]

@@ -11,12 +11,12 @@ from biasgate.tasks.analysing.agreement import AgreementAnalysis
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE
-from biasgate.tasks.gating.evidence_writing import write_evidence
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import write_evidence
+from biasgate.tasks.evidence.powered import agreement_of
 from biasgate.tasks.gating.policy_check import refuse_unpowered
-from biasgate.tasks.measuring.arrays import lay_out
-from biasgate.tasks.measuring.chosen import choose_rows
-from biasgate.tasks.measuring.identities import measure_some, summarise
+from biasgate.tasks.measuring.identities import summarise
 from biasgate.tasks.reporting.report import bias_table
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
@@ -64,7 +64,7 @@ class Home:
     def frozen(self, **options):
         return freeze(self.source(**options), self.folder / "store")
 
-    def laid_out(self, **options):
+    def written(self, **options):
         source, frozen = self.source(**options), self.frozen(**options)
         scored = [
             score_rows(one.open(None), frozen, one, str(self.folder / one.name))
@@ -75,12 +75,8 @@ class Home:
                 for name in ("prediction", "other")
             )
         ]
-        return lay_out(frozen, scored[0], source, self.folder / "layout"), frozen, scored
-
-    def evidence(self, **options):
-        layout, frozen, (scored, champion) = self.laid_out(**options)
-        rivals = {"champion": champion}
-        return layout, write_evidence(layout, frozen, scored, rivals, self.folder / FILE)
+        rivals = {"champion": scored[1]}
+        return frozen, write_evidence(frozen, scored[0], rivals, source, self.folder / FILE)
 
     def known(self, **options):
         """The report of the library on the same rows."""
@@ -90,7 +86,7 @@ class Home:
         return prediction_powered_bias(rows, y_score, self.matched, self.labelled, **how)
 
     def clusters(self):
-        """The threads, numbered as in a layout: sums in another order differ by rounding."""
+        """The threads, numbered as in the evidence: sums in another order differ by rounding."""
         return pd.factorize(self.table["thread"])[0]
 
 
@@ -114,12 +110,12 @@ def test_the_option_freezes_other_rows_and_its_default_the_same(home):
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["rows", "clusters"])
-def test_a_layout_gives_the_report_of_the_library(home, clustered):
-    layout, _, _ = home.laid_out(**({"cluster": "thread"} if clustered else {}))
+def test_the_pipeline_gives_the_report_of_the_library(home, clustered):
+    _, evidence = home.written(**({"cluster": "thread"} if clustered else {}))
     clusters = home.clusters() if clustered else None
-    found = summarise(layout, measure_some(layout, NAMES))
+    found = summarise(evidence, {})
     assert found.to_dict() == home.known(clusters=clusters).to_dict()
-    choices = layout.record.choices
+    choices = evidence.record.choices
     assert choices.prediction_powered is True
     assert (choices.n_rows_measured, choices.n_rows_rated) == (N, home.labelled.sum())
 
@@ -131,8 +127,8 @@ def test_the_table_has_the_gain_of_each_metric(home):
 
 
 def test_agreement_of_terms_and_raters_is_that_of_the_labelled_rows(home):
-    layout, frozen, _ = home.laid_out()
-    found = layout.powered().agreement()
+    frozen, evidence = home.written()
+    found = agreement_of(evidence.rows())
     assert found.n == home.labelled.sum()
     both = home.human["gay"] & home.matched["gay"] & home.labelled
     assert found.identities["gay"].n_both == both.sum()
@@ -142,7 +138,7 @@ def test_agreement_of_terms_and_raters_is_that_of_the_labelled_rows(home):
 
 @pytest.mark.parametrize("background", ["outside_subgroup", "no_identity"])
 def test_evidence_gives_the_same_report_and_paired_differences(home, background):
-    layout, evidence = home.evidence(background=background, cluster="thread")
+    _, evidence = home.written(background=background, cluster="thread")
     clusters = home.clusters()
     options = {"clusters": clusters, "background": background}
     found = evidence.measure([(None, 0.9)])[None, 0.9]
@@ -151,14 +147,13 @@ def test_evidence_gives_the_same_report_and_paired_differences(home, background)
     rows = Rows(home.toxic, home.human, **options)
     change = compare_prediction_powered(rows, *scores, home.matched, home.labelled, confidence=0.9)
     assert found.champion == change.to_dict()
-    assert evidence.record.choices == layout.record.choices
     if background == "no_identity":
         outside = home.labelled & ~home.human["gay"] & ~home.human["old"]
         assert found.background["positive"] == (outside & home.toxic).sum()
 
 
 def test_rules_count_labelled_rows_of_the_background(home):
-    _, evidence = home.evidence()
+    _, evidence = home.written()
     found = evidence.measure([(None, 0.9)])[None, 0.9].report
     assert found["overall"]["n"] == N
     positive = (home.labelled & home.toxic).sum()
@@ -171,7 +166,7 @@ def test_rules_count_labelled_rows_of_the_background(home):
 
 
 def test_categories_join_labels_and_matches(home):
-    _, evidence = home.evidence()
+    _, evidence = home.written()
     found = evidence.measure_with(0.9, {"any": list(NAMES)}).report["categories"]["any"]
     human, matched = (
         {"any": masks["gay"] | masks["old"]} | masks for masks in (home.human, home.matched)
@@ -184,7 +179,7 @@ def test_categories_join_labels_and_matches(home):
 
 
 def test_slices_keep_labels_and_matches(home):
-    _, evidence = home.evidence(slices=["short"])
+    _, evidence = home.written(slices=["short"])
     found = evidence.measure([("short", 0.9)])["short", 0.9].report
     rows = home.table["short"].to_numpy()
     human, matched = (
@@ -198,14 +193,14 @@ def test_slices_keep_labels_and_matches(home):
 
 
 def test_all_numbers_are_compared_together(home):
-    _, evidence = home.evidence()
+    _, evidence = home.written()
     found = evidence.losses("champion", 0.05)
     assert found.n_bounds == 10  # two identities
     assert found.confidence == pytest.approx(1 - 2 * 0.05 / 10)
 
 
 def test_few_identities_are_measured_with_their_matches(home):
-    _, evidence = home.evidence()
+    _, evidence = home.written()
     few = evidence._measuring(None, {}).only(["old"])
     assert list(few.rows.members) == list(few.rows.matched) == ["old"]
     assert few.evidence(0.9).report["subgroups"].keys() == {"old"}
@@ -270,9 +265,9 @@ def test_rows_labelled_by_their_score_are_refused(home):
     labelled = rng.random(N) < np.where(home.table["prediction"] > 1, 0.7, 0.1)
     for name in NAMES:
         home.table[name] = np.where(labelled, home.human[name], np.nan)
-    layout, _, _ = home.laid_out()
+    _, evidence = home.written()
     with pytest.raises(InputError, match="got a mean score of"):
-        summarise(layout, {})
+        summarise(evidence, {})
 
 
 def test_a_source_without_matches_is_refused(home):

@@ -7,11 +7,10 @@ import pytest
 from bias_metrics import Rows, evaluate_bias, evaluate_slices
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating.evidence import FILE
-from biasgate.tasks.gating.evidence_writing import write_evidence
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence.choose import choose_rows
+from biasgate.tasks.evidence.file import FILE
+from biasgate.tasks.evidence.join import write_evidence
 from biasgate.tasks.measuring.cautions import warn_of_weights
-from biasgate.tasks.measuring.chosen import choose_rows
 from biasgate.tasks.measuring.diagnosis import explain
 from biasgate.tasks.measuring.identities import list_identities, measure_some, summarise_identities
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
@@ -51,7 +50,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def measure(tmp_path, source):
-    """Measure rows as the pipeline does; return set, scores, layout and report."""
+    """Measure rows as the pipeline does; return set, scores, evidence and report."""
 
     def measure(table, **options):
         chosen = source(table, **options)
@@ -60,9 +59,9 @@ def measure(tmp_path, source):
             {"name": "file", "kind": "scores", "path": chosen.path}
         )
         scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-        layout = lay_out(rows, scored, chosen, tmp_path / "layout")
-        parts = [measure_some(layout, part) for part in list_identities(layout).values()]
-        return rows, scored, layout, summarise_identities.fn(parts, layout)
+        evidence = write_evidence(rows, scored, {"champion": scored}, chosen, tmp_path / FILE)
+        parts = [measure_some(evidence, part) for part in list_identities(evidence).values()]
+        return rows, scored, evidence, summarise_identities.fn(parts, evidence)
 
     return measure
 
@@ -81,18 +80,17 @@ def test_the_pipeline_measures_weighted_rows_as_the_library_does(
     frame, measure, kind, clustered, background
 ):
     options = {"weight_kind": kind, "background": background}
-    _, _, layout, bias = measure(frame, **options, **({"cluster": "thread"} if clustered else {}))
+    _, _, evidence, bias = measure(frame, **options, **({"cluster": "thread"} if clustered else {}))
     rated, given = arguments(frame)
     clusters = rated["thread"] if clustered else None
     expected = evaluate_bias(*given, sample_weight=rated["times"], clusters=clusters, **options)
     assert bias == expected
-    assert layout.record.choices.weights == kind
+    assert evidence.record.choices.weights == kind
 
 
 @pytest.mark.parametrize("kind", ["probability", "frequency"])
-def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, tmp_path, kind):
-    rows, scored, layout, _ = measure(frame, weight_kind=kind, cluster="thread", slices=["short"])
-    evidence = write_evidence(layout, rows, scored, {"champion": scored}, tmp_path / FILE)
+def test_a_verdict_is_recomputed_from_weighted_evidence(frame, measure, kind):
+    evidence = measure(frame, weight_kind=kind, cluster="thread", slices=["short"])[2]
     found = evidence.measure([(None, 0.9), ("short", 0.9)])
     rated, given = arguments(frame)
     options = {"sample_weight": rated["times"], "weight_kind": kind, "clusters": rated["thread"]}
@@ -171,19 +169,19 @@ def test_the_column_of_weights_must_exist(frame, source):
 
 
 def test_sampling_weights_have_no_diagnosis_and_no_thresholds(frame, measure):
-    _, _, layout, bias = measure(frame)
-    found = explain(layout, bias, 0.5)
+    _, _, evidence, bias = measure(frame)
+    found = explain(evidence, bias, 0.5)
     assert found.thresholds == {}
     assert {one.pattern for one in found.diagnosis.subgroups.values()} == {"no evidence"}
     assert "not diagnosed for rows with sampling weights" in found.look_first.sentence
-    assert "sampling weights" in warn_of_weights(layout.record.choices)
+    assert "sampling weights" in warn_of_weights(evidence.record.choices)
 
 
 def test_frequencies_are_diagnosed_as_repeated_rows(frame, measure):
-    _, _, layout, bias = measure(frame, weight_kind="frequency")
-    found = explain(layout, bias)
+    _, _, evidence, bias = measure(frame, weight_kind="frequency")
+    found = explain(evidence, bias)
     rated, _ = arguments(frame)
     errors = found.thresholds["equal_errors"].overall
     counts = [value for key, value in vars(errors).items() if key.startswith("n_")]
     assert sum(counts) == rated["times"].sum()
-    assert warn_of_weights(layout.record.choices) is None
+    assert warn_of_weights(evidence.record.choices) is None

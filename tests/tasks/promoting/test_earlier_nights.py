@@ -23,7 +23,7 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import write_json
 from biasgate.tasks.data.evaluation_set import freeze_rows
 from biasgate.tasks.data.freezing import SOURCES
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.promoting.by_hand import verify

@@ -123,7 +123,7 @@ def test_the_former_champion_is_not_said_to_be_champion_still():
     passed = [judged(2), judged(3, value=0.95)]
     for one in passed:
         for verdict in one.verdicts:
-            verdict |= {"outcome": "pass", "policy": policy, **NOTHING_SAID}
+            verdict.update(partial({"outcome": "pass", "policy": policy, **NOTHING_SAID}))
     sentences = [one.sentence for one in tell(passed, MODEL, "2", [], NEWER)]
     assert sentences[0] == "models:/toxicity/2 passed, and was champion until version 3 came."
     assert sentences[1].startswith("models:/toxicity/3 is champion now.")

@@ -23,7 +23,7 @@ from support.promoted import (
 from bias_metrics import evaluate_bias
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest, json_digest, write_json
-from biasgate.tasks.gating.evidence import FILE, EvidenceFile
+from biasgate.tasks.evidence.file import FILE, EvidenceFile
 from biasgate.tasks.gating.policy import Policy
 from biasgate.tasks.gating.signature import tags_of, verdict_digest
 from biasgate.tasks.gating.verdict import build_verdict

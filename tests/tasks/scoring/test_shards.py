@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import pandas as pd
 import pytest
+from support.partial import partial
 
 from biasgate.tasks.common.errors import CandidateError, InputError
 from biasgate.tasks.data.evaluation_set import EvaluationSet
@@ -121,7 +122,7 @@ def test_the_record_tells_candidate_set_and_precision(rows, root):
         "precision": "bfloat16",
         "n_rows": N,
         "n_shards": N_SHARDS,
-        "bound": Counting().bound,
+        "bound": Counting().bound.to_dict(),
     }
     assert ScoredSet.open(scored.url).precision == "bfloat16"
 
@@ -261,7 +262,7 @@ def test_two_runs_at_once_score_every_row_once(rows, tmp_path):
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
-sys.path[:0] = [sys.argv[1], sys.argv[2]]
+sys.path[:0] = [sys.argv[1], sys.argv[2], sys.argv[2] + "/tests"]
 import test_shards as t
 class Slow(t.Counting):
     def score(self, rows):
@@ -302,7 +303,7 @@ def test_rows_are_read_from_anywhere_across_row_groups(tmp_path, monkeypatch, st
 
 def test_scores_in_half_and_single_precision_are_not_comparable():
     def of(precision):
-        return ScoredSet("", {"precision": precision})
+        return ScoredSet("", partial({"precision": precision}))
 
     assert of("float64").is_comparable(of("float32"))
     assert of("bfloat16").is_comparable(of("bfloat16"))

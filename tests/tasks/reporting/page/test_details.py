@@ -10,7 +10,7 @@ from support.judging import evidence_of
 
 from bias_metrics import Rows, compare_bias, rate_gaps
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.records import Details
 from biasgate.tasks.reporting.page import details as module
 from biasgate.tasks.reporting.page.details import (

@@ -8,7 +8,7 @@ from support.judged import by_place, judge, rows, summary_of
 from support.judging import evidence_of
 
 from biasgate.tasks.data.evaluation_set import freeze_rows
-from biasgate.tasks.gating.evidence import EvidenceFile
+from biasgate.tasks.evidence.file import EvidenceFile
 from biasgate.tasks.reporting.page.page import evaluation_page
 from biasgate.tasks.reporting.page.rendering import render
 from biasgate.tasks.reporting.page.texts import LONGEST, QUOTED, quote

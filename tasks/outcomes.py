@@ -61,7 +61,7 @@ def word_of(decision: Decision | Summary) -> Word:
     if reported:
         return REPORTED
     word = WORDS[decision.outcome]
-    decisions: Sequence[Decision] = getattr(decision, "decisions", ())
+    decisions: Sequence[Decision] = getattr(decision, "decisions", None) or ()
     same = [entry for entry in decisions if entry.outcome == decision.outcome]
     texts = list(dict.fromkeys(word_of(entry).text for entry in same))
     if len(texts) > 1 and decision.outcome == "pass":

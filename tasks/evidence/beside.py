@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.counted import counted
-from biasgate.tasks.gating.evidence import NIGHT, EvidenceFile
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+from biasgate.tasks.common.arrow_arrays import as_numpy
+from biasgate.tasks.evidence.file import EvidenceFile
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
 RIVAL = "champion"
 
@@ -61,10 +62,7 @@ def _with_scores(rows: Rows, scores: npt.NDArray[np.floating], shared: list[str]
 
 
 def _ids(evidence: EvidenceFile) -> npt.NDArray[np.str_]:
-    found = evidence.column("id")
-    if evidence.n_nights:
-        found = found[evidence.column(NIGHT) == evidence.n_nights]
-    return found.astype(np.str_)
+    return as_numpy(evidence.ids()).astype(np.str_)
 
 
 def _order(first: npt.NDArray[np.str_], second: npt.NDArray[np.str_]) -> npt.NDArray[np.intp]:

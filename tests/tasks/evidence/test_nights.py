@@ -10,8 +10,8 @@ from support.judging import CHAMPION, TODAY, evidence_of, policy_of, write_evide
 
 from bias_metrics import always_valid_confidence, compare_bias, evaluate_bias
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.gating.evidence import RECORD, EvidenceFile
-from biasgate.tasks.gating.nights import judged_nights, new_because, pool
+from biasgate.tasks.evidence.file import RECORD, EvidenceFile
+from biasgate.tasks.evidence.nights import judged_nights, new_because, pool
 from biasgate.tasks.gating.verdict import build_verdict
 from biasgate.tasks.reporting.report import verdict_markdown
 

@@ -22,7 +22,7 @@ from biasgate.tasks.common.arrow_arrays import as_numpy
 from biasgate.tasks.common.errors import InputError, shown_id
 from biasgate.tasks.common.files import whole_file
 from biasgate.tasks.common.plain import plain
-from biasgate.tasks.gating.evidence import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
+from biasgate.tasks.evidence.file import NIGHT, RECORD, RIVALS, SCORE, EvidenceFile
 from biasgate.tasks.records import Choices, JudgedNights, NightRecord, NightsRecord
 
 BOUND = "normal mixture"

@@ -14,7 +14,7 @@ from bias_metrics.suggestion import did_you_mean
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import IDENTITY, WEIGHT, EvaluationSet
 from biasgate.tasks.data.source import SourceSettings
-from biasgate.tasks.measuring.powered import refuse_selected_rows
+from biasgate.tasks.evidence.powered import refuse_selected_rows
 from biasgate.tasks.records import Choices
 from biasgate.tasks.records.numbers import CONFIDENCE
 

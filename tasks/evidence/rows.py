@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bias_metrics._core.packed import PackedMasks
+from bias_metrics.rows import Background
+from bias_metrics.rows import Rows as LabelledRows
+
+CANDIDATE = "candidate"
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,31 @@ class Rows:
             matched=None if self.matched is None else self.matched.within(kept),
             labelled=None if self.labelled is None else self.labelled[kept],
         )
+
+    @property
+    def y_score(self) -> npt.NDArray[np.floating]:
+        """The candidate's scores."""
+        return self.scores[CANDIDATE]
+
+    def checked(self, background: Background) -> LabelledRows:
+        """Return the rows as the library takes them."""
+        return LabelledRows(
+            self.labels,
+            self.members,
+            sample_weight=self.weights,
+            clusters=self.clusters,
+            background=background,
+        )
+
+    def of_people(self) -> Rows:
+        """Return the rows whose identities people labelled: all, unless terms help them."""
+        if self.labelled is None:
+            return self
+        return replace(self.within(self.labelled), matched=None, labelled=None)
+
+    def shared_background(self, background: str) -> npt.NDArray[np.bool_] | None:
+        """Return the rows that all identities are compared with; None if each has its own."""
+        return ~self.members.any() if background == "no_identity" else None
 
     def without(self, identities: Iterable[str]) -> Rows:
         """Return the rows that mention none of some identities, by a label or a match."""

@@ -4,69 +4,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bias_metrics import BiasReport, LabelAgreement, Rows, label_agreement, prediction_powered_bias
+from bias_metrics import BiasReport, LabelAgreement, label_agreement, prediction_powered_bias
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.prediction_powered.rows import PoweredRows
+from bias_metrics.rows import Background
+from bias_metrics.rows import Rows as LabelledRows
 from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.data.evaluation_set import MATCHED, EvaluationSet
+from biasgate.tasks.evidence.rows import Rows
 
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class PoweredArrays:
-    """All rows of a prediction-powered set, with one candidate's scores.
+def measure_powered(
+    rows: Rows, name: str, groups: list[str] | None, confidence: float, background: Background
+) -> BiasReport:
+    """Measure the bias of all rows of a set, of which some have human labels.
 
-    Attributes
-    ----------
-    y_true, y_score : arrays of shape (n,)
-        Labels and scores.
-    human, matched : PackedMasks
-        Which rows mention each identity, by human labels and by terms.
-    labelled : bool array of shape (n,)
-        Which rows have human labels.
-    clusters : int array of shape (n,) or None
-        The clusters.
+    Raises
+    ------
+    InputError
+        If the labelled rows clearly differ from the others in their scores.
     """
+    assert rows.matched is not None  # noqa: S101 - such rows are those of a prediction-powered set
+    assert rows.labelled is not None  # noqa: S101
+    try:
+        return prediction_powered_bias(
+            rows.checked(background),
+            rows.y_score,
+            rows.matched,
+            rows.labelled,
+            power_mean_groups=groups,
+            confidence=confidence,
+        )
+    except ValueError as error:
+        raise InputError(_told(name, error)) from error
 
-    y_true: Bools
-    y_score: npt.NDArray[Any]
-    human: PackedMasks
-    matched: PackedMasks
-    labelled: Bools
-    clusters: npt.NDArray[Any] | None
 
-    def measure(
-        self, name: str, groups: list[str] | None, confidence: float, background: Any
-    ) -> BiasReport:
-        """Measure the bias.
-
-        Raises
-        ------
-        InputError
-            If the labelled rows clearly differ from the others in their scores.
-        """
-        try:
-            return prediction_powered_bias(
-                Rows(self.y_true, self.human, clusters=self.clusters, background=background),
-                self.y_score,
-                self.matched,
-                self.labelled,
-                power_mean_groups=groups,
-                confidence=confidence,
-            )
-        except ValueError as error:
-            raise InputError(_told(name, error)) from error
-
-    def agreement(self) -> LabelAgreement:
-        """Return how well terms agree with the human labels."""
-        return label_agreement(self.human.within(self.labelled), self.matched.within(self.labelled))
+def agreement_of(rows: Rows) -> LabelAgreement | None:
+    """Return how well terms agree with human labels; None if they do not help them."""
+    if rows.matched is None or rows.labelled is None:
+        return None
+    return label_agreement(rows.members.within(rows.labelled), rows.matched.within(rows.labelled))
 
 
 def read_matched(evaluation_set: EvaluationSet, identities: Iterable[str]) -> PackedMasks:
@@ -110,7 +94,7 @@ def refuse_selected_rows(
     """
     matched = read_matched(evaluation_set, identities)
     try:
-        PoweredRows.of(Rows(labels, matched, clusters=clusters), matched, labelled)
+        PoweredRows.of(LabelledRows(labels, matched, clusters=clusters), matched, labelled)
     except ValueError as error:
         raise InputError(_told(evaluation_set.name, error)) from error
 

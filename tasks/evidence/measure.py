@@ -12,7 +12,9 @@ import numpy.typing as npt
 from bias_metrics import (
     BiasComparison,
     BiasReport,
+    calibration_report,
     compare_bias,
+    compare_calibration,
     compare_prediction_powered,
     compare_rate_gaps,
     evaluate_bias,
@@ -34,45 +36,28 @@ from bias_metrics.metrics import (
 from bias_metrics.report.jointly import bonferroni_level, joint_level
 from bias_metrics.rows import Background
 from bias_metrics.rows import Rows as LabelledRows
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.measured_calibration import add_calibration, add_calibration_change
+from biasgate.tasks.evidence.rows import CANDIDATE, Rows
 
-CANDIDATE = "candidate"
 Span = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """Rows, and how they are measured.
-
-    Attributes
-    ----------
-    rows : Rows
-        The rows.
-    power_mean_groups : list of str or None
-        The identities in the power means; None for all.
-    background : str
-        What identities are compared with.
-    is_sample : bool
-        Whether verdicts are about more rows than these.
-    thresholds : mapping of str to mapping of str to float
-        By name and role: thresholds for rules on error rates.
-    span : callable
-        From a threshold's name, role and confidence to its uncertainty.
-    calibrated : bool
-        Whether to measure calibration too.
-    nights : int
-        How many nights' rows are pooled; 0 if the set is judged alone.
-    """
+    """Rows, and how they are measured."""
 
     rows: Rows
     power_mean_groups: Sequence[str] | None
+    """The identities in the power means; None for all."""
     background: Background
     is_sample: bool
+    """Whether verdicts are about more rows than these."""
     thresholds: Mapping[str, Mapping[str, float]]
+    """By name and role, for rules on error rates."""
     span: Callable[[str, str, float], Span]
+    """From a threshold's name, role and confidence to its uncertainty."""
     calibrated: bool = False
     nights: int = 0
+    """How many nights' rows are pooled; 0 if the set is judged alone."""
 
     @property
     def rivals(self) -> list[str]:
@@ -87,14 +72,8 @@ class Measuring:
     ) -> Evidence:
         """Measure everything with two-sided intervals of a confidence.
 
-        Parameters
-        ----------
-        confidence : float
-            Of each interval.
-        categories : mapping of str to sequence of str, optional
-            Identities that are measured together as well.
-        groups : sequence of str, optional
-            What the power means cover; default `power_mean_groups`.
+        `categories` are identities that are measured together as well, `groups` what the power
+        means cover in place of `power_mean_groups`.
         """
         members, matched = self._with(categories or {})
         covered = groups or self.power_mean_groups or list(self.rows.members)
@@ -111,12 +90,16 @@ class Measuring:
             self._add_errors(name, members, report, differences, confidence)
         if self.calibrated:
             weighted = self._rows(rows, members, weights=rows.weights)
-            add_calibration(weighted, rows.scores[CANDIDATE], report, confidence)
+            report["calibration"] = calibration_report(
+                weighted, rows.y_score, confidence=confidence
+            ).to_dict()
             for role, content in differences.items():
                 among, of_both = self._both(role, members)
                 weighted = self._rows(among, of_both, weights=among.weights)
-                scores = among.scores[CANDIDATE], among.scores[role]
-                add_calibration_change(weighted, scores, content, confidence)
+                scores = among.y_score, among.scores[role]
+                content["calibration"] = compare_calibration(
+                    weighted, *scores, confidence=confidence
+                ).to_dict()
         if not self.is_sample:
             report = without_sampling_error(report)
             differences = without_sampling_error(differences)
@@ -145,14 +128,8 @@ class Measuring:
         models have a threshold of their own. A cell needs `LEAST_COMPARED` rows of each class that
         it takes from its identity, and `LEAST_ROWS` where nights are pooled. Where several
         identities are worse, each cell says whose comments it comes from. On a list of phrases
-        every loss is exact, needs no rows, and is its own.
-
-        Parameters
-        ----------
-        rival : str
-            `champion` or `reference`.
-        alpha : float
-            Chance that any of the bounds is wrong.
+        every loss is exact, needs no rows, and is its own. `alpha` is the chance that any of the
+        bounds is wrong.
         """
         given = self.thresholds.get(GIVEN, {})
         own = {role: given[role] for role in (CANDIDATE, rival) if role in given}
@@ -259,12 +236,11 @@ class Measuring:
         self, members: PackedMasks, matched: PackedMasks | None, options: Mapping[str, Any]
     ) -> BiasReport:
         rows = self.rows
-        scores = rows.scores[CANDIDATE]
         if matched is None or rows.labelled is None:
             known = {**self._known(rows), **options}
-            return evaluate_bias(rows.labels, scores, members, **known)
+            return evaluate_bias(rows.labels, rows.y_score, members, **known)
         checked = self._rows(rows, members)
-        return prediction_powered_bias(checked, scores, matched, rows.labelled, **options)
+        return prediction_powered_bias(checked, rows.y_score, matched, rows.labelled, **options)
 
     def _known(self, rows: Rows) -> dict[str, Any]:
         return {
@@ -293,7 +269,7 @@ class Measuring:
         options: Mapping[str, Any],
     ) -> BiasComparison:
         rows, members = self._both(rival, members)
-        first, second = rows.scores[CANDIDATE], rows.scores[rival]
+        first, second = rows.y_score, rows.scores[rival]
         if matched is None or rows.labelled is None:
             known = {**self._known(rows), **options}
             return compare_bias(rows.labels, first, second, members, **known)
@@ -314,7 +290,7 @@ class Measuring:
         spans = {role: self.span(name, role, confidence) for role in of_role}
         gaps = rate_gaps(
             self._rows(rows, members),
-            rows.scores[CANDIDATE],
+            rows.y_score,
             threshold=at,
             threshold_range=spans[CANDIDATE],
             confidence=confidence,
@@ -324,7 +300,7 @@ class Measuring:
             among, of_both = self._both(role, members)
             change = compare_rate_gaps(
                 self._rows(among, of_both),
-                among.scores[CANDIDATE],
+                among.y_score,
                 among.scores[role],
                 threshold_a=at,
                 threshold_b=of_role[role],
@@ -356,9 +332,9 @@ def _joined(masks: PackedMasks, categories: Mapping[str, Sequence[str]]) -> Pack
 
 def _shared_background(rows: Rows, background: str) -> dict[str, int] | None:
     """Count the rows of a background that all identities share; None if each has its own."""
-    if background != "no_identity":
+    outside = rows.shared_background(background)
+    if outside is None:
         return None
-    outside = ~rows.members.any()
     if rows.labelled is not None:
         outside &= rows.labelled
     return {

@@ -1,4 +1,4 @@
-"""The file that a verdict is based on, written from a frozen set, its scores and its layout."""
+"""The file that a verdict is based on, written from a frozen set and its scores."""
 
 import numpy as np
 import pandas as pd
@@ -7,12 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from biasgate.tasks.common.errors import InputError
-from biasgate.tasks.data.evaluation_set import EvaluationSet
 from biasgate.tasks.data.freezing import SOURCES, freeze
-from biasgate.tasks.gating import evidence_size
-from biasgate.tasks.gating.evidence import FILE, RECORD, EvidenceFile
-from biasgate.tasks.gating.evidence_writing import write_evidence
-from biasgate.tasks.measuring.arrays import lay_out
+from biasgate.tasks.evidence import bounds
+from biasgate.tasks.evidence.file import FILE, RECORD, EvidenceFile
+from biasgate.tasks.evidence.join import gather_evidence, write_evidence
 from biasgate.tasks.scoring.kinds.catalogue import CANDIDATES
 from biasgate.tasks.scoring.scored import score_rows
 
@@ -37,17 +35,33 @@ def table():
 
 
 @pytest.fixture
-def written(table, tmp_path):
-    """Evidence of these rows, with a slice and clusters."""
+def frozen(table, tmp_path):
+    """The set of these rows, with a slice and clusters, and how it is measured."""
     path = tmp_path / "rows.csv"
-    table.to_csv(path, index=False)
+    table.assign(other=table["prediction"] / 2).to_csv(path, index=False)
     options = {"name": "rows", "source": "table", "path": path, "identities": ["gay"]}
     source = SOURCES.validate_python(options | {"slices": ["short"], "cluster": "thread"})
-    rows: EvaluationSet = freeze(source, tmp_path / "store")
-    candidate = CANDIDATES.validate_python({"name": "file", "kind": "scores", "path": path})
-    scored = score_rows(candidate.open(None), rows, candidate, str(tmp_path / "scores"))
-    layout = lay_out(rows, scored, source, tmp_path / "layout")
-    return write_evidence(layout, rows, scored, {"champion": scored}, tmp_path / FILE)
+    return source, freeze(source, tmp_path / "store")
+
+
+@pytest.fixture
+def scored(frozen, tmp_path):
+    """Score the set with a column of its table."""
+
+    def scored(column):
+        options = {"kind": "scores", "path": tmp_path / "rows.csv", "score": column}
+        candidate = CANDIDATES.validate_python({"name": column} | options)
+        return score_rows(candidate.open(None), frozen[1], candidate, str(tmp_path / "scores"))
+
+    return scored
+
+
+@pytest.fixture
+def written(frozen, scored, tmp_path):
+    """Evidence of these rows."""
+    source, rows = frozen
+    rivals = {"champion": scored("prediction")}
+    return write_evidence(rows, scored("prediction"), rivals, source, tmp_path / FILE)
 
 
 def test_slices_of_the_measured_rows_are_kept(table, written):
@@ -60,13 +74,31 @@ def test_slices_of_the_measured_rows_are_kept(table, written):
 def test_all_columns_are_of_the_measured_rows(table, written):
     measured = table[table["gay"].notna()]
     evidence = EvidenceFile(written.path)
-    assert evidence.column("id").tolist() == measured["id"].astype(str).tolist()
+    assert evidence.ids().to_pylist() == measured["id"].astype(str).tolist()
     assert evidence.column("label").tolist() == (measured["label"] == 1).tolist()
     assert evidence.column("identity/gay").tolist() == (measured["gay"] == 1).tolist()
     assert evidence.column("score/candidate").tolist() == measured["prediction"].tolist()
     assert evidence.column("score/champion").tolist() == measured["prediction"].tolist()
     codes = evidence.column("cluster")
     assert codes.tolist() == pd.factorize(measured["thread"])[0].tolist()
+
+
+def test_evidence_is_written_again_only_where_a_rival_is_another_one(frozen, scored, tmp_path):
+    source, rows = frozen
+    first, other = scored("prediction"), scored("other")
+
+    def gathered(**rivals):
+        places = {role: one.url for role, one in rivals.items()}
+        folder = str(tmp_path)
+        return gather_evidence.fn(str(rows.folder), first.url, places, source, folder)
+
+    kept = gathered(champion=first).path.stat().st_ino
+    assert gathered(champion=first).path.stat().st_ino == kept
+    again = gathered(champion=other)
+    assert again.path.stat().st_ino != kept
+    assert again.record.scores["champion"] == other.candidate_digest
+    assert again.scores("champion").tolist() == (again.scores("candidate") / 2).tolist()
+    assert gathered(reference=first).roles == ["candidate", "reference"]
 
 
 def bomb(path, n_rows, *, text=None):
@@ -90,7 +122,7 @@ def read_nothing(monkeypatch):
 def test_evidence_of_too_many_values_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
     evidence = bomb(tmp_path / FILE, 1_000_000)
     assert evidence.path.stat().st_size < 100_000
-    monkeypatch.setattr(evidence_size, "MOST_VALUES", 1_999_999)
+    monkeypatch.setattr(bounds, "MOST_VALUES", 1_999_999)
     read_nothing(monkeypatch)
     with pytest.raises(InputError, match="1,999,999 values; it has 1,000,000 rows and 2 columns"):
         evidence.column("label")
@@ -98,7 +130,7 @@ def test_evidence_of_too_many_values_is_refused_before_a_row_is_read(tmp_path, m
 
 def test_evidence_of_too_many_bytes_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
     evidence = bomb(tmp_path / FILE, 10)
-    monkeypatch.setattr(evidence_size, "MOST_BYTES", 10)
+    monkeypatch.setattr(bounds, "MOST_BYTES", 10)
     read_nothing(monkeypatch)
     with pytest.raises(InputError, match="must have at most 10 bytes unpacked"):
         evidence.column("label")

@@ -8,6 +8,7 @@ sets and scores that it was created from.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from bias_metrics import always_valid_confidence, equal_error_range
+from bias_metrics._core.influence import RankedRows, rank_rows
 from bias_metrics._core.packed import PackedMasks
 from bias_metrics.gate.decide import EvidenceKey, needs_calibration
 from bias_metrics.gate.losses import Losses
@@ -34,11 +36,11 @@ from biasgate.tasks.common.errors import InputError
 from biasgate.tasks.common.files import file_digest
 from biasgate.tasks.common.untrusted import check, parse_json, read_json
 from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT
-from biasgate.tasks.gating.evidence_missing import count_missing_rows, scored_rows
-from biasgate.tasks.gating.evidence_rows import Rows
-from biasgate.tasks.gating.evidence_size import require_short, require_size
-from biasgate.tasks.gating.measured_categories import with_categories
-from biasgate.tasks.gating.measured_rows import Measuring
+from biasgate.tasks.evidence.bounds import require_short, require_size
+from biasgate.tasks.evidence.categories import with_categories
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.missing import count_missing_rows, scored_rows
+from biasgate.tasks.evidence.rows import Rows
 from biasgate.tasks.records import Bound, Choices, NightsRecord, Report
 from biasgate.tasks.records.record import Record
 
@@ -48,6 +50,8 @@ RECORD = b"biasgate"
 SCORE = "score/"
 NIGHT, LABELLED = "night", "labelled"
 _IDS = "id"
+# Steps that measure identities at once share what is read and ranked.
+_READING = threading.RLock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +74,18 @@ _RECORDS, _REPORTS = TypeAdapter(EvidenceRecord), TypeAdapter(Report)
 
 @dataclass(frozen=True)
 class EvidenceFile:
-    """The rows of one candidate on one set.
-
-    Attributes
-    ----------
-    path : Path
-        An `evidence.parquet`.
-    """
+    """The rows of one candidate on one set, in an `evidence.parquet`; read when asked for."""
 
     path: Path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the path alone: another process reads the rows itself."""
+        return {"path": self.path}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file, which is the candidate's on a set."""
+        return self.path.parent
 
     @property
     def digest(self) -> str:
@@ -96,18 +103,7 @@ class EvidenceFile:
         return check(parse_json(known[RECORD], what), _RECORDS, what)
 
     def require_size(self, n_rows: int | None = None) -> None:
-        """Refuse evidence that is larger than any real one, before a row is read.
-
-        Parameters
-        ----------
-        n_rows : int, optional
-            How many rows the report says that were measured.
-
-        Raises
-        ------
-        InputError
-            With the size that is wrong.
-        """
+        """Refuse evidence that is larger than any real one, or than the report says, unread."""
         with pq.ParquetFile(self.path) as file:
             require_size(file, self.path.name, n_rows)
 
@@ -150,10 +146,7 @@ class EvidenceFile:
         return require_short(found, self.path.name)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return one column."""
-        if name == _IDS:  # which no number depends on
-            ids = as_numpy(pq.ParquetFile(self.path).read([_IDS])[_IDS])
-            return ids if self._scored is None else ids[self._scored]
+        """Return one column, apart from the ids."""
         return as_numpy(self._table[name])
 
     def columns(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -181,33 +174,12 @@ class EvidenceFile:
         small: SmallGroups | None = None,
         share: float = 1.0,
     ) -> dict[EvidenceKey, Evidence]:
-        """Measure the numbers that rules need.
+        """Measure the numbers that rules need, by slice and two-sided confidence.
 
-        If rows of several nights are pooled, the bounds hold at every night together.
-
-        Parameters
-        ----------
-        keys : iterable of (str or None, float)
-            Slices and two-sided confidences.
-        thresholds : mapping of str to mapping of str to float
-            By name and role: thresholds for rules on error rates.
-        rules : sequence of Rule
-            Which decide whether calibration is measured, and what is a small group.
-        small : SmallGroups, optional
-            How small groups are judged.
-        share : float, default=1
-            The share of alpha that the confidences have. Small groups, which block if they are
-            shown to be worse, keep all of it.
-
-        Returns
-        -------
-        dict
-            Reports and comparisons.
-
-        Raises
-        ------
-        InputError
-            If the set has no such slice, or the slice lacks a class.
+        If rows of several nights are pooled, the bounds hold at every night together. `rules` say
+        whether calibration is measured, and what is a small group. `share` is the share of alpha
+        that the confidences have; small groups, which block if they are shown to be worse, keep
+        all of it.
         """
         found = {}
         for slice_, confidence in keys:
@@ -226,6 +198,11 @@ class EvidenceFile:
         return found
 
     @property
+    def is_powered(self) -> bool:
+        """Whether terms on all rows help human labels on some."""
+        return bool(self.record.choices.prediction_powered)
+
+    @property
     def identities(self) -> list[str]:
         """The measured identities."""
         return list(self._members)
@@ -236,8 +213,40 @@ class EvidenceFile:
 
     def rows(self) -> Rows:
         """Return the rows of the evaluated set alone, without those of earlier nights."""
-        last = self.column(NIGHT) == self.n_nights if self.n_nights else slice(None)
-        return self._chosen(last)
+        return self._chosen(slice(None) if self._tonight is None else self._tonight)
+
+    def ids(self) -> pa.ChunkedArray:
+        """Return the ids of these rows."""
+        with pq.ParquetFile(self.path) as file:
+            found = file.read([_IDS])[_IDS]
+        for kept in (self._scored, self._tonight):
+            found = found if kept is None else found.filter(pa.array(kept))
+        return found
+
+    @property
+    def _tonight(self) -> npt.NDArray[np.bool_] | None:
+        return self.column(NIGHT) == self.n_nights if self.n_nights else None
+
+    @property
+    def measured(self) -> Rows:
+        """The rows of the evaluated set whose identities people labelled; read once."""
+        with _READING:
+            return self._measured
+
+    @cached_property
+    def _measured(self) -> Rows:
+        return self.rows().of_people()
+
+    @property
+    def ranked(self) -> RankedRows:
+        """The measured rows, sorted by the candidate's score; ranked once."""
+        with _READING:
+            return self._ranked
+
+    @cached_property
+    def _ranked(self) -> RankedRows:
+        rows = self._measured
+        return rank_rows(rows.labels, rows.y_score, rows.weights)
 
     def without(self, identities: Collection[str], confidence: float) -> Evidence | None:
         """Measure all rows with power means that leave identities out; None if nothing changes."""
@@ -330,7 +339,9 @@ class EvidenceFile:
         return self._masks(IDENTITY)
 
     def _masks(self, prefix: str) -> PackedMasks:
-        return PackedMasks.of(self.columns(prefix).items(), self._table.num_rows)
+        names = [one for one in self._table.column_names if one.startswith(prefix)]
+        masks = ((one.removeprefix(prefix), self.column(one)) for one in names)  # one at a time
+        return PackedMasks.of(masks, self._table.num_rows)
 
     def _chosen(self, rows: slice | npt.NDArray[np.bool_]) -> Rows:
         def within(masks: PackedMasks) -> PackedMasks:
@@ -364,18 +375,7 @@ class EvidenceFile:
 
 
 def evidence_at(path: Path) -> EvidenceFile:
-    """Return the evidence of an evaluation.
-
-    Parameters
-    ----------
-    path : Path
-        An `evidence.parquet`, or the folder of results that holds it.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Return the evidence in a folder of results, or in a file."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         msg = f"{path} must be an evidence.parquet, or the folder of results that holds one."

@@ -11,7 +11,8 @@ from bias_metrics.gate.results import Check
 from bias_metrics.gate.rules import AGGREGATE, Rule
 from bias_metrics.gate.targets import targets_of
 from bias_metrics.gate.verdict import Evidence, Rolled, SmallGroups
-from biasgate.tasks.gating.measured_rows import CANDIDATE, Measuring
+from biasgate.tasks.evidence.measure import Measuring
+from biasgate.tasks.evidence.rows import CANDIDATE
 
 
 def with_categories(

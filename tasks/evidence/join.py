@@ -1,0 +1,238 @@
+"""Join rows and scores, and write the evidence of a verdict: the first product after scoring."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bias_metrics._core.packed import PackedMasks
+from biasgate.tasks.common.errors import InputError
+from biasgate.tasks.common.files import whole_file
+from biasgate.tasks.common.prefect_task import task
+from biasgate.tasks.data.evaluation_set import IDENTITY, MATCHED, SLICE, WEIGHT, EvaluationSet
+from biasgate.tasks.data.source import SourceSettings
+from biasgate.tasks.evidence.choose import (
+    CLUSTER,
+    choose_rows,
+    cluster_codes,
+    counted_of,
+    leave_out_missing,
+)
+from biasgate.tasks.evidence.file import (
+    FILE,
+    LABELLED,
+    RECORD,
+    SCORE,
+    EvidenceFile,
+    EvidenceRecord,
+)
+from biasgate.tasks.evidence.powered import read_matched
+from biasgate.tasks.evidence.rows import CANDIDATE
+from biasgate.tasks.records import Choices
+from biasgate.tasks.scoring.scored_set import ScoredSet
+
+RowNumbers = npt.NDArray[np.intp]
+
+
+def write_evidence(
+    evaluation_set: EvaluationSet,
+    scored: ScoredSet,
+    rivals: Mapping[str, ScoredSet],
+    source: SourceSettings,
+    path: Path,
+) -> EvidenceFile:
+    """Choose the rows of a set, join scores to them, and write them to one file.
+
+    `rivals` are the scores of `champion` and `reference`. Where nights are pooled, a cluster has
+    the same number in every set.
+    """
+    y_score = joined_scores(evaluation_set, scored)
+    identities = source.measured_identities(evaluation_set.identities)
+    rated, mentions = _read_identities(evaluation_set, identities, source.identity_threshold)
+    wanted, labels, choices = choose_rows(evaluation_set, source, rated)
+    measured, choices = leave_out_missing(wanted, labels, y_score, source, choices)
+    clusters = cluster_codes(evaluation_set)
+    if clusters is not None:
+        counted, _ = counted_of(evaluation_set, source, measured)
+        choices = replace(choices, n_clusters=int(np.unique(clusters[counted]).size))
+    rows, weights = _evidence_rows(evaluation_set, source, wanted)
+    columns: dict[str, Any] = {
+        "id": _taken(evaluation_set, "id", rows),
+        "label": labels[rows],
+        SCORE + CANDIDATE: y_score[rows],
+    }
+    # One bit per row.
+    columns |= {IDENTITY + name: pa.array(mask[rows]) for name, mask in mentions.items()}
+    if source.prediction_powered:
+        matched = read_matched(evaluation_set, identities)
+        columns[LABELLED] = wanted[rows]
+        columns |= {MATCHED + name: pa.array(mask[rows]) for name, mask in matched.items()}
+    if clusters is not None:
+        pooled = source.pool_nights is not None
+        columns[CLUSTER] = (
+            _numbered(_taken(evaluation_set, CLUSTER, rows)) if pooled else recoded(clusters[rows])
+        )
+    if weights is not None:
+        columns[WEIGHT] = weights
+    for role, of_rival in rivals.items():
+        columns[SCORE + role] = _rival_scores(evaluation_set, role, of_rival, scored, choices, rows)
+    for name in evaluation_set.columns:
+        if name.startswith(SLICE):
+            columns[name] = _taken(evaluation_set, name, rows)
+    every = {CANDIDATE: scored, **rivals}
+    record = EvidenceRecord(
+        set_digest=evaluation_set.digest,
+        choices=choices,
+        power_mean_groups=source.power_mean_groups,
+        scores={role: one.candidate_digest for role, one in every.items()},
+        bound={role: one.record.bound for role, one in every.items()},
+    )
+    with whole_file(path) as temporary:
+        pq.write_table(evidence_table(columns, record), temporary, compression="zstd")
+    return EvidenceFile(path)
+
+
+def evidence_table(columns: Mapping[str, Any], record: EvidenceRecord) -> pa.Table:
+    """Return the rows as a table with its record as metadata."""
+    return pa.table(columns).replace_schema_metadata({RECORD: json.dumps(record.to_dict())})
+
+
+def _evidence_rows(
+    evaluation_set: EvaluationSet, source: SourceSettings, wanted: npt.NDArray[np.bool_]
+) -> tuple[RowNumbers, npt.NDArray[np.floating] | None]:
+    """Return the rows by number, also those without a score, and their sampling weights.
+
+    A row that stands for several is there as often. Of a prediction-powered set it is every row.
+    """
+    if source.prediction_powered:
+        return np.arange(evaluation_set.n_rows), None
+    rows, weights = counted_of(evaluation_set, source, wanted)
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows, weights
+
+
+def _read_identities(
+    evaluation_set: EvaluationSet, identities: list[str], threshold: float
+) -> tuple[npt.NDArray[np.bool_], PackedMasks]:
+    """Return which rows were rated for all identities, and which mention each.
+
+    A row mentions an identity if its fraction is at least the threshold; null is no mention.
+    """
+    rated = np.ones(evaluation_set.n_rows, dtype=np.bool_)
+
+    def each() -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+        columns = evaluation_set.each_column([IDENTITY + name for name in identities])
+        for name, column in zip(identities, columns, strict=True):
+            if column.null_count:
+                np.logical_and(rated, column.is_valid().to_numpy(), out=rated)
+            yield name, np.asarray(column.to_numpy() >= threshold, dtype=np.bool_)
+
+    mentions = PackedMasks.of(each(), evaluation_set.n_rows)
+    return rated, mentions
+
+
+def joined_scores(evaluation_set: EvaluationSet, scored: ScoredSet) -> npt.NDArray[np.floating]:
+    """Return one score per row of the set, joined by id, never by position."""
+    table = scored.table()
+    ids = evaluation_set.column("id")
+    scores = table["score"].to_numpy()
+    if table["id"].combine_chunks().equals(ids.cast(table["id"].type).combine_chunks()):
+        return np.asarray(scores)
+    position = places(ids, table["id"])
+    if len(scores) != len(ids) or (position < 0).any():
+        msg = (
+            f"scores in {scored.url} must have the ids of evaluation set "
+            f"{evaluation_set.name!r}. Delete that folder to score again."
+        )
+        raise InputError(msg)
+    return np.asarray(scores[position])
+
+
+def places(ids: pa.ChunkedArray, among: pa.ChunkedArray) -> RowNumbers:
+    """Return where each id stands among others that are all different; -1 where it does not."""
+    found = pc.index_in(ids, value_set=among.cast(ids.type).combine_chunks())
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.intp)
+
+
+def _rival_scores(
+    evaluation_set: EvaluationSet,
+    role: str,
+    of_rival: ScoredSet,
+    scored: ScoredSet,
+    choices: Choices,
+    rows: RowNumbers,
+) -> npt.NDArray[np.floating]:
+    """Return a rival's scores of rows, if they can be compared with the candidate's."""
+    if not of_rival.is_comparable(scored):
+        msg = (
+            f"scores of the {role} must have the candidate's precision; got "
+            f"{of_rival.precision} where the candidate has {scored.precision}. "
+            "Score both with the same precision."
+        )
+        raise InputError(msg)
+    scores = joined_scores(evaluation_set, of_rival)[rows]
+    needs_all = [key for key in ("planned_rows", "prediction_powered") if getattr(choices, key)]
+    if needs_all and np.isnan(scores).any():
+        msg = (
+            f"the {role} must have a score for every row of a set with "
+            f"`{'pool_nights' if needs_all == ['planned_rows'] else 'prediction_powered'}`; it has "
+            f"none for {int(np.isnan(scores).sum())}."
+        )
+        raise InputError(msg)
+    return np.asarray(scores)
+
+
+def _taken(evaluation_set: EvaluationSet, name: str, rows: RowNumbers) -> pa.ChunkedArray:
+    return evaluation_set.column(name).take(pa.array(rows))
+
+
+def recoded(codes: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
+    """Return codes 0, 1, ... of the clusters that occur, in the order in which they do."""
+    return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def _numbered(names: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return a number for each cluster that depends on its name alone, and hides the name."""
+    known = {
+        name: int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:8], "big", signed=True)
+        for name in set(names.to_pylist())
+    }
+    return np.array([known[name] for name in names.to_pylist()], dtype=np.int64)
+
+
+@task(name="gather evidence", task_run_name="gather evidence of {folder!m}")
+def gather_evidence(
+    set_folder: str,
+    scores_folder: str,
+    rivals: dict[str, str],
+    source: SourceSettings,
+    folder: str,
+) -> EvidenceFile:
+    """Write `evidence.parquet`, unless it is there with the same scores. Safe to retry.
+
+    `rivals` has the score folders of champion and reference.
+    """
+    written = EvidenceFile(Path(folder) / FILE)
+    digests = {
+        role: ScoredSet.record_of(one).candidate_digest
+        for role, one in {CANDIDATE: scores_folder, **rivals}.items()
+    }
+    if written.path.exists() and written.record.scores == digests:
+        return written
+    return write_evidence(
+        EvaluationSet.load(Path(set_folder)),
+        ScoredSet.open(scores_folder),
+        {role: ScoredSet.open(one) for role, one in rivals.items()},
+        source,
+        written.path,
+    )
